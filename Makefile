@@ -1,0 +1,27 @@
+# The two commands of the README. Both work on a bare machine with python3 >= 3.11 and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint types clean
+
+demo: $(VENV)/.installed-demo
+	@$(BIN)/metasched demo
+
+test: lint types
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	@$(BIN)/mypy
+
+# One stamp an extra: reinstalled when pyproject.toml changes, and never otherwise.
+$(VENV)/.installed-%: pyproject.toml
+	@PYTHON='$(PYTHON)' VENV='$(VENV)' sh tools/install.sh '$*'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""metasched: which data source should the next training batch come from?"""

@@ -1,0 +1,1 @@
+"""Data sets: `load(name, **options)` gives a TaskSet."""

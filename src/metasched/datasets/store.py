@@ -1,0 +1,182 @@
+"""Finds data files, downloads what is missing, and vouches for every byte.
+
+A file is looked for in ``$METASCHED_DATA``, then in the cache (``$XDG_CACHE_HOME/metasched``), and is then
+downloaded from its public home. Whatever the place, its size and SHA-256 must match before anyone reads it.
+"""
+
+import errno
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import BinaryIO
+
+from metasched.errors import StoreError
+
+CHUNK = 1 << 20
+TIMEOUT_SECONDS = 30
+ATTEMPTS = 3
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes so far, bytes in all) while a file comes in."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file we can vouch for: its place below a data folder, exact size, checksum and public homes."""
+
+    path: str
+    size: int
+    sha256: str
+    urls: tuple[str, ...] = ()
+
+
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/metasched``, by default ``~/.cache/metasched``."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "metasched"
+
+
+def folders() -> list[Path]:
+    """Where files are looked for, first place first."""
+    given = os.environ.get("METASCHED_DATA")
+    return [Path(given).expanduser(), cache_folder()] if given else [cache_folder()]
+
+
+def find(path: str) -> Path | None:
+    """The first existing place of a file, unchecked; None when it is nowhere."""
+    return next((folder / path for folder in folders() if (folder / path).is_file()), None)
+
+
+def sha256(path: Path) -> str:
+    """Checksum of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def check(file: DataFile, path: Path) -> None:
+    """Raise unless the file at ``path`` is the one we know, to the last byte."""
+    size = path.stat().st_size
+    if size != file.size:
+        raise StoreError(f"{path}: has {size:,} bytes, expected {file.size:,}; {_remedy(file, path)}")
+    found = sha256(path)
+    if found != file.sha256:
+        raise StoreError(
+            f"{path}: SHA-256 is {found[:12]}…, expected {file.sha256[:12]}…; {_remedy(file, path)}"
+        )
+
+
+def locate(file: DataFile, progress: Progress | None = None) -> Path:
+    """Path of a checked copy of ``file``, downloaded when it is nowhere on this machine."""
+    path = find(file.path)
+    if path is None:
+        return download(file, progress)
+    check(file, path)
+    return path
+
+
+def download(file: DataFile, progress: Progress | None = None) -> Path:
+    """Fetch ``file`` into the cache: resumed where it broke off, never larger than declared, renamed when proven."""
+    target = cache_folder() / file.path
+    if not file.urls:
+        raise StoreError(f"{file.path} has no public download; {_placement(file)}")
+    part = target.with_name(target.name + ".part")
+    failure: Exception | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _exclusive(part) as stream:
+            if target.is_file():  # another process brought it while we waited for the lock
+                check(file, target)
+                return target
+            for url in file.urls * ATTEMPTS:
+                try:
+                    _continue_download(url, file, stream, progress)
+                    break
+                except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+                    failure = error
+            else:
+                done = os.fstat(stream.fileno()).st_size
+                kept = (
+                    f"{done:,} of {file.size:,} bytes are kept and the next try goes on from there; "
+                    if done
+                    else ""
+                )
+                raise StoreError(f"{file.path}: download failed ({failure}); {kept}or {_placement(file)}")
+            stream.flush()
+            os.fsync(stream.fileno())
+            try:
+                check(file, part)
+            except StoreError as error:
+                part.unlink()
+                raise StoreError(f"{file.path}: the download was damaged and removed ({error})") from None
+            part.replace(target)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise StoreError(
+                f"{target.parent}: no space left; {file.path} needs {file.size:,} bytes. "
+                "Free some, or set XDG_CACHE_HOME to a larger disk, and try again: what came in is kept"
+            ) from None
+        raise StoreError(
+            f"{target}: cannot write ({error.strerror or error}); check the folder's permissions"
+        ) from None
+    return target
+
+
+def _continue_download(url: str, file: DataFile, stream: BinaryIO, progress: Progress | None) -> None:
+    """Append to ``stream`` until it holds ``file.size`` bytes, asking the server for the missing range only."""
+    stream.seek(0, os.SEEK_END)
+    done = stream.tell()
+    if done >= file.size:
+        stream.truncate(file.size)
+        return
+    request = urllib.request.Request(url, headers={"Range": f"bytes={done}-"} if done else {})
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+        if done and response.status != 206:  # the server sends the whole file again
+            stream.seek(0)
+            stream.truncate()
+            done = 0
+        announced = response.headers.get("Content-Length")
+        if announced is not None and done + int(announced) != file.size:
+            raise StoreError(
+                f"{url}: offers {done + int(announced):,} bytes, expected {file.size:,}; nothing was downloaded. "
+                f"The file has changed at its home; {_placement(file)}"
+            )
+        while done < file.size:
+            chunk = response.read(min(CHUNK, file.size - done))
+            if not chunk:
+                raise HTTPException(f"cut off after {done:,} of {file.size:,} bytes")
+            stream.write(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(done, file.size)
+
+
+@contextmanager
+def _exclusive(part: Path) -> Iterator[BinaryIO]:
+    """The part file, opened for appending and locked against a second process that downloads the same file."""
+    with part.open("ab") as stream:
+        try:
+            import fcntl
+
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        except ImportError:  # Windows: the checksum still catches two writers
+            pass
+        yield stream
+
+
+def _placement(file: DataFile) -> str:
+    return "put the file at " + " or ".join(str(folder / file.path) for folder in folders())
+
+
+def _remedy(file: DataFile, path: Path) -> str:
+    if file.urls:
+        return f"delete it and run 'metasched data fetch {Path(file.path).parent}'"
+    return f"replace it with a good copy at {path}"
