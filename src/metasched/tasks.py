@@ -124,9 +124,7 @@ class TaskSet:
             validation=splits[VALIDATION],
             test=splits[TEST],
             classes=named["target"],
-            provenance={
-                key: Provenance("array", np.arange(len(split.labels))) for key, split in splits.items()
-            },
+            provenance={key: Provenance("array", np.arange(len(split.labels))) for key, split in splits.items()},
         )
 
     @property
@@ -238,9 +236,7 @@ def _as_labels(name: str, values: ArrayLike) -> Labels:
     if array.dtype.kind == "f" and array.size and np.all(array == np.floor(array)):
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu" and array.size:
-        raise DataError(
-            f"{name}: labels have dtype {array.dtype}; give integers 0 … C−1 and name them with classes="
-        )
+        raise DataError(f"{name}: labels have dtype {array.dtype}; give integers 0 … C−1 and name them with classes=")
     bounds = np.iinfo(np.int32)
     if array.size and (array.min() < bounds.min or array.max() > bounds.max):
         raise DataError(f"{name}: labels do not fit 32 bits; number the classes 0 … C−1")
@@ -295,9 +291,7 @@ def _check(tasks: TaskSet) -> None:
             )
 
 
-def _check_rows(
-    where: str, inputs: Inputs, labels: Labels, classes: tuple[str, ...], shape: tuple[int, ...]
-) -> None:
+def _check_rows(where: str, inputs: Inputs, labels: Labels, classes: tuple[str, ...], shape: tuple[int, ...]) -> None:
     if labels.ndim != 1 or inputs.ndim < 2 or len(inputs) != len(labels):
         raise DataError(
             f"{where}: inputs {inputs.shape} and labels {labels.shape} do not match; "
@@ -306,9 +300,7 @@ def _check_rows(
     if not len(labels):
         raise DataError(f"{where} is empty; give it rows or leave it out")
     if inputs.shape[1:] != shape:
-        raise DataError(
-            f"{where}: one input has shape {inputs.shape[1:]}, the test rows {shape}; resize to one shape"
-        )
+        raise DataError(f"{where}: one input has shape {inputs.shape[1:]}, the test rows {shape}; resize to one shape")
     wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
     if wrong.size:
         raise DataError(
@@ -317,18 +309,13 @@ def _check_rows(
         )
     if not math.isfinite(float(np.sum(inputs, dtype=np.float64))):
         bad = np.flatnonzero(~np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1))
-        raise DataError(
-            f"{where}: row {bad[0]} holds NaN or infinity ({bad.size} such rows); drop or fill those rows"
-        )
+        raise DataError(f"{where}: row {bad[0]} holds NaN or infinity ({bad.size} such rows); drop or fill those rows")
 
 
 def _refuse_overlap(validation: Split, test: Split) -> None:
     if validation.inputs.shape[1:] != test.inputs.shape[1:]:
         return  # reported, with the shapes, when the set is checked
-    keys = {
-        (row.tobytes(), int(label)): index
-        for index, (row, label) in enumerate(zip(*validation, strict=False))
-    }
+    keys = {(row.tobytes(), int(label)): index for index, (row, label) in enumerate(zip(*validation, strict=False))}
     for index, (row, label) in enumerate(zip(*test, strict=False)):
         twin = keys.get((row.tobytes(), int(label)))
         if twin is not None:
@@ -390,10 +377,7 @@ def stratified_rows(labels: Labels, count: int, random: np.random.Generator) -> 
         take[np.argmax(np.where(take > 1, take - quota, -np.inf))] -= 1
     while take.sum() < count:
         take[np.argmax(np.where(take < frequency, quota - take, -np.inf))] += 1
-    rows = [
-        random.permutation(np.flatnonzero(labels == label))[:n]
-        for label, n in zip(present, take, strict=True)
-    ]
+    rows = [random.permutation(np.flatnonzero(labels == label))[:n] for label, n in zip(present, take, strict=True)]
     return np.sort(np.concatenate(rows))
 
 

@@ -20,7 +20,7 @@ def resize_matrix(old: int, new: int) -> NDArray[np.float32]:
     centres = (np.arange(new) + 0.5) * scale
     distance = np.abs(np.arange(old) + 0.5 - centres[:, None]) / support
     weights = np.clip(1.0 - distance, 0.0, None)
-    matrix = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    matrix: NDArray[np.float32] = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
     matrix.flags.writeable = False  # shared by every caller through the cache
     return matrix
 
@@ -30,9 +30,7 @@ def resize(images: Inputs, height: int, width: int) -> Inputs:
     rows = resize_matrix(images.shape[1], height)
     columns = resize_matrix(images.shape[2], width)
     across = np.einsum("Yh,nh...->nY...", rows, images, optimize=True)
-    return np.ascontiguousarray(
-        np.einsum("Xw,nyw...->nyX...", columns, across, optimize=True), dtype=np.float32
-    )
+    return np.ascontiguousarray(np.einsum("Xw,nyw...->nyX...", columns, across, optimize=True), dtype=np.float32)
 
 
 def centre(images: Inputs, height: int, width: int) -> Inputs:

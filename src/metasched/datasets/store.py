@@ -69,9 +69,7 @@ def check(file: DataFile, path: Path) -> None:
         raise StoreError(f"{path}: has {size:,} bytes, expected {file.size:,}; {_remedy(file, path)}")
     found = sha256(path)
     if found != file.sha256:
-        raise StoreError(
-            f"{path}: SHA-256 is {found[:12]}…, expected {file.sha256[:12]}…; {_remedy(file, path)}"
-        )
+        raise StoreError(f"{path}: SHA-256 is {found[:12]}…, expected {file.sha256[:12]}…; {_remedy(file, path)}")
 
 
 def locate(file: DataFile, progress: Progress | None = None) -> Path:
@@ -104,11 +102,7 @@ def download(file: DataFile, progress: Progress | None = None) -> Path:
                     failure = error
             else:
                 done = os.fstat(stream.fileno()).st_size
-                kept = (
-                    f"{done:,} of {file.size:,} bytes are kept and the next try goes on from there; "
-                    if done
-                    else ""
-                )
+                kept = f"{done:,} of {file.size:,} bytes are kept and the next try goes on from there; " if done else ""
                 raise StoreError(f"{file.path}: download failed ({failure}); {kept}or {_placement(file)}")
             stream.flush()
             os.fsync(stream.fileno())
