@@ -49,9 +49,8 @@ class Provenance:
 
     def describe(self) -> str:
         """One line for a person: ``Semeion, rows 0–1399 (sha256 f43228ae)``."""
-        parts = [self.source, f"rows {_span(self.rows)}"]
         checksums = " ".join(digest[:8] for digest in self.files.values())
-        line = ", ".join(parts) + (f" (sha256 {checksums})" if checksums else "")
+        line = f"{self.source}, {_span(self.rows)}" + (f" (sha256 {checksums})" if checksums else "")
         return f"{line}; {self.note}" if self.note else line
 
 
@@ -383,8 +382,8 @@ def stratified_rows(labels: Labels, count: int, random: np.random.Generator) -> 
 
 def _span(rows: Rows) -> str:
     if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
-        return f"{rows[0]}–{rows[-1]}"
-    return f"{len(rows):,} from {rows.min()}–{rows.max()}" if len(rows) else "none"
+        return f"rows {rows[0]}–{rows[-1]}"
+    return f"{len(rows):,} rows of {rows.min()}–{rows.max()}" if len(rows) else "no rows"
 
 
 def _bars(counts: NDArray[np.int64]) -> str:

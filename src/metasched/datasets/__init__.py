@@ -1,1 +1,89 @@
-"""Data sets: `load(name, **options)` gives a TaskSet."""
+"""Data sets: ``load(name, **options)`` gives a :class:`~metasched.TaskSet`.
+
+``load`` also takes the path of an ``.npz`` file or of a folder of images. A new data set is one file with a function
+``load`` and one line in ``_SETS``.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from metasched.datasets.folder import from_images
+from metasched.datasets.npz import from_npz, save_npz
+from metasched.datasets.store import DataFile
+from metasched.errors import ConfigError, DataError, unknown
+from metasched.tasks import TaskSet
+
+__all__ = ["files", "from_images", "from_npz", "load", "names", "save_npz"]
+
+_SETS = {
+    "cifar": "Meta-CIFAR-100: four superclasses of animals, target large carnivores",
+    "demo": "Optical Recognition windows, one with shuffled labels, one photo; target MNIST; needs no files",
+    "digits": "Semeion and Optical Recognition windows, target MNIST",
+    "weather": "ExtremeWeather boxes by slot, five of 16 variables each",
+    "weather-points": "ClimateNet points by region, five of 16 variables each",
+}
+
+_VARIANT_OPTIONS = tuple(name for name in signature(TaskSet.variant).parameters if name != "self")
+
+
+def names() -> tuple[str, ...]:
+    """The data sets that :func:`load` knows."""
+    return tuple(_SETS)
+
+
+def describe(name: str) -> str:
+    """One line on what a data set is."""
+    return _SETS[name]
+
+
+def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
+    """Load a data set by name, or from the path of an ``.npz`` file or a folder of images.
+
+    Besides the options of the data set itself (see ``load`` in its module), every set takes those of
+    :meth:`TaskSet.variant <metasched.TaskSet.variant>`: ``target_labels``, ``noise``, ``shuffle_order``, ``seed``.
+    """
+    builder = _builder(os.fspath(name))
+    own = {key: value for key, value in options.items() if key in signature(builder).parameters}
+    rest = {
+        key: value for key, value in options.items() if key in _VARIANT_OPTIONS and (key == "seed" or key not in own)
+    }
+    for key in options:
+        if key not in own and key not in rest:
+            raise unknown(f"option of data set '{name}'", key, [*signature(builder).parameters, *_VARIANT_OPTIONS])
+    try:
+        tasks = builder(**own)
+        return tasks.variant(**rest) if rest else tasks
+    except TypeError as error:
+        raise ConfigError(f"data set '{name}': an option has the wrong type ({error})") from error
+
+
+def _builder(name: str) -> Callable[..., TaskSet]:
+    if name in _SETS:
+        module = import_module(f"metasched.datasets.{name.replace('-', '_')}")
+        return module.load  # type: ignore[no-any-return]
+    path = Path(name)
+    if path.suffix == ".npz":
+        return partial(from_npz, path)
+    if path.is_dir():
+        return partial(from_images, path)
+    if os.sep in name or path.suffix:
+        raise DataError(f"{path}: no such data set; give an .npz file, a folder of images or one of {', '.join(_SETS)}")
+    raise unknown("data set", name, _SETS)
+
+
+def files() -> Mapping[str, tuple[DataFile, ...]]:
+    """The files we can vouch for, by collection."""
+    from metasched.datasets import cifar100, climatenet, mnist, optdigits, semeion
+
+    return {
+        "cifar100": tuple(cifar100.FILES.values()),
+        "climatenet": tuple(climatenet.FILES.values()),
+        "mnist": tuple(mnist.FILES.values()),
+        "optdigits": tuple(optdigits.FILES.values()),
+        "semeion": (semeion.FILE,),
+    }

@@ -1,0 +1,231 @@
+"""CIFAR-100 (Krizhevsky 2009): 60,000 colour images of 32 × 32 in 100 classes and 20 superclasses.
+
+Two forms are read: the official ``cifar-100-python.tar.gz``, and one ``.npz`` file for each superclass. The official
+archive holds pickles; :func:`read_pickle` admits only what those three files legitimately contain and builds the one
+array itself, so a crafted pickle can run nothing.
+"""
+
+import io
+import math
+import pickle
+import tarfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.datasets.npz import open_npz
+from metasched.datasets.store import DataFile, find, locate
+from metasched.errors import DataError, unknown
+from metasched.tasks import Labels, Rows
+
+ARCHIVE = DataFile(
+    "cifar100/cifar-100-python.tar.gz",
+    169001437,
+    "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
+    ("https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",),
+)
+LABELS = DataFile(
+    "cifar100/cifar100_labels.npz", 89531, "c99a770cbc44f220a49711a3fe272e62c83139e8191ea80c6d6a88706acbcfc1"
+)
+SUPERCLASS_FILES = {
+    name: DataFile(f"cifar100/{number:02d}_{name}.npz", size, sha256)
+    for number, name, size, sha256 in (
+        (0, "aquatic_mammals", 8497181, "5debb113eef7d442a140afae291b0a451ff656b9596f5c3808c520166f5ebf33"),
+        (1, "fish", 8406300, "2c3b98dd69ba483651b69cb0bb10654c38555e5113c04bbc21f623eb415a0a7e"),
+        (7, "insects", 8337412, "f60b8bb678e5d6b3052ceb07802f3d473c3daee31b26ecfd0e4439f877d102db"),
+        (8, "large_carnivores", 8735935, "68110588aa26f4ef2e5328256a8cd3146c09be82fde5940d205bd47842b8bec1"),
+        (
+            11,
+            "large_omnivores_and_herbivores",
+            8676676,
+            "bacf19f5ab142055b5439e697652f3f09636ef29bbf6708658fa7475d62ba798",
+        ),
+        (12, "medium_mammals", 8628587, "146cf4d9511ac8599da3acb07f2f108e9128b02adab1b7ae9e5c76aae64944ff"),
+        (13, "non-insect_invertebrates", 8198120, "36b2a72d0536ff65c4b9a0b8ba960af7712a1409ef01a4dd3dd891458aa74ffb"),
+        (14, "people", 8422011, "e02394d963131658117a8d140810a65a009eb673fd68b3386899bf8a6781e875"),
+        (15, "reptiles", 8308392, "8457b78c5818d86212c129378a27445af13f9ea027a9121bee4222f0e283fcf8"),
+        (16, "small_mammals", 8606337, "5392cc6b286e47218550c4fa1b617b1595b27e4d63576d66c9fc894cc670ca1f"),
+    )
+}
+FILES = {"archive": ARCHIVE, "labels": LABELS, **SUPERCLASS_FILES}
+
+_LARGEST_MEMBER = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one superclass in the order of the original file.
+
+    ``images`` (n, 32, 32, 3) uint8, ``labels`` (n,) indexing the superclass's classes, ``rows`` (n,) in that file.
+    """
+
+    images: NDArray[np.uint8]
+    labels: Labels
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class Superclass:
+    """One superclass: its five class names, its training and test rows, and the files they were read from."""
+
+    classes: tuple[str, ...]
+    train: Part
+    test: Part
+    files: Mapping[str, str]
+
+
+def read(*names: str) -> list[Superclass]:
+    """The named superclasses, from their ``.npz`` files when all are at hand, else from the official archive."""
+    small = [SUPERCLASS_FILES[name] for name in names if name in SUPERCLASS_FILES]
+    if len(small) == len(names) and all(find(file.path) for file in (LABELS, *small)):
+        return [_from_npz(file) for file in small]
+    return from_archive(locate(ARCHIVE), names, {ARCHIVE.path: ARCHIVE.sha256})
+
+
+def _from_npz(file: DataFile) -> Superclass:
+    with open_npz(locate(LABELS)) as labels:
+        fine_names = labels["fine_names"]
+    with open_npz(locate(file)) as content:
+        fine = np.unique(content["train_fine"])
+        train, test = (
+            Part(
+                content[f"{part}_images"], _ranks(content[f"{part}_fine"], fine), content[f"{part}_index"].astype("i8")
+            )
+            for part in ("train", "test")
+        )
+    files = {LABELS.path: LABELS.sha256, file.path: file.sha256}
+    return Superclass(tuple(str(fine_names[label]) for label in fine), train, test, files)
+
+
+def from_archive(path: Path, names: tuple[str, ...], files: Mapping[str, str]) -> list[Superclass]:
+    """The named superclasses out of an official ``cifar-100-python.tar.gz``; nothing is unpacked to disk."""
+    members = read_members(path, ("meta", "train", "test"))
+    try:
+        meta, train, test = (read_pickle(members[name], f"{path}: {name}") for name in ("meta", "train", "test"))
+        fine_names = [name.decode("ascii") for name in meta[b"fine_label_names"]]
+        coarse_names = [name.decode("ascii") for name in meta[b"coarse_label_names"]]
+        tables = [
+            (
+                _pixels(part[b"data"], f"{path}: {where}"),
+                np.array(part[b"fine_labels"], dtype=np.int64),
+                np.array(part[b"coarse_labels"], dtype=np.int64),
+            )
+            for where, part in (("train", train), ("test", test))
+        ]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: not a CIFAR-100 archive ({type(error).__name__}: {error})") from None
+    result = []
+    for name in names:
+        if name not in coarse_names:
+            raise unknown("CIFAR-100 superclass", name, coarse_names)
+        chosen = [np.flatnonzero(coarse == coarse_names.index(name)) for _, _, coarse in tables]
+        present = np.unique(tables[0][1][chosen[0]])
+        train_part, test_part = (
+            Part(images[rows], _ranks(fine[rows], present), rows)
+            for rows, (images, fine, _) in zip(chosen, tables, strict=True)
+        )
+        result.append(Superclass(tuple(fine_names[label] for label in present), train_part, test_part, files))
+    return result
+
+
+def _ranks(fine: NDArray[Any], present: NDArray[Any]) -> Labels:
+    """Fine labels as 0 … 4: the position of each in the superclass's own sorted list."""
+    return np.searchsorted(present, fine).astype(np.int32)
+
+
+def _pixels(data: Any, where: str) -> NDArray[np.uint8]:
+    if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != 3072:
+        raise DataError(f"{where}: the images are not rows of 3072 bytes")
+    return np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+
+
+def read_members(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
+    """Contents of ``cifar-100-python/<name>`` in a gzipped tar, in memory.
+
+    An archive with a link, or with a member whose path is absolute or climbs out, is refused whole.
+    """
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                parts = PurePosixPath(member.name).parts
+                if member.name.startswith("/") or ".." in parts or not (member.isfile() or member.isdir()):
+                    raise DataError(f"{path}: member '{member.name}' is a link or points outside; do not use this file")
+                if len(parts) == 2 and parts[0] == "cifar-100-python" and parts[1] in names:
+                    if member.size > _LARGEST_MEMBER:
+                        raise DataError(f"{path}: member '{member.name}' claims {member.size:,} bytes; refused")
+                    stream = archive.extractfile(member)
+                    found[parts[1]] = stream.read() if stream else b""
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise DataError(f"{path}: truncated or damaged archive ({error}); fetch it again") from None
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise DataError(f"{path}: has no member 'cifar-100-python/{missing[0]}'; fetch the official archive")
+    return found
+
+
+def read_pickle(content: bytes, where: str) -> dict[bytes, Any]:
+    """The dictionary in one of the archive's pickles: bytes, lists, integers and byte arrays, nothing else."""
+    try:
+        value = _Unpickler(io.BytesIO(content), encoding="bytes").load()
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
+    except Exception as error:  # a damaged pickle can fail in any way; none of them runs code
+        raise DataError(f"{where}: not a readable pickle ({type(error).__name__}: {error})") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: holds a {type(value).__name__}, expected a dictionary")
+    return {key: item.array if isinstance(item, _Array) else item for key, item in value.items()}
+
+
+class _Dtype:
+    """Stands in for ``numpy.dtype``: the only one admitted is the unsigned byte."""
+
+    def __init__(self, code: Any = None, *_: Any) -> None:
+        if code not in (b"u1", "u1"):
+            raise DataError(f"pickle asks for dtype {code!r}; only bytes belong in this file")
+
+    def __setstate__(self, state: Any) -> None:
+        """Nothing to restore: byte order means nothing for bytes."""
+
+
+class _Array:
+    """Stands in for ``numpy.ndarray``: built from plain bytes, whatever the pickle says of itself."""
+
+    array: NDArray[np.uint8]
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, fortran, content = state
+        if not isinstance(dtype, _Dtype) or not isinstance(content, bytes) or fortran:
+            raise DataError("pickle holds an array of something else than bytes in C order")
+        if math.prod(shape) != len(content):
+            raise DataError(f"pickle declares an array of shape {shape} over {len(content):,} bytes")
+        self.array = np.frombuffer(content, np.uint8).reshape(shape)
+
+
+def _reconstruct(*_: Any) -> _Array:
+    return _Array()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Resolves the three names that an array in such a file needs, each to a harmless stand-in."""
+
+    _admitted = {  # noqa: RUF012
+        ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy", "ndarray"): _Array,
+        ("numpy", "dtype"): _Dtype,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A stand-in for an admitted name; anything else is refused before it is imported."""
+        try:
+            return self._admitted[module, name]
+        except KeyError:
+            raise DataError(f"pickle asks for {module}.{name}, which does not belong in this file; refused") from None
