@@ -1,0 +1,68 @@
+"""The settings of a training run, in one place: the command line's flags are made from them."""
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from metasched.errors import ConfigError
+from metasched.tasks import TaskSet
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Settings of Algorithm 1.
+
+    Two readings of the paper are two settings of ``batches_per_update`` and ``steps_per_batch``: *stream*, the
+    default, is (⌊n/B⌋, 1); *per-batch* is (1, 100).
+    """
+
+    batch_size: int = 20
+    """Rows of one scheduled batch (B)."""
+    meta_updates: int = 30
+    """Outer steps (K)."""
+    batches_per_update: int | None = None
+    """Scheduled batches in one meta-update (m); by default ⌊n/B⌋ for the smallest task."""
+    steps_per_batch: int = 1
+    """SGD steps on each batch (R)."""
+    inner_rate: float = 0.01
+    """Initial inner learning rate; it is meta-learned from there, as its logarithm."""
+    outer_rate: float = 1e-3
+    """Adam's rate at the first meta-update."""
+    outer_decay: float = 0.1
+    """Adam's rate at the last meta-update, as a fraction of the first; it falls geometrically."""
+    validation_batch: Literal["uniform", "all"] = "uniform"
+    """Validation rows of one outer step: B drawn uniformly without replacement, or all of them."""
+    cursor: Literal["rested", "global"] = "rested"
+    """Whether a task's cursor moves only when the task is drawn, or all cursors with every batch."""
+    eval_every: int = 1
+    """Meta-updates between measurements on test rows."""
+    eval_rows: int = 1000
+    """Test rows of such a measurement, a fixed random subset; the last one uses all."""
+
+    def resolve(self, tasks: TaskSet) -> "TrainConfig":
+        """Fill in ``batches_per_update`` and refuse what cannot run on these tasks."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("validation_batch", "cursor"):
+                continue
+            if value is None and field.name == "batches_per_update":
+                continue
+            least = 0 if field.name == "batches_per_update" else 1
+            if field.type is float or isinstance(value, float):
+                if not (math.isfinite(value) and value > 0):
+                    raise ConfigError(f"{field.name} is {value}; give a number > 0")
+            elif not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigError(f"{field.name} is {value!r}; give a whole number ≥ {least}")
+        if self.validation_batch not in ("uniform", "all"):
+            raise ConfigError(f"validation_batch is '{self.validation_batch}'; give 'uniform' or 'all'")
+        if self.cursor not in ("rested", "global"):
+            raise ConfigError(f"cursor is '{self.cursor}'; give 'rested' or 'global'")
+        smallest = min(tasks.tasks, key=len)
+        if self.batch_size > len(smallest):
+            raise ConfigError(
+                f"batch_size is {self.batch_size}, but task '{smallest.name}' has {len(smallest)} rows; "
+                f"give at most {len(smallest)}"
+            )
+        if self.batches_per_update is None:
+            return replace(self, batches_per_update=len(smallest) // self.batch_size)
+        return self

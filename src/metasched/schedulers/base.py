@@ -1,0 +1,28 @@
+"""The protocol every scheduler follows: three pure functions over arrays.
+
+The same object runs inside a jitted ``lax.scan``, under ``vmap`` over seeds, and eagerly. It knows nothing of networks
+or data; it sees the label at each task's cursor and the reward of each batch.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+
+State: TypeAlias = Any
+"""A flat pytree of arrays; random schedulers keep ``jax.random.key_data`` in it, so that it can be stored."""
+
+
+class Scheduler(NamedTuple):
+    """Decides from which of N tasks the next batch comes.
+
+    Attributes:
+        init: ``init(key) -> state``; ``key`` is a ``jax.random.key``.
+        select: ``select(state, heads) -> task``; ``heads`` int32 (N,) are the labels at the tasks' cursors, the
+            result is an int32 scalar in 0 … N−1.
+        update: ``update(state, task, reward) -> state``, once after every batch; ``reward`` is a float32 scalar.
+    """
+
+    init: Callable[[jax.Array], State]
+    select: Callable[[State, jax.Array], jax.Array]
+    update: Callable[[State, jax.Array, jax.Array], State]

@@ -1,0 +1,33 @@
+"""Independent draws: every task equally likely, every time."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from metasched.schedulers.base import Scheduler
+
+
+class UniformState(NamedTuple):
+    """The key, as data that can be stored, and how many batches were drawn."""
+
+    key: jax.Array
+    turn: jax.Array
+
+
+def uniform(num_tasks: int) -> Scheduler:
+    """Batch t comes from a task drawn uniformly with the t-th key of the stream."""
+
+    def init(key: jax.Array) -> UniformState:
+        return UniformState(jax.random.key_data(key), jnp.int32(0))
+
+    def select(state: UniformState, heads: jax.Array) -> jax.Array:
+        del heads
+        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.turn)
+        return jax.random.randint(key, (), 0, num_tasks, jnp.int32)
+
+    def update(state: UniformState, task: jax.Array, reward: jax.Array) -> UniformState:
+        del task, reward
+        return state._replace(turn=state.turn + 1)
+
+    return Scheduler(init, select, update)
