@@ -7,6 +7,8 @@ escapes is a bug of ours and keeps its traceback.
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_MOST_NAMES = 20
+
 
 class MetaschedError(Exception):
     """Base of every error that a user can cause and mend."""
@@ -37,4 +39,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     names = sorted(known)
     near = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return ConfigError(f"unknown {kind} '{name}'; {hint}Known: {', '.join(names) or 'none'}")
+    listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+    return ConfigError(f"unknown {kind} '{name}'; {hint}Known: {listed or 'none'}")

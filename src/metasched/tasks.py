@@ -48,10 +48,8 @@ class Provenance:
         return replace(self, rows=self.rows[index], note=notes)
 
     def describe(self) -> str:
-        """One line for a person: ``Semeion, rows 0–1399 (sha256 f43228ae)``."""
-        checksums = " ".join(digest[:8] for digest in self.files.values())
-        line = f"{self.source}, {_span(self.rows)}" + (f" (sha256 {checksums})" if checksums else "")
-        return f"{line}; {self.note}" if self.note else line
+        """A few words for a person: ``Semeion, rows 0–1399``."""
+        return f"{self.source}, {_span(self.rows)}"
 
 
 @dataclass(frozen=True)
@@ -209,6 +207,9 @@ class TaskSet:
         else:
             named = [(task.name, task.classes) for task in self.tasks] + [("target", self.classes)]
             lines += [f"  classes of {name}: {', '.join(classes)}" for name, classes in named]
+        files = {file: digest for item in self.provenance.values() for file, digest in item.files.items()}
+        lines += [f"  sha256 {digest[:12]}…  {file}" for file, digest in files.items()]
+        lines += [f"  {name}: {item.note}" for name, item in self.provenance.items() if item.note]
         if self.simulated:
             head = f"{head}\n  SIMULATED data: not observations"
         return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])

@@ -1,0 +1,5 @@
+"""``python -m metasched``."""
+
+from metasched.cli import main
+
+main()

@@ -1,0 +1,47 @@
+"""What the commands share: the application they register with, options as words, printing."""
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from metasched.errors import ConfigError
+
+Options = tyro.conf.UseAppendAction[tuple[str, ...]]
+"""A flag that may be repeated; its words are read by :func:`pairs`."""
+
+app = tyro.extras.SubcommandApp()
+
+
+def pairs(flag: str, words: Sequence[str]) -> dict[str, Any]:
+    """``key=value`` words as a dictionary; a value is a Python literal where it can be, else text."""
+    options: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            raise ConfigError(f"{flag} {word}: expected key=value")
+        try:
+            options[key.replace("-", "_")] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            options[key.replace("-", "_")] = value
+    return options
+
+
+def at_least_one(name: str, value: int) -> int:
+    """``value``, unless it is zero or less."""
+    if value < 1:
+        raise ConfigError(f"{name} is {value}; give at least 1")
+    return value
+
+
+def stderr() -> Console:
+    """Where progress and errors go."""
+    return Console(stderr=True)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print for a program to read."""
+    print(json.dumps(value, indent=2))

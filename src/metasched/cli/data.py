@@ -1,0 +1,173 @@
+"""``metasched data``: what is here, bring it, check it, make it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from metasched.cli.common import Options, app, pairs, print_json, stderr
+from metasched.errors import ConfigError, StoreError, unknown
+
+SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
+
+data_app = tyro.extras.SubcommandApp()
+app.command(data_app, name="data")
+
+
+@data_app.command(name="list")
+def list_data(json: bool = False) -> None:
+    """The data sets, and which files are on this machine.
+
+    Example: metasched data list
+
+    Args:
+        json: Print as JSON.
+    """
+    from metasched import datasets
+    from metasched.datasets import store
+
+    places = {file.path: store.find(file.path) for files in datasets.files().values() for file in files}
+    if json:
+        found = {path: place and str(place) for path, place in places.items()}
+        print_json({"sets": {name: datasets.describe(name) for name in datasets.names()}, "files": found})
+        return
+    width = max(map(len, datasets.names()))
+    print("Sets, for 'metasched train' and ms.datasets.load:")
+    for name in datasets.names():
+        print(f"  {name:{width}}  {datasets.describe(name)}")
+    print("\nFiles they are made of:")
+    for name, files in datasets.files().items():
+        present = sum(places[file.path] is not None for file in files)
+        size = sum(file.size for file in files)
+        print(f"  {name:{width}}  {present} of {len(files)} files here, {size / 1e6:,.1f} MB in all")
+    print("\nLooked for in " + ", then ".join(map(str, store.folders())))
+
+
+@data_app.command
+def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> None:
+    """Download files into the cache and check them; what is already here is only checked.
+
+    Example: metasched data fetch mnist semeion optdigits
+
+    Args:
+        names: Collections of files (see 'metasched data list').
+        quiet: No progress bar.
+    """
+    from metasched import datasets
+    from metasched.datasets import store
+    from metasched.report import progress
+
+    known = datasets.files()
+    for name in names:
+        if name not in known:
+            raise unknown("collection of files", name, known)
+    if not names:
+        raise ConfigError(f"name what to fetch: {', '.join(known)}")
+    for name in names:
+        missing = []
+        for file in known[name]:
+            if store.find(file.path) is None and not file.urls:
+                missing.append(file)
+                continue
+            with progress.download(stderr(), file.path, quiet) as on_bytes:
+                print(store.locate(file, on_bytes))
+        if missing and len(missing) == len(known[name]):
+            raise StoreError(
+                f"{name} has no public download; put {missing[0].path} (and {len(missing) - 1} more) in "
+                + " or ".join(map(str, store.folders()))
+            )
+
+
+@data_app.command
+def verify(json: bool = False) -> None:
+    """Check size and SHA-256 of every file on this machine; exit code 2 if one is damaged.
+
+    Example: metasched data verify
+
+    Args:
+        json: Print as JSON.
+    """
+    from metasched import datasets
+    from metasched.datasets import store
+
+    states: dict[str, str] = {}
+    faults = []
+    for files in datasets.files().values():
+        for file in files:
+            path = store.find(file.path)
+            try:
+                if path is not None:
+                    store.check(file, path)
+                states[file.path] = "absent" if path is None else "good"
+            except StoreError as error:
+                states[file.path] = "damaged"
+                faults.append(str(error))
+            if not json:
+                print(f"{states[file.path]:8} {file.path}")
+    counts = {state: list(states.values()).count(state) for state in ("good", "absent", "damaged")}
+    if json:
+        print_json({"files": states, **counts})
+    else:
+        print(", ".join(f"{count} {state}" for state, count in counts.items()))
+    if faults:
+        raise StoreError(faults[0] + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""))
+
+
+@data_app.command
+def path(name: tyro.conf.Positional[str] = "") -> None:
+    """Where a file is, or, without a name, where files are looked for.
+
+    Example: metasched data path mnist/train-images-idx3-ubyte.gz
+
+    Args:
+        name: A file as 'metasched data verify' lists it.
+    """
+    from metasched import datasets
+    from metasched.datasets import store
+
+    if not name:
+        print(*store.folders(), sep="\n")
+        return
+    known = [file.path for files in datasets.files().values() for file in files]
+    if name not in known:
+        raise unknown("data file", name, known)
+    found = store.find(name)
+    if found is None:
+        raise StoreError(f"{name} is in none of {', '.join(map(str, store.folders()))}; try 'metasched data fetch'")
+    print(found)
+
+
+@data_app.command
+def show(set: SetName, data: Options = ()) -> None:
+    """What a data set holds: tasks, rows, labels, sources.
+
+    Example: metasched data show digits --data target_labels=30
+
+    Args:
+        set: A data set, an .npz file, or a folder of images.
+        data: An option of the data set, key=value; may be repeated.
+    """
+    from metasched import datasets
+
+    print(datasets.load(set, **pairs("--data", data)).summary())
+
+
+@data_app.command(name="simulate-weather")
+def simulate(
+    out: tyro.conf.Positional[Path], images: int = 600, height: int = 192, width: int = 288, seed: int = 0
+) -> None:
+    """Write a simulated file in the ExtremeWeather format, marked as simulated.
+
+    Example: metasched data simulate-weather weather.h5 --images 600
+
+    Args:
+        out: The file to write; an existing one is left alone.
+        images: Number of images, six hours apart.
+        height: Rows of the grid (768 in the real data).
+        width: Columns of the grid (1152 in the real data).
+        seed: Same seed, same file.
+    """
+    from metasched.datasets.simulate import simulate_weather
+
+    simulate_weather(out, images=images, height=height, width=width, seed=seed)
+    print(f"{out}: {images} simulated images of {height} × {width}; load it with --data path={out}")

@@ -1,0 +1,176 @@
+"""``metasched demo``, ``train`` and ``resume``."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from metasched.cli.common import Options, app, at_least_one, pairs, print_json, stderr
+from metasched.meta.config import TrainConfig
+
+DEMO_THRESHOLD = 0.6
+DEMO_CONFIG = TrainConfig(meta_updates=30)
+
+Settings = Annotated[TrainConfig, tyro.conf.arg(name="")]
+SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
+
+
+@app.command
+def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: bool = False) -> None:
+    """Meta-train on real digits with every scheduler and compare them.
+
+    Example: metasched demo
+
+    Args:
+        seeds: Repeat with this many seeds.
+        out: Folder of the runs; by default a new one under runs/. A demo interrupted there continues.
+        quiet: No progress bars.
+        json: Print the table as JSON.
+    """
+    from metasched import datasets
+    from metasched.report import progress, tables
+    from metasched.runs import train as runs
+
+    folder = out or Path("runs") / f"demo-{_now()}"
+    tasks = datasets.load("demo")
+    if not (json or quiet):
+        print(tasks.summary(), end="\n\n")
+    results = {}
+    with progress.training(stderr(), quiet) as track:
+        for method in runs.methods():
+            run = runs.train(
+                tasks,
+                scheduler=method,
+                config=DEMO_CONFIG,
+                seeds=range(at_least_one("seeds", seeds)),
+                out=folder / method,
+                on_record=track(method, seeds * DEMO_CONFIG.meta_updates),
+            )
+            results[method] = tables.summarise(run.records, DEMO_THRESHOLD)
+    if json:
+        print_json({"methods": results, "tasks": [task.name for task in tasks.tasks], "out": str(folder)})
+        return
+    console = Console()
+    console.print(tables.comparison(results, [task.name for task in tasks.tasks], DEMO_THRESHOLD))
+    print(
+        f"Test accuracy: adapted model, {len(tasks.test.labels):,} MNIST rows; mean of {seeds} seeds ± half their range.\n"
+        f"Samples to {DEMO_THRESHOLD:.0%}: source rows drawn until accuracy stays there (median).\n"
+        f"Runs: {folder}"
+    )
+
+
+@app.command
+def train(
+    set: SetName,
+    config: Settings = TrainConfig(),  # noqa: B008
+    scheduler: str = "cyclic",
+    option: Options = (),
+    data: Options = (),
+    network: str = "auto",
+    seed: int = 0,
+    seeds: int = 1,
+    out: Path | None = None,
+    quiet: bool = False,
+    json: bool = False,
+) -> None:
+    """Meta-train on a data set with one scheduler.
+
+    Example: metasched train demo --scheduler uniform --seed 11 --out runs/a
+
+    Args:
+        set: A data set (see 'metasched data list'), an .npz file, or a folder of images.
+        config: Settings of Algorithm 1.
+        scheduler: A scheduler, or target-only: no source rows at all.
+        option: An option of the scheduler, key=value; may be repeated.
+        data: An option of the data set, key=value, such as target_labels=30; may be repeated.
+        network: auto, mlp or cnn.
+        seed: The first seed.
+        seeds: Train with this many seeds, counting up from the first.
+        out: Folder of the run; by default a new one under runs/.
+        quiet: No progress bar.
+        json: Print the result as JSON.
+    """
+    from metasched import datasets
+    from metasched.runs import train as runs
+
+    data_options, options = pairs("--data", data), pairs("--option", option)
+    folder = out or Path("runs") / f"{Path(set).stem}-{scheduler}-{_now()}"
+    source = str(Path(set).resolve()) if Path(set).exists() and set not in datasets.names() else set
+    tasks = datasets.load(source, **data_options)
+    if not (json or quiet):
+        print(tasks.summary(), end="\n\n")
+    chosen = [seed + number for number in range(at_least_one("seeds", seeds))]
+    _tracked(
+        lambda on_record: runs.start(
+            folder,
+            source,
+            data_options,
+            network=network,
+            scheduler=scheduler,
+            scheduler_options=options,
+            config=config,
+            seeds=chosen,
+            on_record=on_record,
+            tasks=tasks,
+        ),
+        scheduler,
+        len(chosen) * config.meta_updates,
+        folder,
+        quiet,
+        json,
+    )
+
+
+@app.command
+def resume(folder: tyro.conf.Positional[Path], quiet: bool = False, json: bool = False) -> None:
+    """Continue an interrupted run; it ends with the numbers it would have had anyway.
+
+    Example: metasched resume runs/a
+
+    Args:
+        folder: The folder of the run.
+        quiet: No progress bar.
+        json: Print the result as JSON.
+    """
+    from metasched.runs import train as runs
+    from metasched.runs.folder import describe
+
+    description = describe(folder)
+    total = len(description["seeds"]) * description["config"]["meta_updates"]
+    name = description["scheduler"]["name"] or "custom"
+    _tracked(lambda on_record: runs.resume(folder, on_record), name, total, folder, quiet, json)
+
+
+def _tracked(
+    work: Callable[[Callable[[dict[str, Any]], None]], Any],
+    name: str,
+    total: int,
+    folder: Path,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run ``work`` behind a progress bar, then print what came of it."""
+    from metasched.report import progress
+
+    try:
+        with progress.training(stderr(), quiet) as track:
+            run = work(track(name, total))
+    except KeyboardInterrupt:
+        stderr().print(f"Continue with: metasched resume {folder}", highlight=False, soft_wrap=True)
+        raise
+    if as_json:
+        print_json({"out": str(folder), "final": {str(seed): final for seed, final in run.final.items()}})
+        return
+    for seed, final in run.final.items():
+        print(
+            f"seed {seed}: test accuracy {final['test_accuracy']:.4f} (initial model "
+            f"{final['initial_test_accuracy']:.4f}) on {final['test_rows']:,} rows"
+        )
+    print(f"Run: {folder}")
+
+
+def _now() -> str:
+    return datetime.now().strftime("%Y%m%d-%H%M%S")

@@ -1,0 +1,1 @@
+"""Runs: folders, checkpoints, and the functions that fill them."""

@@ -1,0 +1,251 @@
+"""``train`` and ``resume``: Algorithm 1 over seeds, recorded so that it can be stopped and continued anywhere."""
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from metasched import datasets, schedulers
+from metasched.errors import ConfigError, RunError, unknown
+from metasched.meta import loop
+from metasched.meta.config import TrainConfig
+from metasched.meta.loop import Program, Record
+from metasched.meta.networks import Network, default_network
+from metasched.meta.outer import MetaParameters, MetaState
+from metasched.runs import checkpoint, folder
+from metasched.schedulers import Scheduler
+from metasched.tasks import TaskSet
+
+TARGET_ONLY = "target-only"
+CHECKPOINT_SECONDS = 10.0
+
+OnRecord = Callable[[Record], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: every record, and the meta-parameters of each seed.
+
+    A record is one meta-update of one seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …); the last of a
+    seed has ``final``, measured on all test rows.
+    """
+
+    records: Sequence[Record]
+    parameters: Mapping[int, MetaParameters]
+    out: Path | None = None
+
+    @property
+    def final(self) -> dict[int, dict[str, Any]]:
+        """Final test accuracy by seed: of the adapted model and of the initial one."""
+        return {record["seed"]: record["final"] for record in self.records if "final" in record}
+
+
+def methods() -> tuple[str, ...]:
+    """What ``train`` takes by name: every scheduler, and the control that draws nothing from the sources."""
+    return (*schedulers.names(), TARGET_ONLY)
+
+
+def train(
+    tasks: TaskSet,
+    network: Network | str = "auto",
+    scheduler: Scheduler | str = "cyclic",
+    config: TrainConfig | None = None,
+    *,
+    seeds: Sequence[int] = (0,),
+    scheduler_options: Mapping[str, Any] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    on_record: OnRecord | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Run:
+    """Meta-train on ``tasks`` and measure on their test rows.
+
+    Args:
+        tasks: the sources and the target.
+        network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
+        scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, or ``"target-only"``: no source rows.
+        config: the settings; defaults when left out.
+        seeds: one after another; each decides initial weights, validation batches and the scheduler's chance.
+        scheduler_options: options of a scheduler given by name.
+        out: folder of the run. A run that was interrupted there continues; without it nothing is written.
+        on_record: called after every meta-update.
+        checkpoint_seconds: at least this long between checkpoints.
+    """
+    program, description = _plan(tasks, network, scheduler, config or TrainConfig(), seeds, scheduler_options or {})
+    where = None if out is None else Path(out)
+    if where is not None:
+        if (where / folder.RUN).exists():
+            _refuse_other_run(where, description)
+        else:
+            folder.create(where, description)
+    return _execute(program, seeds, where, on_record, checkpoint_seconds)
+
+
+def start(
+    where: Path,
+    data: str,
+    data_options: Mapping[str, Any],
+    *,
+    network: str,
+    scheduler: str,
+    scheduler_options: Mapping[str, Any],
+    config: TrainConfig,
+    seeds: Sequence[int],
+    on_record: OnRecord | None = None,
+    tasks: TaskSet | None = None,
+) -> Run:
+    """Begin a run that :func:`resume` can rebuild from its folder alone; ``tasks``, if given, are that data loaded."""
+    loaded = tasks or datasets.load(data, **data_options)
+    program, description = _plan(loaded, network, scheduler, config, seeds, scheduler_options)
+    description["data"] |= {"set": data, "options": dict(data_options)}
+    folder.create(where, description)
+    return _execute(program, seeds, where, on_record, CHECKPOINT_SECONDS)
+
+
+def resume(where: Path, on_record: OnRecord | None = None) -> Run:
+    """Continue the run in ``where`` from its last checkpoint; it ends with the numbers it would have had anyway."""
+    description = folder.describe(where)
+    data = description["data"]
+    if "set" not in data or description["scheduler"]["name"] is None or description["network"] is None:
+        raise RunError(
+            f"{where}: was started from Python; call metasched.train(..., out={str(where)!r}) again to go on"
+        )
+    tasks = datasets.load(data["set"], **data["options"])
+    if tasks.fingerprint != data["fingerprint"]:
+        raise RunError(f"{where}: the data '{data['set']}' are not those the run began with; restore them to go on")
+    program, _ = _plan(
+        tasks,
+        description["network"],
+        description["scheduler"]["name"],
+        TrainConfig(**description["config"]),
+        description["seeds"],
+        description["scheduler"]["options"],
+    )
+    return _execute(program, description["seeds"], where, on_record, CHECKPOINT_SECONDS)
+
+
+def _plan(
+    tasks: TaskSet,
+    network: Network | str,
+    scheduler: Scheduler | str,
+    config: TrainConfig,
+    seeds: Sequence[int],
+    options: Mapping[str, Any],
+) -> tuple[Program, dict[str, Any]]:
+    """Check everything and build the program, before anything is written; and the description for ``run.json``."""
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
+        raise ConfigError(f"seeds are {list(seeds)}; give one or more different whole numbers ≥ 0")
+    name = scheduler if isinstance(scheduler, str) else None
+    if name == TARGET_ONLY:
+        config = replace(config, batches_per_update=0)
+        scheduler = schedulers.cyclic(len(tasks.tasks))
+    config = config.resolve(tasks)
+    if isinstance(scheduler, str):
+        if scheduler not in methods():
+            raise unknown("scheduler", scheduler, methods())
+        passes = [size // config.batch_size for size in tasks.sizes]
+        scheduler = schedulers.make(scheduler, num_tasks=len(tasks.tasks), context={"passes": passes}, **options)
+    elif options:
+        raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
+    built = default_network(tasks, network) if isinstance(network, str) else network
+    program = loop.prepare(tasks, built, scheduler, config)
+    description = {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join(sys.argv),
+        "data": {
+            "name": tasks.name,
+            "fingerprint": tasks.fingerprint,
+            "simulated": tasks.simulated,
+            "tasks": [task.name for task in tasks.tasks],
+            "files": {file: digest for item in tasks.provenance.values() for file, digest in item.files.items()},
+        },
+        "scheduler": {"name": name, "options": dict(options)},
+        "network": network if isinstance(network, str) else None,
+        "config": asdict(config),
+        "seeds": list(seeds),
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in ("metasched", "jax", "numpy", "optax")},
+        },
+        "device": f"{jax.devices()[0].platform}: {jax.devices()[0].device_kind}",
+    }
+    return program, description
+
+
+def _refuse_other_run(where: Path, description: Mapping[str, Any]) -> None:
+    found = folder.describe(where)
+    for part in ("scheduler", "network", "config", "seeds"):
+        if found[part] != description[part]:
+            raise RunError(f"{where}: holds a run with another {part} ({found[part]}); choose another folder")
+    if found["data"]["fingerprint"] != description["data"]["fingerprint"]:
+        raise RunError(f"{where}: holds a run on other data; choose another folder")
+
+
+def _execute(
+    program: Program, seeds: Sequence[int], where: Path | None, on_record: OnRecord | None, checkpoint_seconds: float
+) -> Run:
+    """Run every seed from where it stands to its end; an interruption leaves a checkpoint behind."""
+    with folder.locked(where) if where else nullcontext():
+        states, records = _restore(program, seeds, where)
+        try:
+            for record in records:
+                if on_record:
+                    on_record(record)
+            for seed in seeds:
+                for record in _run_seed(program, seed, states, where, checkpoint_seconds):
+                    records.append(record)
+                    if on_record:
+                        on_record(record)
+        except KeyboardInterrupt:
+            if where and states:
+                _save(where, states)
+            raise
+    return Run(records, {seed: state.parameters for seed, state in states.items()}, where)
+
+
+def _run_seed(
+    program: Program, seed: int, states: dict[int, MetaState], where: Path | None, checkpoint_seconds: float
+) -> Iterator[Record]:
+    """The remaining meta-updates of one seed; ``states`` always holds the latest state of every seed begun."""
+    saved = time.monotonic()
+    first = states[seed] if seed in states else loop.start(program, seed)
+    for state, result in loop.run(program, first):
+        record = {"seed": seed, **result}
+        if where:
+            folder.append_record(where, record)
+        states[seed] = state
+        if where and ("final" in record or time.monotonic() - saved >= checkpoint_seconds):
+            _save(where, states)
+            saved = time.monotonic()
+        yield record
+
+
+def _save(where: Path, states: Mapping[int, MetaState]) -> None:
+    folder.sync_metrics(where)
+    done = {str(seed): int(state.update) for seed, state in states.items()}
+    tensors = {
+        name: tensor for seed, state in states.items() for name, tensor in checkpoint.flatten(state, f"{seed}").items()
+    }
+    checkpoint.save(where, tensors, {"step": sum(done.values()), "updates": done})
+
+
+def _restore(program: Program, seeds: Sequence[int], where: Path | None) -> tuple[dict[int, MetaState], list[Record]]:
+    """States by seed and the records that led to them, as the last checkpoint has them; nothing for a new run."""
+    stored = checkpoint.load(where) if where else None
+    if where is None or stored is None:
+        if where:
+            folder.keep_records(where, {})
+        return {}, []
+    tensors, facts = stored
+    done = {int(seed): int(updates) for seed, updates in facts["updates"].items()}
+    template = loop.start(program, seeds[0])
+    states = {seed: checkpoint.unflatten(template, tensors, f"{seed}") for seed in done}
+    return states, folder.keep_records(where, done)
