@@ -74,6 +74,7 @@ class TaskSet:
     learner must give each task a head of its own.
 
     ``provenance`` has one entry for each task, keyed by its name, and one each for ``"validation"`` and ``"test"``.
+    ``recipe``, when there is one, are the name and options with which ``datasets.load`` builds the same set again.
     """
 
     name: str
@@ -84,6 +85,7 @@ class TaskSet:
     provenance: Mapping[str, Provenance]
     simulated: bool = False
     notes: tuple[str, ...] = ()
+    recipe: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         _check(self)
@@ -171,7 +173,7 @@ class TaskSet:
             shuffle_order: permute the rows of every task, inputs with their labels, so that order says nothing.
             seed: any integer ≥ 0.
         """
-        result = self
+        result = replace(self, recipe=None)
         if target_labels is not None:
             result = _keep_target_labels(result, target_labels, seed)
         for name, fraction in (noise or {}).items():

@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
 
 from metasched.cli.common import Options, app, at_least_one, pairs, print_json, stderr
 from metasched.meta.config import TrainConfig
+
+if TYPE_CHECKING:
+    from metasched.runs.train import OnRecord, Run
 
 DEMO_THRESHOLD = 0.6
 DEMO_CONFIG = TrainConfig(meta_updates=30)
@@ -56,7 +59,7 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
     console = Console()
     console.print(tables.comparison(results, [task.name for task in tasks.tasks], DEMO_THRESHOLD))
     print(
-        f"Test accuracy: adapted model, {len(tasks.test.labels):,} MNIST rows; mean of {seeds} seeds ± half their range.\n"
+        f"Test accuracy: adapted model, {len(tasks.test.labels):,} MNIST rows; {seeds} seeds: mean ± half the range.\n"
         f"Samples to {DEMO_THRESHOLD:.0%}: source rows drawn until accuracy stays there (median).\n"
         f"Runs: {folder}"
     )
@@ -96,32 +99,26 @@ def train(
     from metasched import datasets
     from metasched.runs import train as runs
 
-    data_options, options = pairs("--data", data), pairs("--option", option)
+    options = pairs("--option", option)
+    chosen = [seed + number for number in range(at_least_one("seeds", seeds))]
     folder = out or Path("runs") / f"{Path(set).stem}-{scheduler}-{_now()}"
-    source = str(Path(set).resolve()) if Path(set).exists() and set not in datasets.names() else set
-    tasks = datasets.load(source, **data_options)
+    tasks = datasets.load(set, **pairs("--data", data))
     if not (json or quiet):
         print(tasks.summary(), end="\n\n")
-    chosen = [seed + number for number in range(at_least_one("seeds", seeds))]
-    _tracked(
-        lambda on_record: runs.start(
-            folder,
-            source,
-            data_options,
-            network=network,
-            scheduler=scheduler,
-            scheduler_options=options,
-            config=config,
+
+    def work(on_record: "OnRecord") -> "Run":
+        return runs.train(
+            tasks,
+            network,
+            scheduler,
+            config,
             seeds=chosen,
+            scheduler_options=options,
+            out=folder,
             on_record=on_record,
-            tasks=tasks,
-        ),
-        scheduler,
-        len(chosen) * config.meta_updates,
-        folder,
-        quiet,
-        json,
-    )
+        )
+
+    _tracked(work, scheduler, len(chosen) * config.meta_updates, folder, quiet, json)
 
 
 @app.command
@@ -145,7 +142,7 @@ def resume(folder: tyro.conf.Positional[Path], quiet: bool = False, json: bool =
 
 
 def _tracked(
-    work: Callable[[Callable[[dict[str, Any]], None]], Any],
+    work: "Callable[[OnRecord], Run]",
     name: str,
     total: int,
     folder: Path,

@@ -4,8 +4,10 @@
 ``load`` and one line in ``_SETS``.
 """
 
+import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import signature
@@ -57,9 +59,20 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
             raise unknown(f"option of data set '{name}'", key, [*signature(builder).parameters, *_VARIANT_OPTIONS])
     try:
         tasks = builder(**own)
-        return tasks.variant(**rest) if rest else tasks
+        if rest:
+            tasks = tasks.variant(**rest)
     except TypeError as error:
         raise ConfigError(f"data set '{name}': an option has the wrong type ({error})") from error
+    return replace(tasks, recipe=_recipe(os.fspath(name), options))
+
+
+def _recipe(name: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What a run folder stores to load the same set again; None for options that JSON cannot hold."""
+    try:
+        stored = json.loads(json.dumps(options))
+    except TypeError:
+        return None
+    return {"set": name if name in _SETS else str(Path(name).resolve()), "options": stored}
 
 
 def _builder(name: str) -> Callable[..., TaskSet]:

@@ -89,27 +89,6 @@ def train(
     return _execute(program, seeds, where, on_record, checkpoint_seconds)
 
 
-def start(
-    where: Path,
-    data: str,
-    data_options: Mapping[str, Any],
-    *,
-    network: str,
-    scheduler: str,
-    scheduler_options: Mapping[str, Any],
-    config: TrainConfig,
-    seeds: Sequence[int],
-    on_record: OnRecord | None = None,
-    tasks: TaskSet | None = None,
-) -> Run:
-    """Begin a run that :func:`resume` can rebuild from its folder alone; ``tasks``, if given, are that data loaded."""
-    loaded = tasks or datasets.load(data, **data_options)
-    program, description = _plan(loaded, network, scheduler, config, seeds, scheduler_options)
-    description["data"] |= {"set": data, "options": dict(data_options)}
-    folder.create(where, description)
-    return _execute(program, seeds, where, on_record, CHECKPOINT_SECONDS)
-
-
 def resume(where: Path, on_record: OnRecord | None = None) -> Run:
     """Continue the run in ``where`` from its last checkpoint; it ends with the numbers it would have had anyway."""
     description = folder.describe(where)
@@ -162,6 +141,7 @@ def _plan(
         "command": " ".join(sys.argv),
         "data": {
             "name": tasks.name,
+            "recipe": tasks.recipe,
             "fingerprint": tasks.fingerprint,
             "simulated": tasks.simulated,
             "tasks": [task.name for task in tasks.tasks],

@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.errors import DataError
+
+pillow = pytest.importorskip("PIL.Image")
+
+
+def paint(path, shade, size=(8, 6)):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pillow.fromarray(np.full((size[1], size[0], 3), shade, np.uint8)).save(path)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    shade = iter(range(10, 250))
+    for part in ("birds", "trains", "validation", "test"):
+        for name in ("left", "right"):
+            for number in (1, 2, 10):
+                paint(tmp_path / part / name / f"frame{number}.png", next(shade))
+    return tmp_path
+
+
+def test_folders_become_tasks_and_target(tree):
+    tasks = ms.datasets.from_images(tree, size=(5, 7))
+    assert [task.name for task in tasks.tasks] == ["birds", "trains"]
+    assert tasks.shape == (5, 7, 3)
+    assert tasks.classes == ("left", "right")
+    assert tasks.shared_labels
+    assert ms.datasets.load(tree, size=(5, 7)).fingerprint == tasks.fingerprint
+
+
+def test_rows_are_in_natural_order_of_names_across_classes(tree):
+    tasks = ms.datasets.from_images(tree, size=(1, 1), colour=False)
+    assert tasks.tasks[0].labels.tolist() == [0, 1, 0, 1, 0, 1]
+    shades = np.round(tasks.tasks[0].inputs.ravel() * 255).astype(int).tolist()
+    assert shades == [10, 13, 11, 14, 12, 15]  # frame1 left, frame1 right, frame2 …, frame10 …
+
+
+def test_other_class_folders_make_label_sets_of_their_own(tree):
+    paint(tree / "birds" / "owl" / "a.png", 5)
+    tasks = ms.datasets.from_images(tree)
+    assert not tasks.shared_labels
+    assert tasks.tasks[0].classes == ("left", "owl", "right")
+
+
+def test_a_damaged_image_is_named(tree):
+    (tree / "birds" / "left" / "frame3.png").write_bytes(b"not a picture")
+    with pytest.raises(DataError, match=r"frame3\.png: not a readable image"):
+        ms.datasets.from_images(tree)
+
+
+def test_an_image_of_too_many_pixels_is_refused(tree, monkeypatch):
+    monkeypatch.setattr(pillow, "MAX_IMAGE_PIXELS", 40)
+    with pytest.raises(DataError, match="not a readable image"):
+        ms.datasets.from_images(tree)
+
+
+def test_a_link_out_of_the_tree_is_refused(tree, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "secret.png"
+    paint(outside, 1)
+    (tree / "birds" / "left" / "frame4.png").symlink_to(outside)
+    with pytest.raises(DataError, match="leads out of"):
+        ms.datasets.from_images(tree)
+
+
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_a_missing_target_folder_is_named(tree, part):
+    (tree / part).rename(tree / "elsewhere")
+    with pytest.raises(DataError, match=f"has no folder '{part}'"):
+        ms.datasets.from_images(tree)
+
+
+def test_an_empty_task_is_named(tree):
+    (tree / "empty").mkdir()
+    with pytest.raises(DataError, match=r"empty: holds no images"):
+        ms.datasets.from_images(tree)
+
+
+def test_no_such_folder_is_said(tmp_path):
+    with pytest.raises(DataError, match="no such folder"):
+        ms.datasets.from_images(tmp_path / "none")

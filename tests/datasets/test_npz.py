@@ -1,0 +1,110 @@
+import zipfile
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched.datasets.npz import open_npz
+from metasched.errors import DataError
+
+
+@pytest.fixture
+def saved(tmp_path, tasks):
+    ms.datasets.save_npz(tasks, tmp_path / "set.npz")
+    return tmp_path / "set.npz"
+
+
+def rewrite(path, change):
+    with np.load(path) as content:
+        arrays = dict(content)
+    change(arrays)
+    np.savez(path, **arrays)
+
+
+def test_a_task_set_comes_back_the_same(saved, tasks):
+    again = ms.datasets.from_npz(saved)
+    assert again.fingerprint == tasks.fingerprint
+    assert again.name == "set"
+    assert "set.npz" in again.provenance["test"].files
+    assert not list(saved.parent.glob("*.part"))
+
+
+def test_classes_of_each_task_come_back_too(tmp_path):
+    own = ms.TaskSet.from_arrays(
+        {"a": (np.eye(2), [0, 1]), "b": (np.eye(2) * 2, [0, 0])},
+        validation=(np.eye(2) * 3, [0, 1]),
+        test=(np.eye(2) * 4, [1, 0]),
+        classes={"a": ["cat", "dog"], "b": ["pen"], "target": ["x", "y"]},
+    )
+    ms.datasets.save_npz(own, tmp_path / "own.npz")
+    again = ms.datasets.load(tmp_path / "own.npz")
+    assert not again.shared_labels
+    assert again.tasks[1].classes == ("pen",)
+    assert again.classes == ("x", "y")
+
+
+def test_load_takes_a_path_and_the_options_of_a_variant(saved):
+    assert len(ms.datasets.load(str(saved), target_labels=4).validation.labels) == 4
+
+
+def test_pickled_objects_are_refused_unopened(tmp_path, saved):
+    class Bomb:
+        def __reduce__(self):
+            return (tmp_path.joinpath("ran").touch, ())
+
+    rewrite(saved, lambda arrays: arrays.update({"test/labels": np.array([Bomb()], dtype=object)}))
+    with pytest.raises(DataError, match=r"set\.npz: holds something other than plain arrays"):
+        ms.datasets.from_npz(saved)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_truncated_file_is_named(saved):
+    saved.write_bytes(saved.read_bytes()[:-200])
+    with pytest.raises(DataError, match=r"set\.npz: truncated or damaged"):
+        ms.datasets.from_npz(saved)
+
+
+def test_a_damaged_member_is_named(saved):
+    content = bytearray(saved.read_bytes())
+    content[content.index(b"\x93NUMPY") + 150] ^= 0xFF  # inside the numbers, past the 128 bytes of their header
+    saved.write_bytes(bytes(content))
+    with pytest.raises(DataError, match=r"set\.npz: truncated or damaged"):
+        ms.datasets.from_npz(saved)
+
+
+def test_a_missing_array_is_named(saved):
+    rewrite(saved, lambda arrays: arrays.pop("validation/labels"))
+    with pytest.raises(DataError, match="validation/labels"):
+        ms.datasets.from_npz(saved)
+
+
+def test_a_file_without_tasks_says_what_was_expected(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.zeros(3))
+    with pytest.raises(DataError, match="expected keys like 'tasks/<name>/inputs'"):
+        ms.datasets.from_npz(tmp_path / "x.npz")
+
+
+def test_a_bomb_is_refused_by_what_it_declares(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("tasks/a/inputs.npy", bytes(10_000_000))
+    with pytest.raises(DataError, match="unpacks to 10,000,000 bytes"):
+        ms.datasets.from_npz(tmp_path / "x.npz", limit=1_000_000)
+
+
+def test_no_such_file_is_said(tmp_path):
+    with pytest.raises(DataError, match=r"none\.npz: no such file"), open_npz(tmp_path / "none.npz"):
+        pass
+
+
+def test_garbage_inside_is_refused_like_any_other(saved):
+    rewrite(saved, lambda arrays: arrays.update({"tasks/task-1/labels": arrays["tasks/task-1/labels"] + 7}))
+    with pytest.raises(DataError, match="task 'task-1': row 0 has label"):
+        ms.datasets.from_npz(saved)
+
+
+def test_saving_and_loading_keeps_the_order_of_tasks(tmp_path):
+    tasks = make_tasks(sizes=tuple(range(12, 24)))
+    ms.datasets.save_npz(tasks, tmp_path / "many.npz")
+    again = ms.datasets.from_npz(tmp_path / "many.npz")
+    assert [task.name for task in again.tasks] == [task.name for task in tasks.tasks]

@@ -1,0 +1,60 @@
+"""The rooms of the package, in the order data walks through them; a room imports only from rooms above it."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import metasched
+
+ROOMS = [
+    "errors",
+    "optional",
+    "tasks",
+    "datasets",
+    "dependence",
+    "planning",
+    "schedulers",
+    "chooser",
+    "meta",
+    "experiments",
+    "runs",
+    "report",
+    "cli",
+]
+MAY_IMPORT_ALL = {"runs", "report", "cli"}
+SOURCE = Path(metasched.__file__).parent
+
+
+def imported_rooms(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("metasched"):
+            names = [node.module] if node.module != "metasched" else [f"metasched.{alias.name}" for alias in node.names]
+            yield from (name.split(".")[1] for name in names)
+
+
+def test_no_room_imports_from_a_room_below_it():
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room in ("__init__", "__main__") or room in MAY_IMPORT_ALL:
+            continue
+        wrong += [
+            f"{path.relative_to(SOURCE)} imports {other}"
+            for other in imported_rooms(path)
+            if ROOMS.index(other) > ROOMS.index(room)
+        ]
+    assert wrong == []
+
+
+def test_every_room_is_in_the_list():
+    found = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert found - {"__init__", "__main__", "__pycache__", "py.typed"} <= set(ROOMS)
+
+
+def test_importing_metasched_brings_in_nothing_that_only_some_users_need():
+    code = "import sys, metasched; print(*sorted(name for name in sys.modules if '.' not in name))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"jax", "metasched"} <= set(loaded)
+    unwanted = {"torch", "ray", "altair", "matplotlib", "pandas", "sklearn", "mlxtend", "h5py", "PIL", "tyro"}
+    assert unwanted.isdisjoint(loaded)
