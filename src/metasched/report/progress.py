@@ -60,3 +60,18 @@ def download(console: Console, name: str, quiet: bool = False) -> Iterator[Calla
     ) as progress:
         bar = progress.add_task(name, total=None)
         yield lambda done, total: progress.update(bar, completed=done, total=total)
+
+
+@contextmanager
+def counting(console: Console, name: str, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """What to call with (how many so far, how many in all)."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=quiet or not console.is_terminal,
+    ) as progress:
+        bar = progress.add_task(name, total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)
