@@ -56,9 +56,10 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
     if json:
         print_json({"methods": results, "tasks": [task.name for task in tasks.tasks], "out": str(folder)})
         return
-    console = Console()
-    console.print(tables.comparison(results, [task.name for task in tasks.tasks], DEMO_THRESHOLD))
+    print()
+    Console().print(tables.comparison(results, [task.name for task in tasks.tasks], DEMO_THRESHOLD))
     print(
+        "\n"
         f"Test accuracy: adapted model, {len(tasks.test.labels):,} MNIST rows; {seeds} seeds: mean ± half the range.\n"
         f"Samples to {DEMO_THRESHOLD:.0%}: source rows drawn until accuracy stays there (median).\n"
         f"Runs: {folder}"

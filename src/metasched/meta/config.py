@@ -1,11 +1,23 @@
 """The settings of a training run, in one place: the command line's flags are made from them."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from metasched.errors import ConfigError
 from metasched.tasks import TaskSet
+
+_WHOLE_NUMBERS = {
+    "batch_size": 1,
+    "meta_updates": 1,
+    "batches_per_update": 0,
+    "steps_per_batch": 1,
+    "eval_every": 1,
+    "eval_rows": 1,
+}
+"""Settings that count something, and the least they may be."""
+_POSITIVE_NUMBERS = ("inner_rate", "outer_rate", "outer_decay")
+_CHOICES = {"validation_batch": ("uniform", "all"), "cursor": ("rested", "global")}
 
 
 @dataclass(frozen=True)
@@ -41,28 +53,24 @@ class TrainConfig:
 
     def resolve(self, tasks: TaskSet) -> "TrainConfig":
         """Fill in ``batches_per_update`` and refuse what cannot run on these tasks."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in ("validation_batch", "cursor"):
-                continue
-            if value is None and field.name == "batches_per_update":
-                continue
-            least = 0 if field.name == "batches_per_update" else 1
-            if field.type is float or isinstance(value, float):
-                if not (math.isfinite(value) and value > 0):
-                    raise ConfigError(f"{field.name} is {value}; give a number > 0")
-            elif not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{field.name} is {value!r}; give a whole number ≥ {least}")
-        if self.validation_batch not in ("uniform", "all"):
-            raise ConfigError(f"validation_batch is '{self.validation_batch}'; give 'uniform' or 'all'")
-        if self.cursor not in ("rested", "global"):
-            raise ConfigError(f"cursor is '{self.cursor}'; give 'rested' or 'global'")
         smallest = min(tasks.tasks, key=len)
+        filled = self
+        if self.batches_per_update is None:
+            filled = replace(self, batches_per_update=len(smallest) // max(int(self.batch_size), 1))
+        for name, least in _WHOLE_NUMBERS.items():
+            value = getattr(filled, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigError(f"{name} is {value!r}; give a whole number ≥ {least}")
+        for name in _POSITIVE_NUMBERS:
+            value = getattr(filled, name)
+            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+                raise ConfigError(f"{name} is {value!r}; give a number > 0")
+        for name, choices in _CHOICES.items():
+            if getattr(filled, name) not in choices:
+                raise ConfigError(f"{name} is {getattr(filled, name)!r}; give {' or '.join(choices)}")
         if self.batch_size > len(smallest):
             raise ConfigError(
                 f"batch_size is {self.batch_size}, but task '{smallest.name}' has {len(smallest)} rows; "
                 f"give at most {len(smallest)}"
             )
-        if self.batches_per_update is None:
-            return replace(self, batches_per_update=len(smallest) // self.batch_size)
-        return self
+        return filled

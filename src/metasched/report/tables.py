@@ -48,12 +48,12 @@ def summarise(records: Sequence[Record], threshold: float) -> dict[str, Any]:
 
 def comparison(methods: Mapping[str, Mapping[str, Any]], tasks: Sequence[str], threshold: float) -> Table:
     """One row for each method: accuracy, how soon it passed the threshold, rows drawn from each task."""
-    table = Table(box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False, header_style="bold")
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
     table.add_column("\nscheduler", no_wrap=True)
     table.add_column("test\naccuracy", justify="right", no_wrap=True)
     table.add_column(f"samples\nto {threshold:.0%}", justify="right", no_wrap=True)
-    for task in tasks:
-        table.add_column("rows of\n" + task, justify="right", overflow="fold")
+    for number, task in enumerate(tasks):
+        table.add_column(("rows of\n" if number == 0 else "\n") + task, justify="right", overflow="fold")
     for name, row in methods.items():
         drawn = [round(sum(column) / len(column)) for column in zip(*row["drawn"], strict=True)]
         table.add_row(

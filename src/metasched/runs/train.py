@@ -92,14 +92,15 @@ def train(
 def resume(where: Path, on_record: OnRecord | None = None) -> Run:
     """Continue the run in ``where`` from its last checkpoint; it ends with the numbers it would have had anyway."""
     description = folder.describe(where)
-    data = description["data"]
-    if "set" not in data or description["scheduler"]["name"] is None or description["network"] is None:
+    recipe = description["data"]["recipe"]
+    if recipe is None or description["scheduler"]["name"] is None or description["network"] is None:
         raise RunError(
-            f"{where}: was started from Python; call metasched.train(..., out={str(where)!r}) again to go on"
+            f"{where}: has data, a scheduler or a network made in Python; "
+            f"call metasched.train(..., out={str(where)!r}) again to go on"
         )
-    tasks = datasets.load(data["set"], **data["options"])
-    if tasks.fingerprint != data["fingerprint"]:
-        raise RunError(f"{where}: the data '{data['set']}' are not those the run began with; restore them to go on")
+    tasks = datasets.load(recipe["set"], **recipe["options"])
+    if tasks.fingerprint != description["data"]["fingerprint"]:
+        raise RunError(f"{where}: the data '{recipe['set']}' are not those the run began with; restore them to go on")
     program, _ = _plan(
         tasks,
         description["network"],
@@ -123,13 +124,13 @@ def _plan(
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
         raise ConfigError(f"seeds are {list(seeds)}; give one or more different whole numbers ≥ 0")
     name = scheduler if isinstance(scheduler, str) else None
+    if name is not None and name not in methods():
+        raise unknown("scheduler", name, methods())
     if name == TARGET_ONLY:
         config = replace(config, batches_per_update=0)
         scheduler = schedulers.cyclic(len(tasks.tasks))
     config = config.resolve(tasks)
     if isinstance(scheduler, str):
-        if scheduler not in methods():
-            raise unknown("scheduler", scheduler, methods())
         passes = [size // config.batch_size for size in tasks.sizes]
         scheduler = schedulers.make(scheduler, num_tasks=len(tasks.tasks), context={"passes": passes}, **options)
     elif options:

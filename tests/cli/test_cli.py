@@ -1,0 +1,186 @@
+"""The command as a user types it: exit codes, one clear line, nothing half written."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched.cli import main
+
+SMALL = ["--batch-size", "4", "--meta-updates", "4", "--quiet"]
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
+    return "set.npz"
+
+
+def fails(capsys, *words):
+    """Run a command that must exit with 2 and one line; return the line."""
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("metasched: ")
+    assert "\n" not in error
+    return error
+
+
+class TestTrain:
+    def test_trains_and_names_the_run(self, saved, capsys):
+        main(["train", saved, "--scheduler", "uniform", "--seed", "11", "--out", "runs/a", *SMALL])
+        printed = capsys.readouterr().out
+        assert "seed 11: test accuracy" in printed
+        assert "Run: runs/a" in printed
+
+    def test_json_is_for_programs(self, saved, capsys):
+        main(["train", saved, "--out", "runs/a", "--seeds", "2", "--json", *SMALL])
+        result = json.loads(capsys.readouterr().out)
+        assert set(result["final"]) == {"0", "1"}
+        assert 0 <= result["final"]["0"]["test_accuracy"] <= 1
+
+    def test_options_of_the_data_set_are_words(self, saved, capsys):
+        options = ["--data", "target_labels=5", "--data", "noise={'task-0': 1.0}"]
+        main(["train", saved, *options, "--out", "runs/a", *SMALL])
+        description = json.loads(Path("runs/a/run.json").read_text())
+        assert description["data"]["recipe"]["options"] == {"target_labels": 5, "noise": {"task-0": 1.0}}
+
+    def test_resume_after_the_end_prints_the_same_result(self, saved, capsys):
+        main(["train", saved, "--out", "runs/a", "--json", *SMALL])
+        first = capsys.readouterr().out
+        main(["resume", "runs/a", "--json", "--quiet"])
+        assert capsys.readouterr().out == first
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["train", "digit"], "did you mean 'digits'"),
+            (["train", "no/such.npz"], "no such file"),
+            (["train", "set.npz", "--scheduler", "cyclick"], "did you mean 'cyclic'"),
+            (["train", "set.npz", "--batch-size", "13"], "batch_size is 13, but task 'task-2' has 9 rows"),
+            (["train", "set.npz", "--data", "target_labels"], "expected key=value"),
+            (["train", "set.npz", "--data", "target_labels=many"], "wrong type"),
+            (["train", "set.npz", "--data", "colour=red"], "unknown option of data set"),
+            (["train", "set.npz", "--option", "speed=2", "--batch-size", "4"], "unknown option of scheduler"),
+            (["train", "set.npz", "--seeds", "0"], "seeds is 0"),
+            (["train", "set.npz", "--seed", "-1", "--batch-size", "4"], "seeds are"),
+            (["train", "set.npz", "--network", "cnn", "--batch-size", "4"], "a cnn needs inputs"),
+            (["resume", "nowhere"], "is not a run folder"),
+        ],
+    )
+    def test_bad_input_is_one_line_and_writes_nothing(self, saved, capsys, words, message):
+        assert message in fails(capsys, *words)
+        assert [path.name for path in Path().iterdir()] == ["set.npz"]
+
+    def test_a_newer_run_folder_is_refused(self, saved, capsys):
+        main(["train", saved, "--out", "runs/a", *SMALL])
+        path = Path("runs/a/run.json")
+        path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+        capsys.readouterr()
+        assert "newer metasched (format 99" in fails(capsys, "resume", "runs/a")
+
+    def test_another_run_in_the_folder_is_refused(self, saved, capsys):
+        main(["train", saved, "--out", "runs/a", *SMALL])
+        capsys.readouterr()
+        assert "another scheduler" in fails(capsys, "train", saved, "--out", "runs/a", "--scheduler", "uniform", *SMALL)
+
+
+class TestData:
+    def test_list_names_every_set(self, capsys):
+        main(["data", "list"])
+        printed = capsys.readouterr().out
+        assert all(name in printed for name in ms.datasets.names())
+        main(["data", "list", "--json"])
+        assert "demo" in json.loads(capsys.readouterr().out)["sets"]
+
+    def test_verify_counts_good_absent_and_damaged(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.setenv("METASCHED_DATA", str(tmp_path))
+        main(["data", "verify", "--json"])
+        result = json.loads(capsys.readouterr().out)
+        assert result["good"] == result["damaged"] == 0
+        (tmp_path / "semeion").mkdir()
+        (tmp_path / "semeion" / "semeion.data").write_text("1 2 3")
+        assert "semeion.data: has 5 bytes, expected 2,889,702" in fails(capsys, "data", "verify", "--json")
+
+    def test_path_tells_where_files_are(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.setenv("METASCHED_DATA", str(tmp_path))
+        main(["data", "path"])
+        assert capsys.readouterr().out.splitlines()[0] == str(tmp_path)
+        assert "is in none of" in fails(capsys, "data", "path", "semeion/semeion.data")
+        assert "did you mean 'semeion/semeion.data'" in fails(capsys, "data", "path", "semeion.data")
+        (tmp_path / "semeion").mkdir()
+        (tmp_path / "semeion" / "semeion.data").write_text("")
+        main(["data", "path", "semeion/semeion.data"])
+        assert capsys.readouterr().out.strip() == str(tmp_path / "semeion" / "semeion.data")
+
+    def test_fetch_says_what_cannot_be_fetched(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.setenv("METASCHED_DATA", str(tmp_path))
+        assert "did you mean 'mnist'" in fails(capsys, "data", "fetch", "mnst")
+        assert "climatenet has no public download; put climatenet/" in fails(capsys, "data", "fetch", "climatenet")
+        assert "name what to fetch" in fails(capsys, "data", "fetch")
+
+    def test_show_prints_the_summary(self, saved, capsys):
+        main(["data", "show", saved, "--data", "target_labels=4"])
+        assert "set: 3 tasks, 41 rows" in capsys.readouterr().out
+
+    def test_simulate_weather_writes_a_file_that_loads(self, tmp_path, monkeypatch, capsys):
+        pytest.importorskip("h5py")
+        monkeypatch.chdir(tmp_path)
+        main(["data", "simulate-weather", "w.h5", "--images", "12", "--height", "64", "--width", "96", "--quiet"])
+        assert "simulated" in capsys.readouterr().out
+        main(["data", "show", "weather", "--data", "path=w.h5"])
+        assert "SIMULATED" in capsys.readouterr().out
+        assert "exists and is not overwritten" in fails(capsys, "data", "simulate-weather", "w.h5", "--quiet")
+
+
+class TestDemo:
+    def test_compares_every_method_and_names_the_runs(self, tmp_path, monkeypatch, capsys):
+        pytest.importorskip("mlxtend")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("metasched.cli.train.DEMO_CONFIG", ms.TrainConfig(meta_updates=2, batches_per_update=3))
+        main(["demo", "--seeds", "1", "--quiet", "--out", "d"])
+        printed = capsys.readouterr().out
+        for word in ("cyclic", "sequential", "uniform", "target-only", "shuffled", "photo", "Runs: d"):
+            assert word in printed
+        main(["demo", "--seeds", "1", "--json", "--out", "d"])
+        result = json.loads(capsys.readouterr().out)
+        assert result["methods"]["cyclic"]["drawn"] == [[40, 20, 20, 20, 20]]
+        assert result["methods"]["target-only"]["drawn"] == [[0] * 5]
+
+
+def test_a_wrong_flag_is_exit_code_2():
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "demo", "--batch-size", "many"])
+    assert stopped.value.code == 2
+
+
+def test_ctrl_c_is_exit_code_130_with_the_work_kept(saved, tmp_path):
+    words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "5000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "metasched", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    metrics = tmp_path / "runs" / "a" / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and metrics.stat().st_size > 2000) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert "metasched resume runs/a" in error
+    facts = json.loads((tmp_path / "runs" / "a" / "checkpoint.json").read_text())
+    assert facts["updates"]["0"] > 0
+
+
+def test_a_closed_pipe_is_no_stack(tmp_path):
+    command = f"{sys.executable} -m metasched data list | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,141 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched import schedulers
+from metasched.meta.inner import Learner, Rows, Stream, adapt, device_data, heads_of, hits, logits, scaled_reward
+from metasched.meta.networks import default_network
+from metasched.schedulers.base import Scheduler
+
+
+def learner_for(tasks, scheduler=None, **config):
+    scheduler = scheduler or schedulers.cyclic(len(tasks.tasks))
+    settings = ms.TrainConfig(**{"batch_size": 4, **config}).resolve(tasks)
+    return Learner(default_network(tasks), scheduler, settings, heads_of(tasks))
+
+
+def begin(learner, data):
+    weights = learner.network.init(jax.random.key(1), data.validation.inputs[:1])
+    nothing = jnp.zeros_like(data.sizes)
+    return weights, Stream(learner.scheduler.init(jax.random.key(2)), nothing, nothing)
+
+
+def fixed(order):
+    """A scheduler that follows a list."""
+    turns = jnp.array(order)
+    return Scheduler(lambda key: jnp.int32(0), lambda turn, heads: turns[turn], lambda turn, task, reward: turn + 1)
+
+
+def numpy_sgd(network, tasks, order, batch_size, steps, rate, weights):
+    """The same loop, spelled out on the host with one gradient at a time."""
+    cursors = [0] * len(tasks.tasks)
+    for number in order:
+        task = tasks.tasks[number]
+        rows = [(cursors[number] + offset) % len(task) for offset in range(batch_size)]
+        cursors[number] = (cursors[number] + batch_size) % len(task)
+        x, y = task.inputs[rows], task.labels[rows]
+
+        def loss(weights, x=x, y=y):
+            scores = network.apply(weights, x)
+            return -(jax.nn.log_softmax(scores)[jnp.arange(len(y)), y]).mean()
+
+        for _ in range(steps):
+            gradient = jax.grad(loss)(weights)
+            weights = jax.tree.map(lambda w, g: w - rate * g, weights, gradient)
+    return weights, cursors
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_adapting_is_sgd_on_the_scheduled_rows_with_cursors_that_wrap(steps):
+    tasks = make_tasks(sizes=(12, 20, 9))
+    order = [2, 0, 2, 1, 2, 2, 0]
+    learner = learner_for(tasks, fixed(order), batches_per_update=len(order), steps_per_batch=steps)
+    data = device_data(tasks)
+    weights, stream = begin(learner, data)
+    adapted, after, taken = adapt(learner, data, weights, jnp.float32(0.1), stream)
+    expected, cursors = numpy_sgd(learner.network, tasks, order, 4, steps, 0.1, weights)
+    assert taken.tolist() == order
+    assert after.cursors.tolist() == cursors == [8, 4, 7]
+    assert after.drawn.tolist() == [8, 4, 16]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), adapted, expected)
+
+
+def test_global_cursors_all_move_with_every_batch():
+    tasks = make_tasks(sizes=(12, 20, 9))
+    learner = learner_for(tasks, fixed([0, 1, 1]), batches_per_update=3, cursor="global")
+    data = device_data(tasks)
+    weights, stream = begin(learner, data)
+    _, after, _ = adapt(learner, data, weights, jnp.float32(0.1), stream)
+    assert after.cursors.tolist() == [0, 12, 3]
+    assert after.drawn.tolist() == [4, 8, 0]
+
+
+def test_the_scheduler_sees_the_labels_at_the_cursors_and_the_scaled_reward():
+    tasks = make_tasks(sizes=(12, 20, 9))
+    seen = Scheduler(
+        lambda key: (jnp.zeros((3, 3), jnp.int32), jnp.zeros(3), jnp.int32(0)),
+        lambda state, heads: jnp.int32(heads[0] * 0 + 1),
+        lambda state, task, reward: (state[0], state[1].at[state[2]].set(reward), state[2] + 1),
+    )
+    learner = learner_for(tasks, seen, batches_per_update=3)
+    data = device_data(tasks)
+    weights, stream = begin(learner, data)
+    adapted, after, _ = adapt(learner, data, weights, jnp.float32(0.1), stream)
+    accuracy = float(hits(learner, adapted, data.validation).mean())
+    assert float(after.scheduler[1][2]) == pytest.approx(1 - 3**0.5 * (1 - accuracy), abs=1e-6)
+
+    by_label = Scheduler(lambda key: jnp.int32(0), lambda state, heads: jnp.argmax(heads), lambda state, *_: state)
+    _, _, taken = adapt(learner_for(tasks, by_label, batches_per_update=1), data, weights, jnp.float32(0.1), stream)
+    assert taken[0] == np.argmax([task.labels[0] for task in tasks.tasks])
+
+
+def test_the_reward_follows_the_papers_scaling():
+    assert float(scaled_reward(jnp.float32(0.75), jnp.int32(1))) == pytest.approx(0.75)
+    assert float(scaled_reward(jnp.float32(0.75), jnp.int32(16))) == pytest.approx(0.0)
+    assert float(scaled_reward(jnp.float32(1.0), jnp.int32(100))) == 1
+
+
+class TestHeads:
+    @pytest.fixture
+    def own(self):
+        random = np.random.default_rng(0)
+
+        def rows(count, classes):
+            return random.normal(size=(count, 4)), random.integers(0, classes, count)
+
+        return ms.TaskSet.from_arrays(
+            {"a": rows(12, 4), "b": rows(12, 2)},
+            validation=rows(8, 3),
+            test=rows(8, 3),
+            classes={"a": "pqrs", "b": "tu", "target": "xyz"},
+        )
+
+    def test_training_one_task_leaves_the_other_heads_alone(self, own):
+        learner = learner_for(own, fixed([0, 0]), batches_per_update=2)
+        data = device_data(own)
+        weights, stream = begin(learner, data)
+        adapted, _, _ = adapt(learner, data, weights, jnp.float32(0.1), stream)
+        change = np.abs(np.asarray(adapted[-1]["w"] - weights[-1]["w"])).reshape(300, 3, 4).max(axis=(0, 2))
+        assert change[0] > 0
+        assert change[1] == change[2] == 0
+        assert np.abs(adapted[0]["w"] - weights[0]["w"]).max() > 0
+
+    def test_a_class_that_a_head_does_not_have_is_never_predicted(self, own):
+        learner = learner_for(own)
+        data = device_data(own)
+        weights, _ = begin(learner, data)
+        inputs = jax.random.normal(jax.random.key(0), (500, 4)) * 10
+        for head, classes in ((0, 4), (1, 2), (2, 3)):
+            predicted = logits(learner, weights, inputs, head).argmax(axis=1)
+            assert set(np.unique(predicted)) <= set(range(classes))
+
+    def test_accuracy_reads_the_targets_head(self, own):
+        learner = learner_for(own)
+        data = device_data(own)
+        weights, _ = begin(learner, data)
+        scores = learner.network.apply(weights, data.validation.inputs).reshape(8, 3, 4)[:, 2, :3]
+        expected = scores.argmax(axis=1) == data.validation.labels
+        np.testing.assert_array_equal(hits(learner, weights, Rows(*data.validation)), expected)

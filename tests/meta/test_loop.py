@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched import schedulers
+from metasched.errors import RunError
+from metasched.meta import loop
+from metasched.meta.networks import default_network, mlp
+
+
+def program_for(tasks, network=None, **config):
+    settings = ms.TrainConfig(**{"batch_size": 4, "meta_updates": 6, **config})
+    return loop.prepare(tasks, network or mlp(3, hidden=(16,)), schedulers.cyclic(len(tasks.tasks)), settings)
+
+
+def records_of(program, seed=0):
+    return [record for _, record in loop.run(program, loop.start(program, seed))]
+
+
+def test_learns_separable_classes():
+    records = records_of(program_for(make_tasks(test=200), meta_updates=40, inner_rate=0.1, outer_rate=0.01))
+    assert records[0]["test_accuracy"] < 0.7
+    assert records[-1]["final"]["test_accuracy"] > 0.9
+
+
+def test_records_count_updates_samples_and_rows_by_task():
+    records = records_of(program_for(make_tasks(sizes=(12, 20, 9)), batches_per_update=4))
+    assert [record["update"] for record in records] == [1, 2, 3, 4, 5, 6]
+    assert [record["samples"] for record in records] == [16, 32, 48, 64, 80, 96]
+    assert records[-1]["drawn"] == [32, 32, 32]
+    assert records[0]["tasks"] == [0, 1, 2, 0]
+    assert "final" not in records[0]
+    assert records[-1]["final"]["test_rows"] == 30
+
+
+def test_measures_every_so_often_on_a_subset_and_at_the_end_on_everything():
+    records = records_of(program_for(make_tasks(test=200), eval_every=4, eval_rows=50))
+    assert ["test_accuracy" in record for record in records] == [False, False, False, True, False, True]
+    assert records[3]["test_rows"] == 50
+    assert records[-1]["final"]["test_rows"] == 200
+
+
+def test_accuracy_in_chunks_equals_accuracy_at_once(monkeypatch):
+    tasks = make_tasks(test=205)
+    whole = records_of(program_for(tasks))[-1]["final"]
+    monkeypatch.setattr(loop, "EVALUATION_CHUNK", 32)
+    assert records_of(program_for(tasks))[-1]["final"] == whole
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
+    program = program_for(make_tasks())
+    assert records_of(program, 3) == records_of(program, 3)
+    assert records_of(program, 3) != records_of(program, 4)
+
+
+def test_continuing_from_any_state_gives_the_same_records():
+    program = program_for(make_tasks())
+    states = [(state, record) for state, record in loop.run(program, loop.start(program, 0))]
+    middle = states[2][0]
+    assert [record for _, record in loop.run(program, middle)] == [record for _, record in states[3:]]
+
+
+def test_a_loss_that_is_no_longer_finite_stops_with_the_knob_to_turn():
+    with pytest.raises(RunError, match=r"no longer finite at meta-update \d+; lower inner_rate"):
+        records_of(program_for(make_tasks(), inner_rate=1e30))
+
+
+def test_label_sets_of_their_own_train_too():
+    random = np.random.default_rng(0)
+
+    def rows(count, classes):
+        labels = random.integers(0, classes, count)
+        return np.eye(4)[labels] + 0.1 * random.normal(size=(count, 4)), labels
+
+    tasks = ms.TaskSet.from_arrays(
+        {"a": rows(40, 4), "b": rows(40, 2)},
+        validation=rows(30, 3),
+        test=rows(100, 3),
+        classes={"a": "pqrs", "b": "tu", "target": "xyz"},
+    )
+    program = program_for(tasks, default_network(tasks), meta_updates=15)
+    assert records_of(program)[-1]["final"]["test_accuracy"] > 0.9

@@ -1,0 +1,62 @@
+import io
+
+from rich.console import Console
+
+from metasched.report.tables import Reached, comparison, median, reached, spread, summarise
+
+
+def curve(*accuracies, seed=0):
+    records = [
+        {"seed": seed, "update": number, "samples": 10 * number, "test_accuracy": accuracy, "drawn": [number, 2]}
+        for number, accuracy in enumerate(accuracies, 1)
+    ]
+    records[-1]["final"] = {"test_accuracy": accuracies[-1], "initial_test_accuracy": 0.1, "test_rows": 50}
+    return records
+
+
+class TestReached:
+    def test_is_the_first_measurement_from_which_accuracy_stays(self):
+        assert reached(curve(0.2, 0.7, 0.5, 0.6, 0.8), 0.6) == Reached(4, 40)
+
+    def test_a_run_that_falls_back_never_reached_it(self):
+        assert reached(curve(0.2, 0.7, 0.5), 0.6) is None
+
+    def test_updates_without_a_measurement_say_nothing(self):
+        records = curve(0.7, 0.7, 0.7)
+        del records[1]["test_accuracy"]
+        assert reached(records, 0.6) == Reached(1, 10)
+
+    def test_no_measurement_is_never(self):
+        assert reached([], 0.6) is None
+
+
+def test_a_run_that_never_arrives_counts_as_the_largest():
+    assert median([100, None, 300]) == "300"
+    assert median([100, None, None]) == "never"
+    assert median([1200]) == "1,200"
+    assert median([0, None]) == "0"
+
+
+def test_spread_is_half_the_range():
+    assert spread([0.5, 0.7], "{:.2f}") == "0.60 ± 0.10"
+    assert spread([0.5], "{:.2f}") == "0.50"
+
+
+def test_summaries_keep_every_seed():
+    row = summarise([*curve(0.2, 0.7), *curve(0.1, 0.3, seed=1)], 0.6)
+    assert row["seeds"] == [0, 1]
+    assert row["test_accuracy"] == [0.7, 0.3]
+    assert row["samples_to_threshold"] == [20, None]
+    assert row["updates_to_threshold"] == [2, None]
+
+
+def test_the_table_fits_a_terminal_of_80_columns():
+    row = summarise([*curve(0.2, 0.7), *curve(0.1, 0.65, seed=1)], 0.6)
+    tasks = ["digits-1", "digits-2", "digits-3", "shuffled", "photo"]
+    row["drawn"] = [[2640] * 5] * 2
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(comparison({"sequential": row, "target-only": row}, tasks, 0.6))
+    text = console.export_text()
+    assert "0.675 ± 0.025" in text
+    assert "…" not in text
+    assert all(name in text for name in tasks)

@@ -1,0 +1,222 @@
+"""A run may be stopped at any moment and ends with the numbers of one that never was."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched.errors import ConfigError, RunError
+from metasched.meta.networks import mlp
+
+CONFIG = ms.TrainConfig(batch_size=4, meta_updates=6)
+
+
+def small(tasks):
+    return mlp(len(tasks.classes), hidden=(8,))
+
+
+def run(tasks, **options):
+    return ms.train(tasks, options.pop("network", small(tasks)), config=options.pop("config", CONFIG), **options)
+
+
+class TestTrain:
+    def test_returns_records_and_meta_parameters_by_seed(self, tasks):
+        result = run(tasks, scheduler="uniform", seeds=(3, 5))
+        assert [(record["seed"], record["update"]) for record in result.records] == [
+            (seed, update) for seed in (3, 5) for update in range(1, 7)
+        ]
+        assert set(result.final) == set(result.parameters) == {3, 5}
+        assert result.parameters[3].weights[0]["w"].shape == (4, 8)
+
+    def test_a_folder_changes_nothing_about_the_numbers(self, tasks, tmp_path):
+        assert run(tasks, out=tmp_path / "a").records == run(tasks).records
+
+    def test_target_only_draws_nothing_from_the_sources(self, tasks):
+        records = run(tasks, scheduler="target-only").records
+        assert records[-1]["samples"] == 0
+        assert records[-1]["final"]["test_accuracy"] == records[-1]["final"]["initial_test_accuracy"]
+
+    def test_a_scheduler_of_ones_own_is_taken(self, tasks):
+        assert run(tasks, scheduler=ms.schedulers.cyclic(3)).records == run(tasks, scheduler="cyclic").records
+
+    def test_the_folder_says_what_ran(self, tasks, tmp_path):
+        run(tasks, scheduler="sequential", seeds=(2,), out=tmp_path / "a")
+        description = json.loads((tmp_path / "a" / "run.json").read_text())
+        assert description["format"] == 1
+        assert description["seeds"] == [2]
+        assert description["scheduler"] == {"name": "sequential", "options": {}}
+        assert description["config"]["batches_per_update"] == 2
+        assert description["data"]["fingerprint"] == tasks.fingerprint
+        assert {"python", "jax", "numpy", "metasched"} <= set(description["versions"])
+        lines = (tmp_path / "a" / "metrics.jsonl").read_text().splitlines()
+        assert [json.loads(line)["update"] for line in lines] == [1, 2, 3, 4, 5, 6]
+
+    def test_a_finished_run_is_not_run_again(self, tasks, tmp_path):
+        first = run(tasks, out=tmp_path / "a")
+        before = (tmp_path / "a" / "metrics.jsonl").read_bytes()
+        again = run(tasks, out=tmp_path / "a")
+        assert again.records == first.records
+        assert (tmp_path / "a" / "metrics.jsonl").read_bytes() == before
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"scheduler": "uniform"},
+            {"seeds": (1,)},
+            {"config": replace(CONFIG, inner_rate=0.5)},
+            {"network": "mlp"},
+        ],
+    )
+    def test_the_folder_of_another_run_is_refused(self, tasks, tmp_path, change):
+        run(tasks, scheduler="cyclic", out=tmp_path / "a")
+        with pytest.raises(RunError, match="holds a run with another"):
+            run(tasks, **{"scheduler": "cyclic", **change}, out=tmp_path / "a")
+
+    def test_the_folder_of_a_run_on_other_data_is_refused(self, tasks, tmp_path):
+        run(tasks, out=tmp_path / "a")
+        with pytest.raises(RunError, match="on other data"):
+            run(make_tasks(seed=1), out=tmp_path / "a")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"scheduler": "cyclick"}, "did you mean 'cyclic'"),
+            ({"config": replace(CONFIG, batch_size=100)}, "batch_size is 100"),
+            ({"seeds": ()}, "seeds are"),
+            ({"seeds": (1, 1)}, "seeds are"),
+            ({"seeds": (-1,)}, "seeds are"),
+            ({"scheduler_options": {"speed": 1}}, "unknown option"),
+            ({"network": "rnn"}, "unknown network"),
+        ],
+    )
+    def test_bad_settings_leave_no_folder_behind(self, tasks, tmp_path, options, message):
+        with pytest.raises(ConfigError, match=message):
+            run(tasks, out=tmp_path / "a", **options)
+        assert list(tmp_path.iterdir()) == []
+
+
+class Stop(BaseException):
+    """As abrupt as a kill: nothing of ours catches it."""
+
+
+def stop_after(count):
+    seen = []
+
+    def on_record(record):
+        seen.append(record)
+        if len(seen) == count:
+            raise Stop
+
+    return on_record
+
+
+@pytest.mark.parametrize("checkpoint_seconds", [0, 1000])
+@pytest.mark.parametrize("count", [1, 5, 6, 8])
+def test_a_run_cut_off_and_continued_ends_with_the_same_numbers(tasks, tmp_path, count, checkpoint_seconds):
+    whole = run(tasks, scheduler="uniform", seeds=(0, 1), out=tmp_path / "whole")
+    options = {"scheduler": "uniform", "seeds": (0, 1), "out": tmp_path / "cut"}
+    with pytest.raises(Stop):
+        run(tasks, **options, on_record=stop_after(count), checkpoint_seconds=checkpoint_seconds)
+    result = run(tasks, **options)
+    assert result.records == whole.records
+    assert (tmp_path / "cut" / "metrics.jsonl").read_bytes() == (tmp_path / "whole" / "metrics.jsonl").read_bytes()
+    for a, b in zip(jax.tree.leaves(result.parameters), jax.tree.leaves(whole.parameters), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_ctrl_c_keeps_the_work_so_far(tasks, tmp_path):
+    def interrupt(record):
+        if record["update"] == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tasks, out=tmp_path / "a", on_record=interrupt, checkpoint_seconds=1000)
+    facts = json.loads((tmp_path / "a" / "checkpoint.json").read_text())
+    assert facts["updates"] == {"0": 4}
+
+
+def test_a_run_whose_newest_checkpoint_is_cut_in_half_goes_on_from_the_one_before(tasks, tmp_path):
+    whole = run(tasks, out=tmp_path / "whole")
+    with pytest.raises(Stop):
+        run(tasks, out=tmp_path / "cut", on_record=stop_after(4), checkpoint_seconds=0)
+    path = tmp_path / "cut" / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert run(tasks, out=tmp_path / "cut").records == whole.records
+
+
+class TestResume:
+    @pytest.fixture
+    def recipe(self, tmp_path):
+        ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
+        return tmp_path / "set.npz"
+
+    def test_rebuilds_everything_from_the_folder(self, recipe, tmp_path):
+        options = {"network": "mlp", "scheduler": "uniform", "config": CONFIG, "seeds": (4,)}
+        whole = ms.train(ms.datasets.load(recipe, target_labels=5), **options)
+        tasks = ms.datasets.load(recipe, target_labels=5)
+        with pytest.raises(Stop):
+            ms.train(tasks, **options, out=tmp_path / "a", on_record=stop_after(3), checkpoint_seconds=0)
+        assert ms.resume(tmp_path / "a").records == whole.records
+
+    def test_data_that_changed_meanwhile_are_refused(self, recipe, tmp_path):
+        ms.train(ms.datasets.load(recipe), "mlp", config=CONFIG, out=tmp_path / "a")
+        ms.datasets.save_npz(make_tasks(seed=9), recipe)
+        with pytest.raises(RunError, match="are not those the run began with"):
+            ms.resume(tmp_path / "a")
+
+    def test_a_run_made_of_python_objects_says_how_to_go_on(self, tasks, tmp_path):
+        run(tasks, out=tmp_path / "a")
+        with pytest.raises(RunError, match=r"call metasched\.train"):
+            ms.resume(tmp_path / "a")
+
+
+SCRIPT = """
+import sys
+import metasched as ms
+tasks = ms.datasets.load(sys.argv[1])
+config = ms.TrainConfig(batch_size=4, meta_updates=150)
+ms.train(tasks, "mlp", "uniform", config, seeds=(0, 1), out=sys.argv[2], checkpoint_seconds=float(sys.argv[3]))
+"""
+
+
+def launch(data, out, seconds):
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    return subprocess.Popen([sys.executable, "-c", SCRIPT, str(data), str(out), str(seconds)], env=environment)
+
+
+def test_kill_9_at_random_moments_changes_nothing(tmp_path):
+    ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
+    assert launch(tmp_path / "set.npz", tmp_path / "whole", 10).wait() == 0
+    chance = random.Random(0)
+    kills = 0
+    for _ in range(30):
+        process = launch(tmp_path / "set.npz", tmp_path / "killed", 0)
+        began = time.monotonic()
+        while not (tmp_path / "killed" / "metrics.jsonl").exists() and process.poll() is None:
+            time.sleep(0.01)
+        lines = len((tmp_path / "killed" / "metrics.jsonl").read_text().splitlines())
+        wanted = lines + chance.randrange(20, 120)
+        while process.poll() is None and time.monotonic() - began < 60:
+            if len((tmp_path / "killed" / "metrics.jsonl").read_bytes().splitlines()) >= wanted:
+                time.sleep(chance.random() * 0.01)
+                process.send_signal(signal.SIGKILL)
+                break
+            time.sleep(0.002)
+        if process.wait() == 0:
+            break
+        kills += 1
+    assert kills >= 3
+    assert (tmp_path / "killed" / "metrics.jsonl").read_bytes() == (tmp_path / "whole" / "metrics.jsonl").read_bytes()
+    assert (tmp_path / "killed" / "checkpoint.safetensors").read_bytes() == (
+        tmp_path / "whole" / "checkpoint.safetensors"
+    ).read_bytes()
