@@ -33,7 +33,7 @@ class Split(NamedTuple):
     labels: Labels
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Provenance:
     """Where rows come from: the source, the SHA-256 of each file read, and the row numbers in that source."""
 
@@ -52,7 +52,7 @@ class Provenance:
         return f"{self.source}, {_span(self.rows)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """One source: rows in order, ``inputs`` (n, *shape), ``labels`` (n,) indexing ``classes``."""
 
@@ -65,7 +65,7 @@ class Task:
         return len(self.labels)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TaskSet:
     """N tasks and a target.
 
@@ -275,14 +275,15 @@ def _check(tasks: TaskSet) -> None:
     ]
     for where, split, classes in splits:
         _check_rows(f"{tasks.name}: {where}", split.inputs, split.labels, classes, tasks.shape)
-    for key in (*names, VALIDATION, TEST):
-        rows = tasks.provenance[key].rows if key in tasks.provenance else None
-        size = len(tasks.validation.labels if key == VALIDATION else tasks.test.labels)
-        size = size if key in (VALIDATION, TEST) else tasks.sizes[names.index(key)]
-        if rows is None or len(rows) != size:
-            raise DataError(
-                f"{tasks.name}: '{key}' has {size} rows but provenance for {0 if rows is None else len(rows)}"
-            )
+    rows = {
+        **dict(zip(names, tasks.sizes, strict=True)),
+        VALIDATION: len(tasks.validation[1]),
+        TEST: len(tasks.test[1]),
+    }
+    for key, count in rows.items():
+        known = len(tasks.provenance[key].rows) if key in tasks.provenance else 0
+        if known != count:
+            raise DataError(f"{tasks.name}: '{key}' has {count} rows, its provenance {known}; give each row its origin")
     validation, test = tasks.provenance[VALIDATION], tasks.provenance[TEST]
     if validation.source == test.source != "array":
         both = np.intersect1d(validation.rows, test.rows)

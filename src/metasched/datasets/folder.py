@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ def from_images(
         name=root.name,
         allow_overlap=allow_overlap,
     )
-    return TaskSet(**{**tasks.__dict__, "provenance": provenance})
+    return replace(tasks, provenance=provenance)
 
 
 def _class_folders(part: Path) -> list[str]:
