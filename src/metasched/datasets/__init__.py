@@ -68,8 +68,9 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
 
 def _recipe(name: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What a run folder stores to load the same set again; None for options that JSON cannot hold."""
+    whole = {key: str(Path(value).resolve()) if key == "path" else value for key, value in options.items()}
     try:
-        stored = json.loads(json.dumps(options))
+        stored = json.loads(json.dumps(whole))
     except TypeError:
         return None
     return {"set": name if name in _SETS else str(Path(name).resolve()), "options": stored}
