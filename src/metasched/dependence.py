@@ -1,0 +1,305 @@
+"""Does the order of labels carry information? Transitions between neighbouring labels, and tests on them.
+
+Counts are *circular*: the step from the last row to the first counts, because a task's cursor wraps round. Every label
+that occurs then has as many successors as rows, and the transition matrix is stochastic by construction.
+
+A small p-value says that the labels are not exchangeable: some order in the file is not what shuffling gives. That is
+necessary for Markov dependence and far from sufficient. Slow drift, sorted files and block designs reject too, so the
+verdict looks for drift first and never claims more than was tested.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metasched.errors import ConfigError, DataError
+
+Floats: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.int64]
+
+SHUFFLES_AT_ONCE = 1000
+ROUNDING = 1e-9
+"""Two statistics this close, relative to the number of rows, are equal: a shuffle that ties counts against order."""
+
+
+@dataclass(frozen=True, eq=False)
+class OrderTest:
+    """What shuffling says about the order of one task's labels.
+
+    Attributes:
+        rows: n.
+        counts: transitions (C, C).
+        statistic: Pearson's χ² of the transitions against independence.
+        p_value: share of shuffles with a χ² at least as large (the observed order counted among them).
+        asymptotic_p_value: of the χ² distribution with (k − 1)² degrees of freedom, as the paper computes it. It
+            rejects too often for skewed or short sequences: shown for comparison, not for decisions.
+        stickiness: share of rows followed by the same label, and ``expected_stickiness`` under shuffling.
+        stickiness_p_value: two-sided, by shuffling.
+        drift_p_value: whether label frequencies differ between blocks of the sequence, by shuffling.
+        local_p_value: the χ² of transitions against shuffles *within* blocks, which keep any slow drift.
+        cramers_v: effect size √(χ² / (n (k − 1))), 0 for independence and 1 for a deterministic successor.
+        expected_cramers_v: its mean over shuffles; an effect not above this is none.
+        total_variation: mean distance ½‖P(a, ·) − P(b, ·)‖₁ between rows of the transition matrix, weighted by how
+            often their labels occur.
+        alpha: level of the verdict.
+    """
+
+    rows: int
+    counts: Counts
+    statistic: float
+    p_value: float
+    asymptotic_p_value: float
+    stickiness: float
+    expected_stickiness: float
+    stickiness_p_value: float
+    drift_p_value: float
+    local_p_value: float
+    cramers_v: float
+    expected_cramers_v: float
+    total_variation: float
+    alpha: float = 0.05
+
+    def verdict(self, p_value: float | None = None) -> str:
+        """In plain language; ``p_value`` replaces our own, for one that was corrected over several tasks."""
+        p = self.p_value if p_value is None else p_value
+        if p >= self.alpha:
+            return f"no sign that order carries information (p = {p:.2g})"
+        drifts = self.drift_p_value < self.alpha
+        if self.local_p_value >= self.alpha:
+            reason = (
+                "label frequencies drift along the file" if drifts else "the effect is not between close neighbours"
+            )
+            return f"order is not random (p = {p:.2g}), but {reason}; neighbours inside a block look exchangeable"
+        sticky = self.stickiness_p_value < self.alpha
+        direction = "more" if self.stickiness > self.expected_stickiness else "less"
+        extra = f"; a label repeats {direction} often than by chance" if sticky else ""
+        extra += "; frequencies also drift" if drifts else ""
+        return f"neighbouring labels depend on each other (p = {p:.2g}){extra}"
+
+
+@dataclass(frozen=True, eq=False)
+class Association:
+    """Whether labels at the same position of two tasks depend on each other, for every pair: arrays (N, N).
+
+    ``p_value`` compares Pearson's χ² with that of every circular shift of one task against the other, which keeps the
+    order inside each; ``cramers_v`` is the effect size. The diagonal is 1.
+    """
+
+    p_value: Floats
+    cramers_v: Floats
+
+
+def transition_counts(labels: ArrayLike, num_classes: int) -> Counts:
+    """How often label a is followed by label b, circularly: N (C, C); rows and columns sum to the label counts."""
+    y = _as_labels(labels, num_classes)
+    codes = y * num_classes + np.roll(y, -1)
+    return np.bincount(codes, minlength=num_classes**2).reshape(num_classes, num_classes)
+
+
+def transition_matrix(labels: ArrayLike, num_classes: int, *, smoothing: float = 0.0, stride: int = 1) -> Floats:
+    """P(a, b) = N(a, b) / n(a): probability (C, C) that label b follows label a.
+
+    Args:
+        labels: (n,) in order.
+        num_classes: C.
+        smoothing: pseudo-counts added to each row in all, spread evenly over the labels that occur.
+        stride: rows that the cursor moves at once; the chain of batch starts is the power P^stride.
+
+    A label that never occurs has a row of zeros and is never entered, smoothed or not; all other rows sum to one.
+    """
+    if not (np.isfinite(smoothing) and smoothing >= 0):
+        raise ConfigError(f"smoothing is {smoothing}; give a number of pseudo-counts ≥ 0")
+    if stride < 1:
+        raise ConfigError(f"stride is {stride}; give a whole number of rows ≥ 1")
+    counts = transition_counts(labels, num_classes).astype(np.float64)
+    occurs = counts.sum(axis=1) > 0
+    counts += smoothing / occurs.sum() * np.outer(occurs, occurs)
+    totals = counts.sum(axis=1, keepdims=True)
+    matrix = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
+    return np.linalg.matrix_power(matrix, stride)
+
+
+def independence_test(
+    labels: ArrayLike,
+    num_classes: int | None = None,
+    *,
+    permutations: int = 10_000,
+    blocks: int = 10,
+    seed: int = 0,
+    alpha: float = 0.05,
+) -> OrderTest:
+    """Test the order of ``labels`` (n,) against ``permutations`` shuffles of it.
+
+    With circular counts N both margins are the label counts n(a), whatever the order, so that Pearson's
+    χ² = Σ N(a, b)² / E(a, b) − n with one E(a, b) = n(a) n(b) / n for the data and every shuffle. The permutation test
+    is exact for exchangeable labels of any distribution and length. ``blocks`` is the number of equal parts of the
+    sequence between which drift is looked for.
+    """
+    if permutations < 1 or blocks < 1:
+        raise ConfigError(f"permutations is {permutations} and blocks {blocks}; give at least 1 of each")
+    original = np.asarray(labels)
+    classes = num_classes if num_classes is not None else int(original.max(initial=0)) + 1
+    present, y = np.unique(_as_labels(original, classes), return_inverse=True)
+    n, k = len(y), len(present)
+    counts = transition_counts(original, classes)
+    table = transition_counts(y, k)
+    frequency = np.bincount(y, minlength=k)
+    block = np.arange(n) * min(blocks, n) // n
+    transitions, drift = _chi_squared_of_transitions(frequency), _chi_squared_of_blocks(frequency, block)
+    random = np.random.default_rng(seed)
+
+    observed = _Sample(transitions(table[None]), np.trace(table)[None], drift(y[None]))
+    shuffled = _Sample.collect(
+        _Sample(transitions(tables), np.trace(tables, axis1=1, axis2=2), drift(rows))
+        for rows, tables in _shuffles(y, k, permutations, lambda rows: random.permuted(rows, axis=1, out=rows))
+    )
+    local = np.concatenate(
+        [transitions(tables) for _, tables in _shuffles(y, k, permutations, _within_blocks(block, random))]
+    )
+    chi_squared = float(observed.transitions[0])
+    sticky = _p_value(observed.stays, shuffled.stays, n), _p_value(-observed.stays, -shuffled.stays, n)
+    return OrderTest(
+        rows=n,
+        counts=counts,
+        statistic=chi_squared,
+        p_value=_p_value(observed.transitions, shuffled.transitions, n),
+        asymptotic_p_value=_upper_tail(chi_squared, (k - 1) ** 2),
+        stickiness=float(observed.stays[0]) / n,
+        expected_stickiness=float(np.mean(shuffled.stays)) / n,
+        stickiness_p_value=min(1.0, 2 * min(sticky)),
+        drift_p_value=_p_value(observed.drift, shuffled.drift, n),
+        local_p_value=_p_value(observed.transitions, local, n),
+        cramers_v=_cramers_v(chi_squared, n, k),
+        expected_cramers_v=float(np.mean([_cramers_v(value, n, k) for value in shuffled.transitions])),
+        total_variation=_total_variation(table, frequency),
+        alpha=alpha,
+    )
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """Holm's adjusted p-values (m,): reject those below α and any false rejection has probability at most α.
+
+    The i-th smallest is multiplied by m − i + 1 and then by no less than the ones before it (S. Holm, Scandinavian
+    Journal of Statistics 6, 1979).
+    """
+    p = np.asarray(p_values, np.float64)
+    if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):
+        raise DataError(f"p_values are {p.tolist()}; give a list of probabilities")
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1)
+    return adjusted
+
+
+def cross_task_association(sequences: Sequence[ArrayLike], num_classes: int) -> Association:
+    """Test every pair of label sequences for dependence at equal positions; the longer of two is cut.
+
+    The counts of label pairs at every circular shift are a cross-correlation of indicators, by fast Fourier transform.
+    """
+    ys = [_as_labels(labels, num_classes) for labels in sequences]
+    p, v = np.ones((len(ys), len(ys))), np.ones((len(ys), len(ys)))
+    for i, first in enumerate(ys):
+        for j, second in enumerate(ys[:i]):
+            p[i, j], v[i, j] = p[j, i], v[j, i] = _associate(first, second)
+    return Association(p, v)
+
+
+def _associate(first: Counts, second: Counts) -> tuple[float, float]:
+    n = min(len(first), len(second))
+    (a, x), (b, y) = (np.unique(labels[:n], return_inverse=True) for labels in (first, second))
+    one, two = (np.fft.rfft(np.eye(size)[codes], axis=0) for size, codes in ((len(a), x), (len(b), y)))
+    tables = np.fft.irfft(one.conj()[:, :, None] * two[:, None, :], n=n, axis=0).round()
+    expected = np.outer(np.bincount(x), np.bincount(y)) / n
+    chi_squared = (tables**2 / expected).sum(axis=(1, 2)) - n
+    smaller = min(len(a), len(b))
+    return _p_value(chi_squared[:1], chi_squared[1:], n), _cramers_v(float(chi_squared[0]), n, smaller)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Statistics of some orders of the labels, (m,) each."""
+
+    transitions: Floats
+    stays: Counts
+    drift: Floats
+
+    @classmethod
+    def collect(cls, samples: "Iterator[_Sample]") -> "_Sample":
+        parts = [(sample.transitions, sample.stays, sample.drift) for sample in samples]
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _as_labels(labels: ArrayLike, num_classes: int) -> Counts:
+    y = np.asarray(labels)
+    if y.ndim != 1 or not len(y) or y.dtype.kind not in "iu":
+        raise DataError(f"labels have shape {y.shape} and dtype {y.dtype}; give one or more integers in a row")
+    wrong = np.flatnonzero((y < 0) | (y >= num_classes))
+    if wrong.size:
+        raise DataError(f"labels[{wrong[0]}] is {y[wrong[0]]}, outside 0 … {num_classes - 1}; give more classes")
+    return y.astype(np.int64)
+
+
+def _shuffles(
+    y: Counts, classes: int, count: int, shuffle: Callable[[Counts], object]
+) -> Iterator[tuple[Counts, Counts]]:
+    """Shuffled copies (m, n) of ``y`` with their transition tables (m, k, k), some at a time."""
+    for begin in range(0, count, SHUFFLES_AT_ONCE):
+        m = min(SHUFFLES_AT_ONCE, count - begin)
+        rows = np.repeat(y[None], m, axis=0)
+        shuffle(rows)
+        codes = rows * classes + np.roll(rows, -1, axis=1) + np.arange(m)[:, None] * classes**2
+        yield rows, np.bincount(codes.ravel(), minlength=m * classes**2).reshape(m, classes, classes)
+
+
+def _within_blocks(block: Counts, random: np.random.Generator) -> Callable[[Counts], object]:
+    def shuffle(rows: Counts) -> None:
+        for number in range(int(block[-1]) + 1):
+            inside = slice(*np.searchsorted(block, [number, number + 1]))
+            rows[:, inside] = random.permuted(rows[:, inside], axis=1)
+
+    return shuffle
+
+
+def _chi_squared_of_transitions(frequency: Counts) -> Callable[[Counts], Floats]:
+    """χ² (m,) of transition tables (m, k, k) whose margins are ``frequency``."""
+    n = frequency.sum()
+    weights = n / np.outer(frequency, frequency)
+    return lambda tables: np.einsum("mab,mab,ab->m", tables, tables, weights, optimize=True) - n
+
+
+def _chi_squared_of_blocks(frequency: Counts, block: Counts) -> Callable[[Counts], Floats]:
+    """χ² (m,) of label counts between blocks, for orders (m, n) of the labels."""
+    n, k, parts = frequency.sum(), len(frequency), int(block[-1]) + 1
+    weights = n / np.outer(np.bincount(block), frequency)
+
+    def statistic(rows: Counts) -> Floats:
+        codes = block * k + rows + np.arange(len(rows))[:, None] * parts * k
+        tables = np.bincount(codes.ravel(), minlength=len(rows) * parts * k).reshape(len(rows), parts, k)
+        return np.asarray(np.einsum("mab,mab,ab->m", tables, tables, weights, optimize=True) - n)
+
+    return statistic
+
+
+def _p_value(observed: Floats | Counts, shuffled: Floats | Counts, rows: int) -> float:
+    """(1 + shuffles at least as extreme) / (1 + shuffles): never zero, and valid in finite samples."""
+    extreme = np.count_nonzero(shuffled >= observed[0] - ROUNDING * rows)
+    return (1 + extreme) / (1 + len(shuffled))
+
+
+def _upper_tail(statistic: float, degrees: int) -> float:
+    from scipy.special import chdtrc
+
+    return float(chdtrc(degrees, max(statistic, 0.0))) if degrees else 1.0
+
+
+def _cramers_v(chi_squared: float, rows: int, classes: int) -> float:
+    return float(np.sqrt(max(chi_squared, 0.0) / (rows * (classes - 1)))) if classes > 1 else 0.0
+
+
+def _total_variation(table: Counts, frequency: Counts) -> float:
+    matrix, share = table / frequency[:, None], frequency / frequency.sum()
+    distance = np.abs(matrix[:, None, :] - matrix[None, :, :]).sum(axis=2) / 2
+    return float(share @ distance @ share)
