@@ -164,8 +164,11 @@ def test_a_wrong_flag_is_exit_code_2():
 
 def test_ctrl_c_is_exit_code_130_with_the_work_kept(saved, tmp_path):
     words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "5000"]
+    # A process begun in the background may inherit that Ctrl-C is ignored: listen to it again, as at a terminal.
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "from metasched.cli import main; main(sys.argv[1:])"
     process = subprocess.Popen(
-        [sys.executable, "-m", "metasched", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     metrics = tmp_path / "runs" / "a" / "metrics.jsonl"
     deadline = time.monotonic() + 60
