@@ -6,16 +6,18 @@
 >>> accuracy = run.final[0]["test_accuracy"]
 """
 
-from metasched import datasets, schedulers
+from metasched import datasets, dependence, schedulers
 from metasched.errors import MetaschedError
 from metasched.meta import networks
 from metasched.meta.config import TrainConfig
+from metasched.meta.diagnose import Diagnosis, diagnose
 from metasched.meta.networks import Network
 from metasched.runs.train import Run, resume, train
 from metasched.schedulers import Scheduler
 from metasched.tasks import Provenance, Split, Task, TaskSet
 
 __all__ = [
+    "Diagnosis",
     "MetaschedError",
     "Network",
     "Provenance",
@@ -26,6 +28,8 @@ __all__ = [
     "TaskSet",
     "TrainConfig",
     "datasets",
+    "dependence",
+    "diagnose",
     "networks",
     "resume",
     "schedulers",

@@ -187,3 +187,20 @@ def test_a_closed_pipe_is_no_stack(tmp_path):
     command = f"{sys.executable} -m metasched data list | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
+
+
+class TestDiagnose:
+    def test_prints_verdicts_and_a_recommendation(self, saved, capsys):
+        main(["diagnose", saved, "--permutations", "99", "--steps", "0"])
+        printed = capsys.readouterr().out
+        assert "task-1: no sign that order carries information" in printed
+        assert "Recommendation: bandit" in printed
+
+    def test_json_and_a_chart(self, saved, capsys):
+        pytest.importorskip("altair")
+        main(["diagnose", saved, "--permutations", "99", "--steps", "0", "--json", "--out", "t.svg"])
+        assert json.loads(capsys.readouterr().out)["tasks"][2]["name"] == "task-2"
+        assert Path("t.svg").read_text().startswith("<svg")
+
+    def test_a_chart_that_cannot_be_written_is_said_first(self, saved, capsys):
+        assert "cannot write a chart as '.doc'" in fails(capsys, "diagnose", saved, "--out", "t.doc")

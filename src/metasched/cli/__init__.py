@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import tyro
 from rich.markup import escape
 
-from metasched.cli import data, train
+from metasched.cli import data, evidence, train
 from metasched.cli.common import app, stderr
 from metasched.datasets.store import cache_folder
 from metasched.errors import MetaschedError
 
-__all__ = ["data", "main", "train"]
+__all__ = ["data", "evidence", "main", "train"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

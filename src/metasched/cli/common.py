@@ -3,7 +3,7 @@
 import ast
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -12,6 +12,8 @@ from metasched.errors import ConfigError
 
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""
+
+SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
 app = tyro.extras.SubcommandApp()
 
@@ -45,3 +47,9 @@ def stderr() -> Console:
 def print_json(value: Mapping[str, Any]) -> None:
     """Print for a program to read."""
     print(json.dumps(value, indent=2))
+
+
+def say(text: str) -> None:
+    """Print prose: wrapped between words on a terminal, as it is anywhere else."""
+    console = Console()
+    console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)

@@ -1,14 +1,11 @@
 """``metasched data``: what is here, bring it, check it, make it."""
 
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 
-from metasched.cli.common import Options, app, pairs, print_json, stderr
+from metasched.cli.common import Options, SetName, app, pairs, print_json, stderr
 from metasched.errors import ConfigError, StoreError, unknown
-
-SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
 data_app = tyro.extras.SubcommandApp()
 app.command(data_app, name="data")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from metasched.cli.common import Options, app, at_least_one, pairs, print_json, stderr
+from metasched.cli.common import Options, SetName, app, at_least_one, pairs, print_json, stderr
 from metasched.meta.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ DEMO_THRESHOLD = 0.6
 DEMO_CONFIG = TrainConfig(meta_updates=30)
 
 Settings = Annotated[TrainConfig, tyro.conf.arg(name="")]
-SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
 
 @app.command

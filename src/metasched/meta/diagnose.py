@@ -1,0 +1,125 @@
+"""``diagnose``: does order matter, do tasks move together, is the reward stationary, and what follows from that."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.dependence import Association, OrderTest, cross_task_association, holm, independence_test
+from metasched.meta.config import TrainConfig
+from metasched.meta.initial import initial_model
+from metasched.meta.networks import Network
+from metasched.planning.rewards import Stationarity, stationarity
+from metasched.tasks import TaskSet
+
+LARGEST_VARIATION = 0.25
+"""Above this coefficient of variation √t·e(t) is not called constant."""
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """The evidence on a task set.
+
+    Attributes:
+        tasks: the task set.
+        orders: the order test of each task.
+        p_values: their permutation p-values (N,) after Holm's correction over tasks.
+        association: between tasks, at equal positions; None when their labels mean different things.
+        association_p_values: (N, N), after Holm's correction over pairs; None likewise.
+        stationarity: of the scaled reward; None when it was not asked for.
+        recommendation: ``"bandit"``, ``"gittins"`` or ``"mdp"``.
+        reason: why, in a sentence or two.
+    """
+
+    tasks: TaskSet
+    orders: tuple[OrderTest, ...]
+    p_values: NDArray[np.float64]
+    association: Association | None
+    association_p_values: NDArray[np.float64] | None
+    stationarity: Stationarity | None
+    recommendation: str
+    reason: str
+
+
+def diagnose(
+    tasks: TaskSet,
+    network: Network | str = "auto",
+    config: TrainConfig | None = None,
+    *,
+    permutations: int = 10_000,
+    steps: int = 120,
+    alpha: float = 0.05,
+    seed: int = 0,
+) -> Diagnosis:
+    """Test the order of every task's labels, their association, and the stationarity of the scaled reward.
+
+    Args:
+        tasks: the task set.
+        network: whose reward is followed; a :class:`Network`, ``"auto"``, ``"mlp"`` or ``"cnn"``.
+        config: gives the batch size and the initial inner learning rate of that.
+        permutations: shuffles behind every p-value.
+        steps: inner steps over which the reward is followed; 0 leaves that out.
+        alpha: level of the verdicts, after correction.
+        seed: of shuffles and initial weights.
+    """
+    orders = tuple(
+        independence_test(task.labels, len(task.classes), permutations=permutations, seed=seed + number, alpha=alpha)
+        for number, task in enumerate(tasks.tasks)
+    )
+    p_values = holm([order.p_value for order in orders])
+    association = corrected = None
+    if tasks.shared_labels and len(tasks.tasks) > 1:
+        association = cross_task_association([task.labels for task in tasks.tasks], len(tasks.classes))
+        corrected = _correct_pairs(association.p_value)
+    followed = None
+    if steps > 0:
+        settings = (config or TrainConfig()).resolve(tasks)
+        loss, hits, weights = initial_model(tasks, network, settings, seed)
+        followed = stationarity(
+            loss, hits, weights, settings.inner_rate, tasks, steps=steps, batch_size=settings.batch_size
+        )
+    recommendation, reason = recommend(tasks, orders, p_values, corrected, alpha)
+    return Diagnosis(tasks, orders, p_values, association, corrected, followed, recommendation, reason)
+
+
+def recommend(
+    tasks: TaskSet,
+    orders: tuple[OrderTest, ...],
+    p_values: NDArray[np.float64],
+    association: NDArray[np.float64] | None,
+    alpha: float,
+) -> tuple[str, str]:
+    """The kind of scheduler that the evidence supports, and why."""
+    names = [task.name for task in tasks.tasks]
+    ordered = [name for name, p, order in zip(names, p_values, orders, strict=True) if p < alpha > order.local_p_value]
+    drifting = [name for name, p in zip(names, p_values, strict=True) if p < alpha and name not in ordered]
+    if not ordered and not drifting:
+        return "bandit", "order carries no information here: no task's labels differ from shuffled ones"
+    if not ordered:
+        return "bandit", (
+            f"the order of {_listed(drifting)} is not random, but reads as drift and not as dependence between "
+            "neighbours: what pays changes slowly, which a bandit that forgets can follow"
+        )
+    share = (
+        f"in {len(ordered)} of {len(names)} tasks ({_listed(ordered)}) the label at the cursor tells what comes next"
+    )
+    if association is None:
+        why = "tasks have labels of their own, so none says anything about another" if len(names) > 1 else "one task"
+        return "gittins", f"{share}; {why}"
+    linked = [(i, j) for i in range(len(names)) for j in range(i) if association[i, j] < alpha]
+    if not linked:
+        return "gittins", f"{share}, and no two tasks move together: one index a task is enough"
+    pairs = _listed([f"{names[j]} with {names[i]}" for i, j in linked])
+    return "mdp", f"{share}, and tasks move together ({pairs}): the joint state says more than each label alone"
+
+
+def _correct_pairs(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Holm's correction over the pairs of a symmetric matrix (N, N); the diagonal stays 1."""
+    pairs = np.tril_indices(len(p_values), k=-1)
+    corrected = np.ones_like(p_values)
+    corrected[pairs] = holm(p_values[pairs])
+    return np.minimum(corrected, corrected.T)
+
+
+def _listed(names: list[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

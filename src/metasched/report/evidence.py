@@ -1,0 +1,163 @@
+"""Diagnoses and plans as text for a terminal and as JSON."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from metasched.dependence import OrderTest
+from metasched.meta.diagnose import LARGEST_VARIATION, Diagnosis
+from metasched.planning.rewards import Stationarity
+
+SHADES = " ░▒▓█"
+
+
+def order_table(diagnosis: Diagnosis) -> Table:
+    """One row for each task: p-values, effect sizes."""
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
+    table.add_column("\ntask", no_wrap=True)
+    for header in ("p Holm", "p shuf.", "p asym.", "V", "V shuf.", "TV", "rep.", "rep. shuf.", "p drift", "p local"):
+        table.add_column(header.replace(" ", "\n"), justify="right", no_wrap=True, min_width=5, vertical="bottom")
+    for task, order, corrected in zip(diagnosis.tasks.tasks, diagnosis.orders, diagnosis.p_values, strict=True):
+        table.add_row(
+            task.name,
+            *map(p_text, (corrected, order.p_value, order.asymptotic_p_value)),
+            *map("{:.2f}".format, (order.cramers_v, order.expected_cramers_v, order.total_variation)),
+            *map("{:.2f}".format, (order.stickiness, order.expected_stickiness)),
+            *map(p_text, (order.drift_p_value, order.local_p_value)),
+        )
+    return table
+
+
+ORDER_LEGEND = (
+    "p shuf.: share of shuffles with a larger χ² of label and next label; Holm: corrected over tasks; asym.: by the χ² "
+    "distribution, the paper's test. V: Cramér's V; TV: mean distance between rows of the transition matrix; rep.: how "
+    "often a label repeats; shuf.: the same after shuffling. p drift: frequencies differ between tenths of the file; "
+    "p local: against shuffles within tenths."
+)
+
+
+def heat_map(order: OrderTest, classes: tuple[str, ...]) -> list[str]:
+    """Transition matrix as shades, one line for each label: blank for 0, full for 1."""
+    totals = order.counts.sum(axis=1, keepdims=True)
+    matrix = np.divide(order.counts, totals, out=np.zeros(order.counts.shape), where=totals > 0)
+    width = max(map(len, classes))
+    return [
+        f"{name:>{width}} " + "".join(SHADES[math.ceil(value * (len(SHADES) - 1) - 1e-9)] * 2 for value in row)
+        for name, row in zip(classes, matrix, strict=True)
+    ]
+
+
+def heat_maps(diagnosis: Diagnosis, width: int) -> str:
+    """The transition matrices of all tasks, as many beside each other as fit into ``width`` columns."""
+    blocks = []
+    for task, order in zip(diagnosis.tasks.tasks, diagnosis.orders, strict=True):
+        lines = [task.name, *heat_map(order, task.classes)]
+        size = max(map(len, lines))
+        blocks.append([line.ljust(size) for line in lines])
+    rows: list[str] = []
+    while blocks:
+        taken = [blocks.pop(0)]
+        while blocks and sum(len(block[0]) + 3 for block in taken) + len(blocks[0][0]) <= width:
+            taken.append(blocks.pop(0))
+        height = max(map(len, taken))
+        padded = [block + [" " * len(block[0])] * (height - len(block)) for block in taken]
+        rows += ["   ".join(line).rstrip() for line in zip(*padded, strict=True)] + [""]
+    return "\n".join(rows).rstrip()
+
+
+def stationarity_lines(result: Stationarity, tasks: tuple[str, ...]) -> list[str]:
+    """How far √t·e(t) is from constant, and the exponent that fits best."""
+    variation, exponent = _mean(result.variation), _mean(result.exponent)
+    steps = result.errors.shape[1]
+    lines = [f"Scaled reward 1 − √t·error over {steps} steps on each task (mean over classes):"]
+    width = max(map(len, tasks))
+    for name, row in zip(tasks, range(len(tasks)), strict=True):
+        lines.append(
+            f"  {name:{width}}  √t·error varies by {_mean(result.variation[row]):.0%}; "
+            f"error falls like t^−{_mean(result.exponent[row]):.2f} (assumed ½)"
+        )
+    verdict = "about constant, as assumed" if variation <= LARGEST_VARIATION else "not constant: the reward drifts"
+    return [*lines, f"  √t·error is {verdict} (variation {variation:.0%}, exponent {exponent:.2f})"]
+
+
+def association_line(diagnosis: Diagnosis) -> str:
+    """Which pairs of tasks move together."""
+    if diagnosis.association is None or diagnosis.association_p_values is None:
+        return "Association between tasks: not tested, their labels mean different things"
+    names = [task.name for task in diagnosis.tasks.tasks]
+    p = diagnosis.association_p_values
+    linked = [
+        f"{names[j]} with {names[i]} (p {p_text(p[i, j])}, V {diagnosis.association.cramers_v[i, j]:.2f})"
+        for i in range(len(names))
+        for j in range(i)
+        if p[i, j] < diagnosis.orders[0].alpha
+    ]
+    smallest = p[np.tril_indices(len(p), k=-1)].min()
+    found = "; ".join(linked) if linked else f"none shown (smallest p {p_text(smallest)})"
+    return f"Association between tasks at equal positions, corrected over pairs: {found}"
+
+
+def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Everything, for a program to read."""
+    tasks = [
+        {
+            "name": task.name,
+            "rows": order.rows,
+            "p_value": order.p_value,
+            "p_value_holm": float(corrected),
+            "p_value_asymptotic": order.asymptotic_p_value,
+            "statistic": order.statistic,
+            "cramers_v": order.cramers_v,
+            "cramers_v_shuffled": order.expected_cramers_v,
+            "total_variation": order.total_variation,
+            "stickiness": order.stickiness,
+            "stickiness_shuffled": order.expected_stickiness,
+            "stickiness_p_value": order.stickiness_p_value,
+            "drift_p_value": order.drift_p_value,
+            "local_p_value": order.local_p_value,
+            "transition_counts": order.counts.tolist(),
+            "verdict": order.verdict(float(corrected)),
+        }
+        for task, order, corrected in zip(diagnosis.tasks.tasks, diagnosis.orders, diagnosis.p_values, strict=True)
+    ]
+    result: dict[str, Any] = {
+        "set": diagnosis.tasks.name,
+        "simulated": diagnosis.tasks.simulated,
+        "tasks": tasks,
+        "recommendation": diagnosis.recommendation,
+        "reason": diagnosis.reason,
+    }
+    if diagnosis.association is not None and diagnosis.association_p_values is not None:
+        result["association"] = {
+            "p_value": diagnosis.association.p_value.tolist(),
+            "p_value_holm": diagnosis.association_p_values.tolist(),
+            "cramers_v": diagnosis.association.cramers_v.tolist(),
+        }
+    if diagnosis.stationarity is not None:
+        result["stationarity"] = {
+            "variation": _listed(diagnosis.stationarity.variation),
+            "exponent": _listed(diagnosis.stationarity.exponent),
+            "steps": diagnosis.stationarity.errors.shape[1],
+        }
+    return result
+
+
+def p_text(p: float) -> str:
+    """A p-value in a table: three decimals, or how small it is."""
+    if p == 0:
+        return "0"
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else math.nan
+
+
+def _listed(values: NDArray[np.float64]) -> list[Any]:
+    """Nested lists with None for NaN, which JSON does not have."""
+    return [_listed(row) if isinstance(row, np.ndarray) else None if np.isnan(row) else float(row) for row in values]

@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched.meta.diagnose import diagnose
+
+STICKY = np.full((3, 3), 0.05) + np.eye(3) * 0.85
+
+
+def tasks_with(labels, own=False):
+    random = np.random.default_rng(0)
+    rows = {f"task-{number}": (random.normal(size=(len(y), 4)), y) for number, y in enumerate(labels)}
+    target = [(random.normal(size=(30, 4)), np.arange(30) % 3) for _ in range(2)]
+    classes = {**dict.fromkeys(rows, "pqr"), "target": "xyz"} if own else "xyz"
+    return ms.TaskSet.from_arrays(rows, validation=target[0], test=target[1], classes=classes)
+
+
+def chain(seed, length=300):
+    random = np.random.default_rng(seed)
+    labels = [0]
+    for _ in range(length - 1):
+        labels.append(int(random.choice(3, p=STICKY[labels[-1]])))
+    return np.array(labels)
+
+
+def independent(seed, length=300):
+    return np.random.default_rng(seed).integers(0, 3, length)
+
+
+def recommended(labels, own=False):
+    return diagnose(tasks_with(labels, own), permutations=499, steps=0)
+
+
+def test_shuffled_labels_call_for_a_bandit():
+    result = recommended([independent(1), independent(2)])
+    assert result.recommendation == "bandit"
+    assert "order carries no information here" in result.reason
+
+
+def test_drift_alone_calls_for_a_bandit_that_forgets():
+    random = np.random.default_rng(5)
+    share = np.repeat(np.linspace(0.05, 0.95, 10), 40)
+    drifting = (random.random(400) < share).astype(int)
+    result = recommended([drifting, independent(2)])
+    assert result.recommendation == "bandit"
+    assert "drift" in result.reason
+    assert "task-0" in result.reason
+
+
+def test_order_inside_tasks_alone_calls_for_an_index():
+    result = recommended([chain(1), chain(2), independent(3)])
+    assert result.recommendation == "gittins"
+    assert "2 of 3 tasks" in result.reason
+
+
+def test_tasks_that_move_together_call_for_the_joint_problem():
+    first = chain(1)
+    second = np.where(np.random.default_rng(0).random(300) < 0.8, first, chain(2))
+    result = recommended([first, second, independent(3)])
+    assert result.recommendation == "mdp"
+    assert "task-0 with task-1" in result.reason
+
+
+def test_labels_of_their_own_are_never_called_joint():
+    result = recommended([chain(1), chain(1)], own=True)
+    assert result.recommendation == "gittins"
+    assert result.association is None
+
+
+def test_p_values_are_corrected_over_tasks():
+    result = recommended([independent(seed) for seed in range(4)])
+    raw = np.array([order.p_value for order in result.orders])
+    assert np.all(result.p_values >= raw)
+    assert result.p_values.min() == pytest.approx(min(1, 4 * raw.min()))
+
+
+def test_the_reward_is_followed_when_asked():
+    result = diagnose(make_tasks(), config=ms.TrainConfig(batch_size=3), permutations=99, steps=10)
+    assert result.stationarity.errors.shape == (3, 10, 3)
