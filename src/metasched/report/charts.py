@@ -39,11 +39,7 @@ def transition_chart(diagnosis: Diagnosis) -> Any:
             .encode(
                 x=altair.X("to:N", title="next label", sort=list(task.classes)),
                 y=altair.Y("from:N", title="label", sort=list(task.classes)),
-                color=altair.Color(
-                    "probability:Q",
-                    scale=altair.Scale(domain=[0, 1], range=["#ffffff", "#08519c"]),
-                    title="probability",
-                ),
+                color=altair.Color("probability:Q", scale=shades, title="probability"),
                 tooltip=["from:N", "to:N", "probability:Q"],
             )
             .properties(title=task.name, width=160, height=160)
