@@ -1,0 +1,89 @@
+"""The Bellman operator of N resting chains, one matrix product for each task and never a Cᴺ × Cᴺ matrix.
+
+Drawing on task i moves s_i by P_i and leaves every other label where it is, so that (P_i V)(s) = Σ_c P_i[s_i, c] V(s
+with s_i = c): a product along axis i of the value table V (C, …, C). Tables are handled as vectors of length Cᴺ, last
+task fastest.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metasched.planning.checks import Floats
+from metasched.planning.payoffs import Payoffs
+
+VECTORS = 12  # value-sized vectors that a solver holds besides the rewards
+
+
+class Bellman(NamedTuple):
+    """Functions on value vectors of length Cᴺ, of NumPy or of JAX.
+
+    ``constant(level)`` is the vector of equal entries, ``lowest`` the smallest best reward of a state.
+    ``sweep(V)`` is TV(s) = max_i r(s, i) + γ(P_i V)(s); ``greedy(V, TV, tie)`` is the lowest task in each state whose
+    value is within ``tie`` of TV; ``follow(actions, x)`` is γP_a x for the policy a = ``actions``;
+    ``rewards(actions)`` is r(s, a(s)).
+    """
+
+    constant: Callable[[float], Any]
+    lowest: float
+    sweep: Callable[[Any], Any]
+    greedy: Callable[[Any, Any, float], Any]
+    follow: Callable[[Any, Any], Any]
+    rewards: Callable[[Any], Any]
+
+
+def table_bytes(tasks: int, labels: int) -> int:
+    """Bytes a solver needs: rewards, vectors and actions. Exact integer arithmetic: the number may be astronomical."""
+    return int(labels**tasks) * (8 * (tasks + VECTORS) + 1)
+
+
+def numpy_bellman(chains: Floats, payoffs: Payoffs, discount: float) -> Bellman:
+    """The operator in float64 on the host, for chains (N, C, C)."""
+    tasks, labels, _ = chains.shape
+    states = labels**tasks
+    discounted = discount * chains
+    R = payoffs.table(tuple(range(tasks)), np.zeros(tasks, np.int64)).reshape(tasks, states)
+    scratch = np.empty(states)
+
+    def move(task: int, x: Floats, out: Floats) -> Floats:
+        """γP_i x into ``out``."""
+        after = labels ** (tasks - 1 - task)
+        if after == 1:
+            np.matmul(x.reshape(-1, labels), discounted[task].T, out=out.reshape(-1, labels))
+        else:
+            np.matmul(discounted[task], x.reshape(-1, labels, after), out=out.reshape(-1, labels, after))
+        return out
+
+    def sweep(V: Floats) -> Floats:
+        best = move(0, V, np.empty(states))
+        best += R[0]
+        for task in range(1, tasks):
+            value = move(task, V, scratch)
+            value += R[task]
+            np.maximum(best, value, out=best)
+        return best
+
+    def greedy(V: Floats, best: Floats, tie: float) -> Any:
+        actions = np.full(states, tasks - 1, np.int8 if tasks <= 127 else np.int64)
+        bar = best - tie
+        for task in reversed(range(tasks - 1)):
+            value = move(task, V, scratch)
+            value += R[task]
+            np.copyto(actions, task, where=value >= bar)
+        return actions
+
+    def follow(actions: Any, x: Floats) -> Floats:
+        moved = move(0, x, np.empty(states))
+        for task in range(1, tasks):
+            np.copyto(moved, move(task, x, scratch), where=actions == task)
+        return moved
+
+    return Bellman(
+        constant=lambda level: np.full(states, level),
+        lowest=float(R.max(axis=0).min()),
+        sweep=sweep,
+        greedy=greedy,
+        follow=follow,
+        rewards=lambda actions: R[actions, np.arange(states)],
+    )

@@ -1,0 +1,169 @@
+"""Which task to draw on in each joint state of all tasks: the Markov decision process over Cᴺ states.
+
+State s = (s_1, …, s_N) holds the label at every task's cursor. Drawing on task i pays r(s, i) and moves s_i by P_i;
+the other tasks rest. The optimal value solves V(s) = max_i r(s, i) + γ Σ_c P_i[s_i, c] V(s with s_i = c).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metasched.errors import DataError, unknown
+from metasched.planning.approximate import FrozenIndices, choose_frozen, choose_myopic, choose_top
+from metasched.planning.bellman import Bellman, numpy_bellman, table_bytes
+from metasched.planning.checks import Floats, as_chains, as_count, as_discount, as_positive, first_true, spell
+from metasched.planning.exact import Solution, optimal, value_of
+from metasched.planning.lp import lp_bytes, lp_value
+from metasched.planning.payoffs import Payoffs, Separable, as_payoffs
+from metasched.planning.policy import Policy, joint_states
+from metasched.planning.rollout import choose_rollout
+from metasched.planning.sizing import accelerator_bytes, available_bytes, choose_method, refuse_if_larger, widest
+
+
+class Problem(NamedTuple):
+    """Stochastic matrices (N, C, C), rewards and discount."""
+
+    chains: Floats
+    payoffs: Payoffs
+    discount: float
+
+
+def solve_joint(
+    Ps: ArrayLike,
+    rewards: ArrayLike | Payoffs,
+    discount: float,
+    method: str = "auto",
+    *,
+    tolerance: float = 1e-8,
+    max_iterations: int = 100_000,
+    memory_limit: float | None = None,
+    time_budget: float = 60.0,
+    decision_budget: float = 0.05,
+    top: int | None = None,
+) -> Policy:
+    """The policy for N tasks with transition matrices Ps (N, C, C), whose rows sum to one.
+
+    A row of zeros marks a label that never occurs; pad tasks that have fewer labels with such rows. A state that holds
+    such a label is never entered, and its value means nothing.
+
+    Args:
+        Ps: transition matrices of one draw of each task.
+        rewards: r[i, s_i] as (N, C); :func:`coupled_rewards`; or r[i, s_1, …, s_N] as (N, C, …, C).
+        discount: γ in [0, 1).
+        method: ``"numpy"`` and ``"jax"`` solve exactly, on the host and on JAX's device, and ``"lp"`` by linear
+            programming; ``"frozen-gittins"``, ``"rollout"``, ``"top-k"`` and ``"myopic"`` decide state by state, for
+            any number of tasks. ``"auto"`` takes the best that fits, and ``policy.reason`` says why.
+        tolerance: the residual max |TV − V| to reach; rounding sets a floor of about 1e-15 / (1 − γ).
+        max_iterations: sweeps after which an exact solver stops and reports the residual it has.
+        memory_limit: bytes an exact solver may take; by default what the host or device has free.
+        time_budget: seconds that ``"auto"`` lets an exact solver take.
+        decision_budget: seconds that ``"auto"`` and ``"top-k"`` let one decision take.
+        top: k of ``"top-k"``; by default the largest up to 4 that keeps to ``decision_budget``.
+    """
+    problem = _problem(Ps, rewards, discount)
+    tolerance, max_iterations = as_positive(tolerance, "tolerance"), as_count(max_iterations, "max_iterations")
+    time_budget = as_positive(time_budget, "time_budget")
+    decision_budget = as_positive(decision_budget, "decision_budget")
+    limit = None if memory_limit is None else as_positive(memory_limit, "memory_limit")
+    shape = problem.payoffs.shape
+    width = widest(shape, problem.discount, decision_budget) if top is None else min(as_count(top, "top"), shape[0])
+    reason = "asked for"
+    if method == "auto":
+        method, reason = choose_method(
+            shape,
+            problem.discount,
+            separable=isinstance(problem.payoffs, Separable),
+            memory_limit=limit,
+            time_budget=time_budget,
+            decision_budget=decision_budget,
+        )
+    planners: dict[str, Callable[[], Policy]] = {
+        "numpy": lambda: _tabular(problem, limit, table_bytes, lambda: _sweep(numpy_bellman, problem, wanted)),
+        "jax": lambda: _tabular(
+            problem, limit or accelerator_bytes(), table_bytes, lambda: _sweep_jax(problem, wanted)
+        ),
+        "lp": lambda: _tabular(problem, limit, lp_bytes, lambda: _linear_program(problem)),
+        "myopic": lambda: Policy(shape, choose_myopic(problem.payoffs)),
+        "frozen-gittins": lambda: Policy(shape, choose_frozen(FrozenIndices(*problem))),
+        "rollout": lambda: Policy(shape, choose_rollout(FrozenIndices(*problem))),
+        "top-k": lambda: Policy(shape, choose_top(FrozenIndices(*problem), width)),
+    }
+    wanted = (tolerance, max_iterations)
+    if method not in planners:
+        raise unknown("method", method, ("auto", *planners))
+    return replace(planners[method](), method=method, reason=reason)
+
+
+def evaluate_policy(Ps: ArrayLike, rewards: ArrayLike | Payoffs, discount: float, policy: Any) -> Floats:
+    """The expected discounted reward (C, …, C) of following ``policy`` from each joint state.
+
+    ``policy`` is a :class:`Policy`, or the task chosen in each state, (C, …, C).
+    """
+    problem = _problem(Ps, rewards, discount)
+    tasks, labels = problem.payoffs.shape
+    refuse_if_larger(
+        (tasks, labels), table_bytes(tasks, labels), available_bytes(), "evaluation", "simulate the policy"
+    )
+    shape = (labels,) * tasks
+    actions = policy.actions if isinstance(policy, Policy) else np.asarray(policy)
+    if actions is None:
+        actions = np.array([policy.action(state) for state in joint_states(tasks, labels)]).reshape(shape)
+    if actions.shape != shape or actions.dtype.kind not in "iu":
+        raise DataError(f"policy has shape {actions.shape} and dtype {actions.dtype}; give integers {shape}")
+    where = first_true((actions < 0) | (actions >= tasks))
+    if where is not None:
+        raise DataError(f"policy[{spell(where)}] is {actions[where]}; tasks run from 0 to {tasks - 1}")
+    value: Floats = value_of(numpy_bellman(*problem), problem.discount, actions.reshape(-1)).value
+    return value.reshape(shape)
+
+
+def _problem(Ps: ArrayLike, rewards: ArrayLike | Payoffs, discount: float) -> Problem:
+    chains = as_chains(Ps)
+    return Problem(chains, as_payoffs(rewards, (chains.shape[0], chains.shape[1])), as_discount(discount))
+
+
+def _tabular(
+    problem: Problem, limit: float | None, size: Callable[[int, int], int], solve: Callable[[], Solution]
+) -> Policy:
+    """The policy of a solver of all joint states, once it is clear that they fit."""
+    tasks, labels = problem.payoffs.shape
+    need = size(tasks, labels)
+    instead = "use method='top-k' or 'frozen-gittins'"
+    refuse_if_larger((tasks, labels), need, limit or available_bytes(), "an exact solution", instead)
+    solution = solve()
+    shape = (labels,) * tasks
+    actions = np.asarray(solution.actions).reshape(shape)
+    return Policy(
+        (tasks, labels),
+        choose=lambda heads: int(actions[tuple(heads)]),
+        value=np.asarray(solution.value).reshape(shape),
+        actions=actions,
+        residual=solution.residual,
+        error_bound=solution.residual / (1 - problem.discount),
+        iterations=solution.iterations,
+        memory=need,
+    )
+
+
+def _sweep(make: Callable[[Floats, Payoffs, float], Bellman], problem: Problem, wanted: tuple[float, int]) -> Solution:
+    return optimal(make(*problem), problem.discount, *wanted)
+
+
+def _sweep_jax(problem: Problem, wanted: tuple[float, int]) -> Solution:
+    import jax
+
+    from metasched.planning.bellman_jax import jax_bellman
+
+    with jax.enable_x64(True):
+        return _sweep(jax_bellman, problem, wanted)
+
+
+def _linear_program(problem: Problem) -> Solution:
+    bellman = numpy_bellman(*problem)
+    V = lp_value(*problem)
+    improved = bellman.sweep(V)
+    actions = bellman.greedy(V, improved, 1e-9 * problem.payoffs.scale)
+    return Solution(V, actions, float(np.abs(improved - V).max()), iterations=1)

@@ -1,0 +1,78 @@
+"""What every planner returns: which task to draw on in a joint state, and how much is known about that choice."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from metasched.errors import DataError
+from metasched.planning.checks import Floats, Integers, first_true
+
+Choose: TypeAlias = Callable[[Integers], int]
+
+REMEMBERED = 100_000  # joint states whose choice is kept; a locked policy visits a handful again and again
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """Choices for N tasks with C labels each.
+
+    Attributes:
+        shape: (N, C).
+        choose: the task for one joint state (N,), unchecked; :meth:`action` is the same with checks and a memory.
+        value: expected discounted reward from each joint state, (C, …, C); ``None`` past tabular size.
+        actions: the task chosen in each joint state, (C, …, C); ``None`` past tabular size.
+        residual: max |TV − V| over all states, measured, not assumed; ``None`` past tabular size.
+        error_bound: no value is further than this from the optimum: residual / (1 − discount).
+        iterations: value tables swept.
+        memory: bytes the solver set aside.
+        method: how the policy was made, a name that ``solve_joint`` accepts.
+        reason: why that method, in a sentence.
+    """
+
+    shape: tuple[int, int]
+    choose: Choose = field(repr=False)
+    value: Floats | None = field(default=None, repr=False)
+    actions: Any = field(default=None, repr=False)
+    residual: float | None = None
+    error_bound: float | None = None
+    iterations: int = 0
+    memory: int = 0
+    method: str = ""
+    reason: str = ""
+    _seen: dict[bytes, int] = field(default_factory=dict, init=False, repr=False)
+
+    def action(self, heads: ArrayLike) -> int:
+        """The task to draw on when the labels at the tasks' cursors are ``heads`` (N,)."""
+        state = np.asarray(heads)
+        if state.dtype != np.int64 or not state.flags.c_contiguous:
+            state = self._checked(state)
+        key = state.tobytes()
+        task = self._seen.get(key)
+        if task is None:
+            task = self.choose(self._checked(state))
+            if len(self._seen) >= REMEMBERED:
+                self._seen.clear()
+            self._seen[key] = task
+        return task
+
+    def _checked(self, state: Any) -> Integers:
+        tasks, labels = self.shape
+        if state.shape != (tasks,) or state.dtype.kind not in "iu":
+            raise DataError(f"heads have shape {state.shape} and dtype {state.dtype}; give one integer for each task")
+        where = first_true((state < 0) | (state >= labels))
+        if where is not None:
+            raise DataError(f"heads[{where[0]}] is {state[where]}; labels run from 0 to {labels - 1}")
+        return np.ascontiguousarray(state, dtype=np.int64)
+
+
+def joint_states(tasks: int, labels: int) -> Integers:
+    """All joint states (Cᴺ, N), last task fastest."""
+    return np.stack(np.unravel_index(np.arange(labels**tasks), (labels,) * tasks), axis=1).astype(np.int64)
+
+
+def first_best(values: Floats, tie: float) -> int:
+    """The lowest index whose value is within ``tie`` of the largest."""
+    return int(np.argmax(values >= values.max() - tie))
