@@ -6,12 +6,13 @@
 >>> accuracy = run.final[0]["test_accuracy"]
 """
 
-from metasched import datasets, dependence, schedulers
+from metasched import datasets, dependence, planning, schedulers
 from metasched.errors import MetaschedError
 from metasched.meta import networks
 from metasched.meta.config import TrainConfig
 from metasched.meta.diagnose import Diagnosis, diagnose
 from metasched.meta.networks import Network
+from metasched.meta.plan import Plan, plan
 from metasched.runs.train import Run, resume, train
 from metasched.schedulers import Scheduler
 from metasched.tasks import Provenance, Split, Task, TaskSet
@@ -20,6 +21,7 @@ __all__ = [
     "Diagnosis",
     "MetaschedError",
     "Network",
+    "Plan",
     "Provenance",
     "Run",
     "Scheduler",
@@ -31,6 +33,8 @@ __all__ = [
     "dependence",
     "diagnose",
     "networks",
+    "plan",
+    "planning",
     "resume",
     "schedulers",
     "train",

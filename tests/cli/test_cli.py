@@ -204,3 +204,24 @@ class TestDiagnose:
 
     def test_a_chart_that_cannot_be_written_is_said_first(self, saved, capsys):
         assert "cannot write a chart as '.doc'" in fails(capsys, "diagnose", saved, "--out", "t.doc")
+
+
+class TestPlan:
+    def test_prints_indices_and_what_would_be_drawn(self, saved, capsys):
+        main(["plan", saved, "--batch-size", "3", "--batches", "20"])
+        printed = capsys.readouterr().out
+        assert "Gittins index" in printed
+        assert "Rows drawn in 20 batches of 3 by mdp" in printed
+        main(["plan", saved, "--batch-size", "3", "--json", "--method", "lp"])
+        assert json.loads(capsys.readouterr().out)["joint"]["method"] == "lp"
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["--discount", "1"], "discount is 1"),
+            (["--method", "magic"], "unknown method 'magic'"),
+            (["--batches", "0"], "batches is 0"),
+        ],
+    )
+    def test_bad_options_are_one_line(self, saved, capsys, words, message):
+        assert message in fails(capsys, "plan", saved, "--batch-size", "3", *words)

@@ -157,7 +157,7 @@ class TestDownloading:
         assert store.locate(known("http://127.0.0.1:9/none", server.url)).read_bytes() == CONTENT
 
     def test_offline_it_says_which_file_to_put_where(self):
-        with pytest.raises(StoreError, match=r"download failed .*put the file at .*set/file\.bin"):
+        with pytest.raises(StoreError, match=r"download failed .*; put the file at .*set/file\.bin"):
             store.locate(known("http://127.0.0.1:9/none"))
 
     def test_a_full_disk_is_one_sentence_and_keeps_what_came_in(self, server, monkeypatch):

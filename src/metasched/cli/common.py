@@ -9,10 +9,12 @@ import tyro
 from rich.console import Console
 
 from metasched.errors import ConfigError
+from metasched.meta.config import TrainConfig
 
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""
 
+Settings = Annotated[TrainConfig, tyro.conf.arg(name="")]
 SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
 app = tyro.extras.SubcommandApp()

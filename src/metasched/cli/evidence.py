@@ -1,10 +1,12 @@
-"""``metasched diagnose``: does order matter in a data set, and which scheduler does that call for?"""
+"""``metasched diagnose`` and ``metasched plan``: what the data say, and what follows for the next batch."""
 
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 
-from metasched.cli.common import Options, SetName, app, pairs, print_json, say
+from metasched.cli.common import Options, SetName, Settings, app, at_least_one, pairs, print_json, say
+from metasched.meta.config import TrainConfig
 
 
 @app.command
@@ -60,3 +62,68 @@ def diagnose(
     say(f"\nRecommendation: {result.recommendation}. Because {result.reason}.")
     if out is not None:
         say(f"Chart: {out}")
+
+
+@app.command
+def plan(
+    set: SetName,
+    config: Settings = TrainConfig(),  # noqa: B008
+    data: Options = (),
+    network: str = "auto",
+    discount: float = 0.99,
+    stride: Literal["batch", "row"] = "batch",
+    rewards: Literal["auto", "coupled", "separable"] = "auto",
+    smoothing: float = 0.0,
+    method: str = "auto",
+    batches: int = 1460,
+    seed: int = 0,
+    json: bool = False,
+) -> None:
+    """Compute Gittins indices and the joint policy, and what each would draw.
+
+    Example: metasched plan digits --data target_labels=30 --discount 0.99
+
+    Args:
+        set: A data set, an .npz file, or a folder of images.
+        config: Settings of Algorithm 1; batch size, inner rate and steps per batch matter here.
+        data: An option of the data set, key=value; may be repeated.
+        network: The network whose initial model is probed: auto, mlp or cnn.
+        discount: Worth of a reward one batch later; from 0 up to, but not including, 1.
+        stride: Whether the chain moves by a batch (P^B) or, as the paper writes it, by a row (P).
+        rewards: Of the joint problem: coupled between tasks, or separable.
+        smoothing: Pseudo-counts in each row of the transition matrices.
+        method: Of the joint problem: auto, numpy, jax, lp, frozen-gittins, rollout, top-k or myopic.
+        batches: Replay the policies for this many batches; 1460 is a year at four a day.
+        seed: Of the initial weights.
+        json: Print as JSON.
+    """
+    from metasched import datasets
+    from metasched.meta.plan import plan as make
+    from metasched.report import plans
+
+    at_least_one("batches", batches)
+    tasks = datasets.load(set, **pairs("--data", data))
+    result = make(
+        tasks,
+        network,
+        config,
+        discount=discount,
+        stride=stride,
+        rewards=rewards,
+        smoothing=smoothing,
+        method=method,
+        seed=seed,
+    )
+    if json:
+        print_json(plans.plan_json(result, batches))
+        return
+    console = Console()
+    kind = " (SIMULATED data)" if tasks.simulated else ""
+    say(f"{tasks.name}{kind}: the worth of each label, discount {discount:g}\n")
+    for line in plans.index_tables(result):
+        console.print(line)
+    say(plans.policy_line(result))
+    methods: tuple[plans.Method, ...] = ("gittins", "mdp")
+    for name in methods:
+        say(f"\nRows drawn in {batches:,} batches of {result.batch_size} by {name}:")
+        console.print(plans.drawn_table(result, name, batches))

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import tyro
 from rich.console import Console
 
-from metasched.cli.common import Options, SetName, app, at_least_one, pairs, print_json, stderr
+from metasched.cli.common import Options, SetName, Settings, app, at_least_one, pairs, print_json, stderr
 from metasched.meta.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 DEMO_THRESHOLD = 0.6
 DEMO_CONFIG = TrainConfig(meta_updates=30)
-
-Settings = Annotated[TrainConfig, tyro.conf.arg(name="")]
 
 
 @app.command

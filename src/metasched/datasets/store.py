@@ -102,8 +102,8 @@ def download(file: DataFile, progress: Progress | None = None) -> Path:
                     failure = error
             else:
                 done = os.fstat(stream.fileno()).st_size
-                kept = f"{done:,} of {file.size:,} bytes are kept and the next try goes on from there; " if done else ""
-                raise StoreError(f"{file.path}: download failed ({failure}); {kept}or {_placement(file)}")
+                kept = f"{done:,} of {file.size:,} bytes are kept for the next try, or " if done else ""
+                raise StoreError(f"{file.path}: download failed ({failure}); {kept}{_placement(file)}")
             stream.flush()
             os.fsync(stream.fileno())
             try:

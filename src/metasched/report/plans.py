@@ -1,0 +1,116 @@
+"""Plans as text for a terminal and as JSON."""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from metasched.meta.plan import Plan
+
+Method = Literal["gittins", "mdp"]
+
+
+def index_tables(plan: Plan) -> list[Table | str]:
+    """Reward and Gittins index of every label of every task; one table when labels are shared, else one for each."""
+    if plan.tasks.shared_labels:
+        return [
+            "Reward: validation accuracy after fitting the first row of the label from the initial model",
+            label_table(plan, plan.probe.accuracy),
+            "",
+            "Gittins index",
+            label_table(plan, plan.indices),
+            "",
+        ]
+    tables: list[Table | str] = []
+    for number, task in enumerate(plan.tasks.tasks):
+        table = _table()
+        for header in (task.name, "reward", "index"):
+            table.add_column(header, justify="left" if header == task.name else "right")
+        for label, name in enumerate(task.classes):
+            values = plan.probe.accuracy[number, label], plan.indices[number, label]
+            table.add_row(name, *(_number(value, plan.probe.present[number, label]) for value in values))
+        tables += [table, ""]
+    return tables
+
+
+def label_table(plan: Plan, values: NDArray[np.float64]) -> Table:
+    """One row for each label and one column for each task; labels that never occur are dashes."""
+    table = _table()
+    table.add_column("label")
+    for task in plan.tasks.tasks:
+        table.add_column(task.name, justify="right", overflow="fold")
+    for label, name in enumerate(plan.tasks.classes):
+        cells = zip(values[:, label], plan.probe.present[:, label], strict=True)
+        table.add_row(name, *(_number(value, present) for value, present in cells))
+    return table
+
+
+def drawn_table(plan: Plan, method: Method, batches: int) -> Table:
+    """Rows drawn by task and label, the shape of the paper's appendix table."""
+    drawn = plan.rows_drawn(method, batches)
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
+    table.add_column("task")
+    shared = plan.tasks.shared_labels
+    for label in range(drawn.shape[1]):
+        name = plan.tasks.classes[label] if shared else f"label {label}"
+        table.add_column(name, justify="right", overflow="fold", min_width=5)
+    table.add_column("all", justify="right", min_width=6)
+    for task, row in zip(plan.tasks.tasks, drawn, strict=True):
+        table.add_row(task.name, *map(str, row), str(row.sum()))
+    return table
+
+
+def policy_line(plan: Plan) -> str:
+    """How the joint problem was solved, and how well."""
+    policy = plan.policy
+    kind = "coupled rewards mean_j A[i, s_i, s_j]" if plan.coupled else "separable rewards r[i, s_i]"
+    line = f"Joint problem with {kind}: method {policy.method}, because {policy.reason}."
+    if policy.residual is not None:
+        line += f" Residual {policy.residual:.1e} after {policy.iterations} sweeps."
+    return line
+
+
+def plan_json(plan: Plan, batches: int) -> dict[str, Any]:
+    """Everything, for a program to read; null stands for a label that never occurs."""
+    absent = ~plan.probe.present
+    return {
+        "set": plan.tasks.name,
+        "simulated": plan.tasks.simulated,
+        "tasks": [task.name for task in plan.tasks.tasks],
+        "classes": [list(task.classes) for task in plan.tasks.tasks],
+        "discount": plan.discount,
+        "batch_size": plan.batch_size,
+        "rewards": _listed(plan.probe.accuracy, absent),
+        "rewards_by_class": plan.probe.by_class.tolist(),
+        "transitions": plan.transitions.tolist(),
+        "gittins_indices": _listed(plan.indices, absent),
+        "joint": {
+            "coupled": plan.coupled,
+            "method": plan.policy.method,
+            "reason": plan.policy.reason,
+            "residual": plan.policy.residual,
+            "iterations": plan.policy.iterations,
+        },
+        "batches": batches,
+        "rows_drawn": {
+            "gittins": plan.rows_drawn("gittins", batches).tolist(),
+            "mdp": plan.rows_drawn("mdp", batches).tolist(),
+        },
+    }
+
+
+def _table() -> Table:
+    return Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+
+
+def _number(value: float, present: bool) -> str:
+    return f"{value:.4f}" if present else "–"
+
+
+def _listed(values: NDArray[np.float64], absent: NDArray[np.bool_]) -> list[list[float | None]]:
+    return [
+        [None if missing else float(value) for value, missing in zip(row, gaps, strict=True)]
+        for row, gaps in zip(values, absent, strict=True)
+    ]
