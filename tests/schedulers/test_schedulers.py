@@ -1,4 +1,8 @@
-"""Every registered scheduler at once: what the protocol promises."""
+"""Every registered scheduler at once: what the protocol promises; and what each alone does."""
+
+import json
+import math
+from types import MappingProxyType
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +14,24 @@ from metasched.errors import ConfigError
 
 NAMES = schedulers.names()
 CONTEXT = {"passes": [2, 3, 1, 2]}
+VARIANTS = [
+    *((name, {}) for name in NAMES),
+    ("ucb", {"scale": "fixed"}),
+    ("epsilon_greedy", {"epsilon": 0.5, "decay": 0.1}),
+    ("thompson", {"model": "beta"}),
+    ("thompson", {"scale": "fixed"}),
+    ("exp3", {"explore": 0.2, "scale": "fixed"}),
+    ("softmax", {"anneal": True, "scale": "fixed"}),
+]
+SYMMETRIC = [
+    ("ucb", {}),
+    ("ucb", {"scale": "fixed"}),
+    ("discounted_ucb", {}),
+    ("sliding_ucb", {"window": 50}),
+    ("epsilon_greedy", {"epsilon": 0.0}),
+    ("learning_progress", {"epsilon": 0.0}),
+]
+"""Schedulers for which a task's number means nothing and chance plays no part."""
 
 
 def choices(scheduler, steps, seed=0, num_tasks=4, jit=False):
@@ -24,46 +46,129 @@ def choices(scheduler, steps, seed=0, num_tasks=4, jit=False):
     return taken
 
 
+def scanned(scheduler, rewards, num_tasks=4, seed=0):
+    """Choices when task i pays ``rewards[step, i]`` at that step, as one compiled program."""
+
+    @jax.jit
+    def run(rewards):
+        def step(state, row):
+            task = scheduler.select(state, jnp.zeros(num_tasks, jnp.int32))
+            return scheduler.update(state, task, row[task]), task
+
+        return jax.lax.scan(step, scheduler.init(jax.random.key(seed)), rewards)[1]
+
+    return np.asarray(run(jnp.asarray(rewards, jnp.float32)))
+
+
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("num_tasks", [1, 2, 7, 10_000])
+@pytest.mark.parametrize("num_tasks", [1, 7, 10_000])
 def test_always_a_valid_task(name, num_tasks):
-    taken = choices(schedulers.make(name, num_tasks=num_tasks), 30, num_tasks=num_tasks)
+    taken = choices(schedulers.make(name, num_tasks=num_tasks), 30, num_tasks=num_tasks, jit=True)
     assert all(0 <= task < num_tasks for task in taken)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_key_same_choices(name):
     scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT)
-    assert choices(scheduler, 40, seed=5) == choices(scheduler, 40, seed=5)
+    first = choices(scheduler, 40, seed=5, jit=True)
+    assert choices(scheduler, 40, seed=5, jit=True) == first
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_compiled_scanned_and_mapped_choices_equal_the_eager_ones(name):
-    scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT)
-    rewards = jnp.sin(jnp.arange(25, dtype=jnp.float32))
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+def test_compiled_scanned_and_mapped_choices_equal_the_eager_ones(name, options):
+    scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT, **options)
+    rewards = jnp.asarray(np.sin(np.arange(25)), jnp.float32)
 
-    def scanned(seed):
+    def run(seed):
         def step(state, reward):
             task = scheduler.select(state, jnp.zeros(4, jnp.int32))
             return scheduler.update(state, task, reward), task
 
         return jax.lax.scan(step, scheduler.init(jax.random.key(seed)), rewards)[1]
 
-    mapped = jax.vmap(scanned)(jnp.arange(3))
-    for seed in range(3):
-        eager = choices(scheduler, 25, seed=seed)
-        assert choices(scheduler, 25, seed=seed, jit=True) == eager
-        assert mapped[seed].tolist() == eager
+    mapped = jax.jit(jax.vmap(run))(jnp.arange(3))
+    assert mapped[1].tolist() == choices(scheduler, 25, seed=1, jit=True)
+    assert mapped[2].tolist()[:15] == choices(scheduler, 15, seed=2)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_state_is_plain_arrays_that_keep_shape_and_type(name):
-    scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT)
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+def test_state_is_plain_arrays_that_keep_shape_and_type(name, options):
+    scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT, **options)
     state = scheduler.init(jax.random.key(0))
     after = scheduler.update(state, jnp.int32(1), jnp.float32(0.5))
     for before, later in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
         assert np.asarray(before).dtype.kind in "iuf"
         assert (before.shape, before.dtype) == (later.shape, later.dtype)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_state_survives_a_round_trip_through_arrays(name):
+    scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT)
+    select, update = jax.jit(scheduler.select), jax.jit(scheduler.update)
+    heads = jnp.zeros(4, jnp.int32)
+    state = scheduler.init(jax.random.key(3))
+    for step in range(12):
+        state = update(state, select(state, heads), jnp.float32(np.cos(step)))
+    leaves, structure = jax.tree.flatten(state)
+    stored = json.dumps([[str(leaf.dtype), leaf.shape, np.asarray(leaf).tobytes().hex()] for leaf in leaves])
+    restored = jax.tree.unflatten(
+        structure,
+        [np.frombuffer(bytes.fromhex(data), dtype).reshape(shape) for dtype, shape, data in json.loads(stored)],
+    )
+    for step in range(12):
+        task = select(state, heads)
+        assert int(select(restored, heads)) == int(task)
+        state, restored = (update(one, task, jnp.float32(np.sin(step))) for one in (state, restored))
+
+
+@pytest.mark.parametrize(("name", "options"), SYMMETRIC)
+def test_permuting_the_tasks_permutes_the_choices(name, options):
+    scheduler = schedulers.make(name, num_tasks=5, **options)
+    random = np.random.default_rng(1)
+    permutation = np.array([3, 0, 4, 1, 2], np.int32)
+    twice = np.tile(np.arange(5), (8, 2))
+    histories = np.concatenate([twice, random.integers(0, 5, (8, 50))], axis=1).astype(np.int32)
+    rewards = random.normal(size=histories.shape).astype(np.float32)
+
+    @jax.jit
+    @jax.vmap
+    def choices_after(tasks, rewards):
+        def step(state, item):
+            after = scheduler.update(state, *item)
+            return after, scheduler.select(after, jnp.zeros(5, jnp.int32))
+
+        return jax.lax.scan(step, scheduler.init(jax.random.key(0)), (tasks, rewards))[1][10:]
+
+    plain, permuted = choices_after(histories, rewards), choices_after(permutation[histories], rewards)
+    assert set(np.unique(plain)) == set(range(5))
+    np.testing.assert_array_equal(permuted, permutation[plain])
+
+
+@pytest.mark.parametrize("name", ["ucb", "thompson", "softmax", "exp3", "discounted_ucb", "sliding_ucb"])
+def test_scale_free_choices_do_not_change_when_rewards_are_shifted_and_stretched(name):
+    scheduler = schedulers.make(name, num_tasks=4)
+    rewards = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
+    many = np.concatenate([rewards, rewards / 128, rewards * 4 + 2]).reshape(3, 200, 4)
+
+    @jax.jit
+    @jax.vmap
+    def run(rewards):
+        def step(state, row):
+            task = scheduler.select(state, jnp.zeros(4, jnp.int32))
+            return scheduler.update(state, task, row[task]), task
+
+        return jax.lax.scan(step, scheduler.init(jax.random.key(0)), rewards)[1]
+
+    plain, small, moved = run(many)
+    np.testing.assert_array_equal(plain, small)
+    np.testing.assert_array_equal(plain, moved)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("single", "learning_progress")])
+def test_rewards_that_are_all_equal_leave_no_task_out(name):
+    scheduler = schedulers.make(name, num_tasks=3)
+    taken = scanned(scheduler, np.full((300, 3), 0.1), num_tasks=3)
+    assert np.bincount(taken, minlength=3).min() >= 5
 
 
 def test_cyclic_takes_one_batch_of_each_task_in_turn():
@@ -87,6 +192,67 @@ def test_uniform_differs_between_keys():
     assert choices(scheduler, 20, seed=0) != choices(scheduler, 20, seed=1)
 
 
+def test_single_always_takes_its_task():
+    assert choices(schedulers.make("single", num_tasks=4, task=2), 6) == [2] * 6
+
+
+class TestUcb:
+    # Three tasks, U = 2, ξ = 1.5. Task 0 always pays −1, task 1 in turn 0.5 and 0, task 2 always 0.25. Bounds by hand:
+    #  t   task 0           task 1            task 2           choice
+    #      one of each, in order                               0, 1, 2
+    #  1   −1 + 0           0.5 + 0           0.25 + 0         1    log 1 = 0: the best mean
+    #  2   −1 + 2.039       0.25 + 1.442      0.25 + 2.039     2
+    #  3   −1 + 2.567       0.25 + 1.815      0.25 + 1.815     1    a tie goes to the lower task
+    #  4   −1 + 2.884       0.333 + 1.665     0.25 + 2.039     2
+    #  5   −1 + 3.108       0.333 + 1.794     0.25 + 1.794     1
+    #  6   −1 + 3.279       0.25 + 1.639      0.25 + 1.893     0
+    #  7   −1 + 2.416       0.25 + 1.708      0.25 + 1.973     2
+    #  8   −1 + 2.498       0.25 + 1.766      0.25 + 1.766     1
+    #  9   −1 + 2.567       0.3 + 1.624       0.25 + 1.815     2
+    CHOICES = (0, 1, 2, 1, 2, 1, 2, 1, 0, 2, 1, 2)
+    BOUNDS = MappingProxyType(
+        {1: (-1, 0.5, 0.25), 4: (1.884, 1.998, 2.289), 6: (2.279, 1.889, 2.143), 9: (1.567, 1.924, 2.065)}
+    )
+
+    def test_follows_the_papers_algorithm_for_twelve_steps(self):
+        scheduler = schedulers.make("ucb", num_tasks=3, upper=2.0, xi=1.5, scale="fixed")
+        pays = [[-1.0], [0.5, 0.0], [0.25]]
+        state, visits = scheduler.init(jax.random.key(0)), [0, 0, 0]
+        for number, expected in enumerate(self.CHOICES):
+            task = int(scheduler.select(state, jnp.zeros(3, jnp.int32)))
+            assert task == expected, f"choice {number}"
+            if (time := number - 2) in self.BOUNDS:
+                bounds = [
+                    float(state.mean[i]) + 2 * math.sqrt(1.5 * math.log(time) / float(state.visits[i]))
+                    for i in range(3)
+                ]
+                assert bounds == pytest.approx(self.BOUNDS[time], abs=1e-3)
+            state = scheduler.update(state, jnp.int32(task), jnp.float32(pays[task][visits[task] % len(pays[task])]))
+            visits[task] += 1
+
+    def test_the_literal_width_swamps_rewards_that_differ_by_hundredths_and_the_spread_does_not(self):
+        def share(scale):
+            scheduler = schedulers.make("ucb", num_tasks=5, scale=scale)
+            noise = np.random.default_rng(1).normal(size=(200, 5))
+            return (scanned(scheduler, np.array([0.50, 0.51, 0.54, 0.52, 0.50]) + 0.01 * noise, 5) == 2).mean()
+
+        assert share("fixed") < 0.3
+        assert share("spread") > 0.6
+
+
+def test_learning_progress_prefers_the_task_whose_score_moves():
+    scheduler = schedulers.make("learning_progress", num_tasks=3)
+
+    def step(state, _):
+        task = scheduler.select(state, jnp.zeros(3, jnp.int32))
+        visits = state.seen[task]
+        scores = jnp.array([0.9, 0.5, 0.1 + 0.01 * visits])
+        return scheduler.update(state, task, scores[task]), task
+
+    taken = jax.lax.scan(step, scheduler.init(jax.random.key(0)), None, length=300)[1]
+    assert (np.bincount(taken, minlength=3) / 300)[2] > 0.85
+
+
 class TestMake:
     def test_suggests_the_nearest_name(self):
         with pytest.raises(ConfigError, match="unknown scheduler 'cyclik'; did you mean 'cyclic'"):
@@ -99,6 +265,36 @@ class TestMake:
     def test_refuses_no_tasks(self):
         with pytest.raises(ConfigError, match="num_tasks is 0"):
             schedulers.make("cyclic", num_tasks=0)
+
+    @pytest.mark.parametrize(
+        ("name", "options", "message"),
+        [
+            ("ucb", {"xi": 1.0}, "xi is 1.0; give a number > 1"),
+            ("ucb", {"xi": "2"}, "xi is '2'; give a number > 1"),
+            ("ucb", {"upper": True}, "upper is True; give a number > 0"),
+            ("ucb", {"upper": float("nan")}, "upper is nan; give a number > 0"),
+            ("ucb", {"scale": "spred"}, "unknown scale 'spred'; did you mean 'spread'"),
+            ("ucb", {"uper": 1.0}, "unknown option of scheduler 'ucb' 'uper'; did you mean 'upper'"),
+            ("epsilon_greedy", {"epsilon": 1.5}, "epsilon is 1.5; give a number ≥ 0 and ≤ 1"),
+            ("epsilon_greedy", {"decay": -1}, "decay is -1; give a number ≥ 0"),
+            ("thompson", {"model": "bet"}, "unknown model 'bet'; did you mean 'beta'"),
+            ("thompson", {"model": None}, "unknown model 'None'"),
+            ("exp3", {"rate": 0}, "rate is 0; give a number > 0"),
+            ("discounted_ucb", {"discount": 1.0}, "discount is 1.0; give a number ≥ 0.5 and < 1"),
+            ("sliding_ucb", {"window": 2.5}, "window is 2.5; give a whole number ≥ 1"),
+            ("learning_progress", {"rate": 2}, "rate is 2; give a number > 0 and ≤ 1"),
+            ("softmax", {"anneal": 1}, "anneal is 1; give True or False"),
+            ("softmax", {"temperature": float("inf")}, "temperature is inf"),
+            ("single", {"task": 3}, "task is 3; give a whole number from 0 to 2"),
+        ],
+    )
+    def test_refuses_an_option_of_the_wrong_type_or_range(self, name, options, message):
+        with pytest.raises(ConfigError) as caught:
+            schedulers.make(name, num_tasks=3, **options)
+        assert str(caught.value).startswith(message)
+
+    def test_a_plan_goes_to_those_who_take_one_and_is_no_option(self):
+        assert choices(schedulers.make("cyclic", num_tasks=3, plan={"any": "thing"}), 3) == [0, 1, 2]
 
     @pytest.mark.parametrize("passes", [[1, 2], [1, 0, 2]])
     def test_refuses_passes_that_do_not_fit(self, passes):

@@ -4,18 +4,54 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import Any
 
-from metasched.errors import ConfigError, unknown
+from metasched.errors import unknown
+from metasched.schedulers import options as _options
 from metasched.schedulers.base import Scheduler, State
 from metasched.schedulers.cyclic import cyclic
+from metasched.schedulers.discounted_ucb import discounted_ucb
+from metasched.schedulers.epsilon_greedy import epsilon_greedy
+from metasched.schedulers.exp3 import exp3
+from metasched.schedulers.learning_progress import learning_progress
 from metasched.schedulers.sequential import sequential
+from metasched.schedulers.single import single
+from metasched.schedulers.sliding_ucb import sliding_ucb
+from metasched.schedulers.softmax import softmax
+from metasched.schedulers.thompson import thompson
+from metasched.schedulers.ucb import ucb
 from metasched.schedulers.uniform import uniform
 
-__all__ = ["Scheduler", "State", "cyclic", "make", "names", "sequential", "uniform"]
+__all__ = [
+    "Scheduler",
+    "State",
+    "cyclic",
+    "discounted_ucb",
+    "epsilon_greedy",
+    "exp3",
+    "learning_progress",
+    "make",
+    "names",
+    "sequential",
+    "single",
+    "sliding_ucb",
+    "softmax",
+    "thompson",
+    "ucb",
+    "uniform",
+]
 
 _REGISTRY: Mapping[str, Callable[..., Scheduler]] = {
     "cyclic": cyclic,
     "sequential": sequential,
     "uniform": uniform,
+    "single": single,
+    "ucb": ucb,
+    "epsilon_greedy": epsilon_greedy,
+    "thompson": thompson,
+    "exp3": exp3,
+    "discounted_ucb": discounted_ucb,
+    "sliding_ucb": sliding_ucb,
+    "learning_progress": learning_progress,
+    "softmax": softmax,
 }
 
 
@@ -24,20 +60,29 @@ def names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def make(name: str, *, num_tasks: int, context: Mapping[str, Any] | None = None, **options: Any) -> Scheduler:
+def make(
+    name: str,
+    *,
+    num_tasks: int,
+    plan: Any = None,
+    context: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Scheduler:
     """Build the scheduler called ``name`` for ``num_tasks`` tasks.
 
-    ``options`` are the user's and must exist. ``context`` is what the caller knows of the tasks (``passes``: batches
-    in one pass through each); a scheduler takes from it what its signature names.
+    ``options`` are the user's: they must exist, and each scheduler checks their types and ranges. ``context`` is what
+    the caller knows of the tasks (``passes``: batches in one pass through each) and ``plan`` what was computed for
+    them beforehand; a scheduler takes of these what its signature names.
     """
     if name not in _REGISTRY:
         raise unknown("scheduler", name, _REGISTRY)
     factory = _REGISTRY[name]
-    accepted = [key for key in signature(factory).parameters if key != "num_tasks"]
+    _options.whole("num_tasks", num_tasks, least=1)
+    taken = [key for key in signature(factory).parameters if key != "num_tasks"]
+    accepted = [key for key in taken if key != "plan"]
     for key in options:
         if key not in accepted:
             raise unknown(f"option of scheduler '{name}'", key, accepted)
-    if num_tasks < 1:
-        raise ConfigError(f"num_tasks is {num_tasks}; a scheduler needs at least one task")
-    offered = {key: value for key, value in (context or {}).items() if key in accepted}
+    known = {"plan": plan, **(context or {})}
+    offered = {key: value for key, value in known.items() if key in taken and value is not None}
     return factory(num_tasks, **{**offered, **options})

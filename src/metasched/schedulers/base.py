@@ -26,3 +26,8 @@ class Scheduler(NamedTuple):
     init: Callable[[jax.Array], State]
     select: Callable[[State, jax.Array], jax.Array]
     update: Callable[[State, jax.Array, jax.Array], State]
+
+
+def key_of_draw(stored: jax.Array, turn: jax.Array) -> jax.Array:
+    """The key of draw ``turn`` in the stream whose ``jax.random.key_data`` is ``stored``."""
+    return jax.random.fold_in(jax.random.wrap_key_data(stored), turn)

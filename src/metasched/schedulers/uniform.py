@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from metasched.schedulers.base import Scheduler
+from metasched.schedulers.base import Scheduler, key_of_draw
 
 
 class UniformState(NamedTuple):
@@ -23,8 +23,7 @@ def uniform(num_tasks: int) -> Scheduler:
 
     def select(state: UniformState, heads: jax.Array) -> jax.Array:
         del heads
-        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.turn)
-        return jax.random.randint(key, (), 0, num_tasks, jnp.int32)
+        return jax.random.randint(key_of_draw(state.key, state.turn), (), 0, num_tasks, jnp.int32)
 
     def update(state: UniformState, task: jax.Array, reward: jax.Array) -> UniformState:
         del task, reward

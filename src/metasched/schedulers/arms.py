@@ -1,0 +1,79 @@
+"""What a bandit remembers of its tasks, and the bounds that several schedulers compute from it."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+SCALES = ("spread", "fixed")
+"""How large a reward difference is taken to be: as observed, or as given."""
+
+
+class Arms(NamedTuple):
+    """Rewards so far, by task; all of shape (N,) float32 but the first two.
+
+    Attributes:
+        key: ``jax.random.key_data``, for schedulers that draw.
+        turn: int32 (), rewards so far.
+        visits: V_i, rewards of task i, each weighted by its age where old ones are forgotten.
+        mean: μ_i, their weighted mean.
+        scatter: Σ (r − μ_i)², weighted likewise.
+    """
+
+    key: jax.Array
+    turn: jax.Array
+    visits: jax.Array
+    mean: jax.Array
+    scatter: jax.Array
+
+
+def first(num_tasks: int, key: jax.Array) -> Arms:
+    """No rewards yet."""
+    nothing = jnp.zeros(num_tasks, jnp.float32)
+    return Arms(jax.random.key_data(key), jnp.int32(0), nothing, nothing, nothing)
+
+
+def observe(arms: Arms, task: jax.Array, reward: jax.Array, discount: float = 1.0) -> Arms:
+    """One more reward; all earlier ones lose the factor ``discount`` (Welford's update, weighted)."""
+    visits = (arms.visits * discount).at[task].add(1)
+    before = arms.mean[task]
+    mean = before + (reward - before) / visits[task]
+    return arms._replace(
+        turn=arms.turn + 1,
+        visits=visits,
+        mean=arms.mean.at[task].set(mean),
+        scatter=(arms.scatter * discount).at[task].add((reward - before) * (reward - mean)),
+    )
+
+
+def spread(arms: Arms) -> jax.Array:
+    """Standard deviation of the reward of a task drawn uniformly: √ mean_i (s_i² + (μ_i − μ)²), over tasks tried.
+
+    Every task counts alike, however often it was drawn. A plain standard deviation of all rewards would shrink as one
+    task takes over and end exploration for good; the range max − min would grow with every outlier. Rewards that are
+    all equal, as far as float32 can tell, say nothing of the scale: then it is 1, and the tasks go on being tried.
+    """
+    tried = arms.visits > 0
+    number = jnp.maximum(tried.sum(), 1)
+    within = jnp.where(tried, arms.scatter / jnp.where(tried, arms.visits, 1), 0).sum() / number
+    centre = jnp.where(tried, arms.mean, 0).sum() / number
+    between = jnp.where(tried, (arms.mean - centre) ** 2, 0).sum() / number
+    deviation = jnp.sqrt(jnp.maximum(within, 0) + between)
+    return jnp.where(deviation > 1e-6 * jnp.abs(centre), deviation, 1)
+
+
+def untried_first(arms: Arms, values: jax.Array) -> jax.Array:
+    """``values`` (N,), with +∞ for tasks that have no reward yet; argmax then takes the lowest of them."""
+    return jnp.where(arms.visits > 0, values, jnp.inf)
+
+
+def upper_bound(arms: Arms, time: jax.Array, width: float, xi: float, scale: str) -> jax.Array:
+    """μ_i + w·√(ξ·log t / V_i) for all tasks (N,), where w is ``width``, times the spread unless scale is fixed."""
+    wide = width * spread(arms) if scale == "spread" else width
+    bonus = wide * jnp.sqrt(xi * jnp.log(time) / jnp.where(arms.visits > 0, arms.visits, 1))
+    return untried_first(arms, arms.mean + bonus)
+
+
+def best(values: jax.Array) -> jax.Array:
+    """The task with the largest value, int32; ties go to the lowest."""
+    return jnp.argmax(values).astype(jnp.int32)

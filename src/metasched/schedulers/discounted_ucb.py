@@ -1,0 +1,39 @@
+"""UCB that forgets gradually, for rewards that drift."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from metasched.schedulers import arms, options
+from metasched.schedulers.arms import Arms
+from metasched.schedulers.base import Scheduler
+
+
+def discounted_ucb(
+    num_tasks: int, discount: float = 0.99, upper: float = 1.0, xi: float = 0.6, scale: str = "spread"
+) -> Scheduler:
+    """θ_t = argmax_i μ_i(γ) + U·√(ξ·log n(γ) / V_i(γ)), every past reward weighted by γ^age.
+
+    V_i(γ) = Σ_s γ^(t−s)·1{θ_s = i}, μ_i(γ) the mean with the same weights, n(γ) = Σ_i V_i(γ). A task that rests loses
+    weight, its bound rises, and it is tried again; about 1 / (1 − γ) batches are remembered.
+
+    Args:
+        num_tasks: N.
+        discount: γ in [0.5, 1).
+        upper: U, the width of the bound.
+        xi: ξ > 0.5.
+        scale: ``"spread"`` or ``"fixed"``, as in :func:`~metasched.schedulers.ucb`.
+
+    Reference: Garivier, Moulines, *On Upper-Confidence Bound Policies for Switching Bandit Problems*, ALT 2011.
+    """
+    factor = options.number("discount", discount, least=0.5, below=1)
+    width = options.number("upper", upper, above=0)
+    weight = options.number("xi", xi, above=0.5)
+    options.choice("scale", scale, arms.SCALES)
+
+    def select(state: Arms, heads: jax.Array) -> jax.Array:
+        del heads
+        return arms.best(arms.upper_bound(state, jnp.maximum(state.visits.sum(), 1), width, weight, scale))
+
+    return Scheduler(partial(arms.first, num_tasks), select, partial(arms.observe, discount=factor))

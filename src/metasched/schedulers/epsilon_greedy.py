@@ -1,0 +1,37 @@
+"""The best task so far, and now and then any task."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from metasched.schedulers import arms, options
+from metasched.schedulers.arms import Arms
+from metasched.schedulers.base import Scheduler, key_of_draw
+
+
+def epsilon_greedy(num_tasks: int, epsilon: float = 0.1, decay: float = 0.0) -> Scheduler:
+    """With probability ε_t a task drawn uniformly, else argmax_i μ_i; untried tasks come before tried ones.
+
+    ε_t = ε / (1 + decay·t / N). Without decay the share of exploration, and with it the regret per batch, stays as it
+    is; with decay > 0 it falls like N / t, for which regret is O(log t) once ε / decay is large enough.
+
+    Args:
+        num_tasks: N.
+        epsilon: ε in [0, 1].
+        decay: ≥ 0.
+
+    Reference: Auer, Cesa-Bianchi, Fischer, *Finite-time Analysis of the Multiarmed Bandit Problem*, Machine Learning
+    47, 2002 (ε_n-greedy).
+    """
+    share = options.number("epsilon", epsilon, least=0, most=1)
+    rate = options.number("decay", decay, least=0)
+
+    def select(state: Arms, heads: jax.Array) -> jax.Array:
+        del heads
+        whether, which = jax.random.split(key_of_draw(state.key, state.turn))
+        explore = jax.random.uniform(whether) < share / (1 + rate * state.turn / num_tasks)
+        anyone = jax.random.randint(which, (), 0, num_tasks, jnp.int32)
+        return jnp.where(explore, anyone, arms.best(arms.untried_first(state, state.mean)))
+
+    return Scheduler(partial(arms.first, num_tasks), select, arms.observe)

@@ -1,0 +1,68 @@
+"""Exponential weights: no assumption on how rewards come about, only that they are bounded."""
+
+from math import log
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from metasched.schedulers import arms, options
+from metasched.schedulers.base import Scheduler, key_of_draw
+
+
+class Weights(NamedTuple):
+    """Key data, batches so far int32 (), estimated total loss of each task (N,), lowest and highest reward so far."""
+
+    key: jax.Array
+    turn: jax.Array
+    loss: jax.Array
+    low: jax.Array
+    high: jax.Array
+
+
+def exp3(num_tasks: int, rate: float = 1.0, explore: float = 0.0, scale: str = "spread") -> Scheduler:
+    """Task i with probability p_i = (1 − ε)·softmax(−η_t·L)_i + ε / N, where η_t = rate·√(log N / (N·t)).
+
+    After a batch of task i with reward r in [0, 1], L_i grows by (1 − r) / p_i, an unbiased estimate of what every
+    task would have lost. Whatever the rewards, the expected regret against the best single task is at most
+    2·√(T·N·log N). Online data mixing weights the domains of a language model in this way.
+
+    Args:
+        num_tasks: N.
+        rate: factor of the learning rate, > 0.
+        explore: ε in [0, 1], a share of uniform choices.
+        scale: ``"spread"`` maps the range of the rewards seen so far to [0, 1]; ``"fixed"`` takes rewards as they are
+            and clips them to [0, 1].
+
+    References: Auer, Cesa-Bianchi, Freund, Schapire, *SIAM Journal on Computing* 32, 2002; Bubeck, Cesa-Bianchi,
+    *Regret Analysis of Stochastic and Nonstochastic Multi-armed Bandit Problems*, 2012, theorem 3.1 (this form);
+    Albalak, Pan, Raffel, Wang, *Efficient Online Data Mixing for Language Model Pre-Training*, 2023.
+    """
+    factor = options.number("rate", rate, above=0)
+    share = options.number("explore", explore, least=0, most=1)
+    options.choice("scale", scale, arms.SCALES)
+
+    def init(key: jax.Array) -> Weights:
+        edge = (0.0, 1.0) if scale == "fixed" else (jnp.inf, -jnp.inf)
+        return Weights(
+            jax.random.key_data(key), jnp.int32(0), jnp.zeros(num_tasks, jnp.float32), *map(jnp.float32, edge)
+        )
+
+    def probabilities(state: Weights) -> jax.Array:
+        eta = factor * jnp.sqrt(log(num_tasks) / (num_tasks * (state.turn + 1)))
+        return (1 - share) * jax.nn.softmax(-eta * state.loss) + share / num_tasks
+
+    def select(state: Weights, heads: jax.Array) -> jax.Array:
+        del heads
+        noise = jax.random.gumbel(key_of_draw(state.key, state.turn), (num_tasks,))
+        return arms.best(jnp.log(probabilities(state)) + noise)
+
+    def update(state: Weights, task: jax.Array, reward: jax.Array) -> Weights:
+        low, high = state.low, state.high
+        if scale == "spread":
+            low, high = jnp.minimum(low, reward), jnp.maximum(high, reward)
+        lost = jnp.clip((high - reward) / jnp.where(high > low, high - low, 1), 0, 1)
+        estimate = lost / jnp.maximum(probabilities(state)[task], 1e-30)
+        return Weights(state.key, state.turn + 1, state.loss.at[task].add(estimate), low, high)
+
+    return Scheduler(init, select, update)

@@ -1,0 +1,63 @@
+"""Teacher–student: the task on which the score changes fastest, upwards or downwards."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from metasched.schedulers import arms, options
+from metasched.schedulers.base import Scheduler, key_of_draw
+
+
+class Progress(NamedTuple):
+    """Key data, batches so far int32 (); by task (N,): scores seen int32, the last score, the smoothed slope."""
+
+    key: jax.Array
+    turn: jax.Array
+    seen: jax.Array
+    last: jax.Array
+    slope: jax.Array
+
+
+def learning_progress(num_tasks: int, rate: float = 0.1, epsilon: float = 0.1) -> Scheduler:
+    """With probability ε a task drawn uniformly, else argmax_i |Q_i|, where Q_i ← (1 − α)·Q_i + α·(x_i − x_i').
+
+    x_i is the score (reward) after a batch of task i and x_i' the one after its batch before: Q_i is the smoothed slope
+    of the score over the task's own batches. A falling score counts as much as a rising one, so that what is being
+    forgotten is practised again. A task needs two scores to have a slope; until then it comes first, lowest first.
+
+    Args:
+        num_tasks: N.
+        rate: α in (0, 1]; a task's first slope is taken whole.
+        epsilon: ε in [0, 1].
+
+    Reference: Matiisen, Oliver, Cohen, Schulman, *Teacher–Student Curriculum Learning*, IEEE Transactions on Neural
+    Networks and Learning Systems 31, 2019 (the Online algorithm).
+    """
+    alpha = options.number("rate", rate, above=0, most=1)
+    share = options.number("epsilon", epsilon, least=0, most=1)
+
+    def init(key: jax.Array) -> Progress:
+        nothing = jnp.zeros(num_tasks, jnp.float32)
+        return Progress(jax.random.key_data(key), jnp.int32(0), jnp.zeros(num_tasks, jnp.int32), nothing, nothing)
+
+    def select(state: Progress, heads: jax.Array) -> jax.Array:
+        del heads
+        whether, which = jax.random.split(key_of_draw(state.key, state.turn))
+        explore = jax.random.uniform(whether) < share
+        anyone = jax.random.randint(which, (), 0, num_tasks, jnp.int32)
+        return jnp.where(explore, anyone, arms.best(jnp.where(state.seen > 1, jnp.abs(state.slope), jnp.inf)))
+
+    def update(state: Progress, task: jax.Array, reward: jax.Array) -> Progress:
+        change = reward - state.last[task]
+        smoothed = (1 - alpha) * state.slope[task] + alpha * change
+        slope = jnp.where(state.seen[task] > 1, smoothed, jnp.where(state.seen[task] > 0, change, 0))
+        return Progress(
+            state.key,
+            state.turn + 1,
+            state.seen.at[task].add(1),
+            state.last.at[task].set(reward),
+            state.slope.at[task].set(slope),
+        )
+
+    return Scheduler(init, select, update)

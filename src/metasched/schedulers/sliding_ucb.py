@@ -1,0 +1,66 @@
+"""UCB over a sliding window, for rewards that change abruptly."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from metasched.schedulers import arms, options
+from metasched.schedulers.arms import Arms
+from metasched.schedulers.base import Scheduler
+
+
+class Window(NamedTuple):
+    """The last τ batches as a ring: ``tasks`` int32 (τ,) with N where none yet, ``rewards`` (τ,), ``turn`` int32 ()."""
+
+    tasks: jax.Array
+    rewards: jax.Array
+    turn: jax.Array
+
+
+def sliding_ucb(
+    num_tasks: int, window: int = 200, upper: float = 1.0, xi: float = 0.6, scale: str = "spread"
+) -> Scheduler:
+    """θ_t = argmax_i μ_i(τ) + U·√(ξ·log min(t, τ) / V_i(τ)), over the last τ batches only.
+
+    V_i(τ) counts the batches of task i in the window and μ_i(τ) is their mean reward. A task that has left the window
+    is tried again, so the window should be several times N.
+
+    Args:
+        num_tasks: N.
+        window: τ, in batches.
+        upper: U, the width of the bound.
+        xi: ξ > 0.5.
+        scale: ``"spread"`` or ``"fixed"``, as in :func:`~metasched.schedulers.ucb`.
+
+    Reference: Garivier, Moulines, *On Upper-Confidence Bound Policies for Switching Bandit Problems*, ALT 2011.
+    """
+    length = options.whole("window", window, least=1)
+    width = options.number("upper", upper, above=0)
+    weight = options.number("xi", xi, above=0.5)
+    options.choice("scale", scale, arms.SCALES)
+
+    def init(key: jax.Array) -> Window:
+        del key
+        return Window(jnp.full(length, num_tasks, jnp.int32), jnp.zeros(length, jnp.float32), jnp.int32(0))
+
+    def select(state: Window, heads: jax.Array) -> jax.Array:
+        del heads
+        time = jnp.clip(state.turn, 1, length).astype(jnp.float32)
+        return arms.best(arms.upper_bound(_arms(state, num_tasks), time, width, weight, scale))
+
+    def update(state: Window, task: jax.Array, reward: jax.Array) -> Window:
+        oldest = state.turn % length
+        return Window(state.tasks.at[oldest].set(task), state.rewards.at[oldest].set(reward), state.turn + 1)
+
+    return Scheduler(init, select, update)
+
+
+def _arms(state: Window, num_tasks: int) -> Arms:
+    """The window's rewards by task; places not yet filled belong to no task and drop out."""
+    nothing = jnp.zeros(num_tasks, jnp.float32)
+    visits = nothing.at[state.tasks].add(1, mode="drop")
+    mean = nothing.at[state.tasks].add(state.rewards, mode="drop") / jnp.maximum(visits, 1)
+    centred = state.rewards - mean.at[state.tasks].get(mode="fill", fill_value=0)
+    scatter = nothing.at[state.tasks].add(centred**2, mode="drop")
+    return Arms(jnp.zeros(0, jnp.uint32), state.turn, visits, mean, scatter)

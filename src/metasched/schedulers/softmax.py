@@ -1,0 +1,40 @@
+"""Boltzmann exploration: better tasks more often, by how much better they are."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from metasched.schedulers import arms, options
+from metasched.schedulers.arms import Arms
+from metasched.schedulers.base import Scheduler, key_of_draw
+
+
+def softmax(num_tasks: int, temperature: float = 0.5, anneal: bool = False, scale: str = "spread") -> Scheduler:
+    """Task i with probability ∝ exp(μ_i / τ); every task is tried once first.
+
+    It is drawn as argmax_i μ_i + τ·G_i with independent standard Gumbel variables G_i. With ``anneal`` the noise of a
+    task shrinks as it becomes known, τ·G_i / √V_i, and regret is O(log² t); without, a fixed share goes on exploring.
+
+    Args:
+        num_tasks: N.
+        temperature: τ > 0, in units of the observed :func:`~.arms.spread` of the rewards (``scale="spread"``) or of
+            the reward itself (``scale="fixed"``).
+        anneal: whether the noise shrinks.
+        scale: ``"spread"`` or ``"fixed"``.
+
+    References: Sutton, Barto, *Reinforcement Learning*, 2nd edition, 2018, section 2.8; Cesa-Bianchi, Gentile, Lugosi,
+    Neu, *Boltzmann Exploration Done Right*, NeurIPS 2017 (``anneal``).
+    """
+    tau = options.number("temperature", temperature, above=0)
+    shrinks = options.flag("anneal", anneal)
+    options.choice("scale", scale, arms.SCALES)
+
+    def select(state: Arms, heads: jax.Array) -> jax.Array:
+        del heads
+        noise = jax.random.gumbel(key_of_draw(state.key, state.turn), (num_tasks,))
+        noise = noise / jnp.sqrt(jnp.maximum(state.visits, 1)) if shrinks else noise
+        unit = tau * arms.spread(state) if scale == "spread" else tau
+        return arms.best(arms.untried_first(state, state.mean + unit * noise))
+
+    return Scheduler(partial(arms.first, num_tasks), select, arms.observe)

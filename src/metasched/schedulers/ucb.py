@@ -1,0 +1,39 @@
+"""The paper's UCB scheduler: the task whose mean reward could, with confidence, be the highest."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from metasched.schedulers import arms, options
+from metasched.schedulers.arms import Arms
+from metasched.schedulers.base import Scheduler
+
+
+def ucb(num_tasks: int, upper: float = 2.0, xi: float = 1.1, scale: str = "spread") -> Scheduler:
+    """Upper confidence bounds: θ_t = argmax_i μ_i + U·√(ξ·log t / V_i).
+
+    The first N batches are one of each task, in order; then t = 1, 2, … counts the choices. μ_i is the mean reward of
+    task i and V_i the number of its batches, the first included.
+
+    Args:
+        num_tasks: N.
+        upper: U, the width of the bound.
+        xi: ξ > 1, the weight of exploration.
+        scale: ``"fixed"`` is the formula above, made for rewards that range over about U; it all but ignores rewards
+            that differ by hundredths. ``"spread"`` multiplies U by the observed :func:`~.arms.spread` of the rewards,
+            so that the choices stay the same when all rewards are shifted or stretched.
+
+    Reference: Wang, Koppel, Krishnamurthy, *A Markov Decision Process Approach to Active Meta Learning*, AAAI 2021,
+    Algorithm "UCB Scheduler"; its regret is O(log t) after Auer, Cesa-Bianchi, Fischer, *Machine Learning* 47, 2002.
+    """
+    width = options.number("upper", upper, above=0)
+    weight = options.number("xi", xi, above=1)
+    options.choice("scale", scale, arms.SCALES)
+
+    def select(state: Arms, heads: jax.Array) -> jax.Array:
+        del heads
+        time = jnp.maximum(state.turn - num_tasks + 1, 1).astype(jnp.float32)
+        return arms.best(arms.upper_bound(state, time, width, weight, scale))
+
+    return Scheduler(partial(arms.first, num_tasks), select, arms.observe)
