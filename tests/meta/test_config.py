@@ -34,6 +34,7 @@ def test_a_batch_larger_than_a_task_is_refused_by_name():
         ("eval_rows", 0),
         ("validation_batch", "some"),
         ("cursor", "moving"),
+        ("reward", "money"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused_by_name(field, value):

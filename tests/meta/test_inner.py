@@ -98,6 +98,32 @@ def test_the_reward_follows_the_papers_scaling():
     assert float(scaled_reward(jnp.float32(1.0), jnp.int32(100))) == 1
 
 
+class TestReward:
+    def told(self, tasks, kind):
+        """The reward of the one batch of a meta-update, the weights after it, and what is needed to check it."""
+        keep = Scheduler(
+            lambda key: jnp.float32(0), lambda state, heads: jnp.int32(1), lambda state, task, reward: reward
+        )
+        learner = learner_for(tasks, keep, batches_per_update=1, reward=kind)
+        data = device_data(tasks)
+        weights, stream = begin(learner, data)
+        adapted, after, _ = adapt(learner, data, weights, jnp.float32(0.1), stream)
+        return float(after.scheduler), learner, data, weights, adapted
+
+    def test_gain_is_by_how_much_the_batch_lowered_the_validation_loss(self, tasks):
+        told, learner, data, before, after = self.told(tasks, "gain")
+        x, y = data.validation
+        losses = [
+            -jax.nn.log_softmax(learner.network.apply(weights, x))[jnp.arange(len(y)), y].mean()
+            for weights in (before, after)
+        ]
+        assert told == pytest.approx(float(losses[0] - losses[1]), abs=1e-6)
+
+    def test_accuracy_is_that_of_the_validation_rows(self, tasks):
+        told, learner, data, _, after = self.told(tasks, "accuracy")
+        assert told == pytest.approx(float(hits(learner, after, data.validation).mean()))
+
+
 class TestHeads:
     @pytest.fixture
     def own(self):

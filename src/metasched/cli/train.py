@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metasched.runs.train import OnRecord, Run
 
 DEMO_THRESHOLD = 0.6
-DEMO_CONFIG = TrainConfig(meta_updates=30)
+DEMO_CONFIG = TrainConfig(meta_updates=20, reward="gain")
 
 
 @app.command

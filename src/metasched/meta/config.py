@@ -17,7 +17,11 @@ _WHOLE_NUMBERS = {
 }
 """Settings that count something, and the least they may be."""
 _POSITIVE_NUMBERS = ("inner_rate", "outer_rate", "outer_decay")
-_CHOICES = {"validation_batch": ("uniform", "all"), "cursor": ("rested", "global")}
+_CHOICES = {
+    "validation_batch": ("uniform", "all"),
+    "reward": ("scaled", "accuracy", "gain"),
+    "cursor": ("rested", "global"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ class TrainConfig:
     """Adam's rate at the last meta-update, as a fraction of the first; it falls geometrically."""
     validation_batch: Literal["uniform", "all"] = "uniform"
     """Validation rows of one outer step: B drawn uniformly without replacement, or all of them."""
+    reward: Literal["scaled", "accuracy", "gain"] = "scaled"
+    """What a scheduler is told after a batch: the paper's 1 − √t·(1 − validation accuracy), the accuracy itself, or by
+    how much the batch lowered the validation loss."""
     cursor: Literal["rested", "global"] = "rested"
     """Whether a task's cursor moves only when the task is drawn, or all cursors with every batch."""
     eval_every: int = 1

@@ -108,6 +108,15 @@ def scaled_reward(accuracy: jax.Array, step: jax.Array) -> jax.Array:
     return 1 - jnp.sqrt(step.astype(jnp.float32)) * (1 - accuracy)
 
 
+def reward(learner: Learner, validation: Rows, before: Weights, after: Weights, step: jax.Array) -> jax.Array:
+    """What a batch was worth, by the setting ``reward``: see :class:`~metasched.TrainConfig`."""
+    if learner.config.reward == "gain":
+        target = learner.heads.target
+        return loss(learner, before, validation, target) - loss(learner, after, validation, target)
+    accuracy = hits(learner, after, validation).mean()
+    return accuracy if learner.config.reward == "accuracy" else scaled_reward(accuracy, step)
+
+
 def sgd(learner: Learner, weights: Weights, rate: jax.Array, batch: Rows, head: jax.Array) -> Weights:
     """R = ``steps_per_batch`` times w ← w − rate · ∇loss(w) on one batch."""
 
@@ -123,8 +132,8 @@ def adapt(
 ) -> tuple[Weights, Stream, jax.Array]:
     """Train from ``weights`` at learning rate ``rate`` on m scheduled batches of B rows.
 
-    After each batch the scheduler is told its reward, from the accuracy on all validation rows. For a scheduler that
-    ignores the reward this costs nothing: the compiler drops what nobody reads.
+    After each batch the scheduler is told its reward, measured on all validation rows. For a scheduler that ignores
+    the reward this costs nothing: the compiler drops what nobody reads.
 
     Returns:
         Adapted weights, the stream m batches later, and the tasks int32 (m,) the batches came from.
@@ -138,11 +147,11 @@ def adapt(
         task = scheduler.select(stream.scheduler, data.sources.labels[data.starts + stream.cursors])
         rows = data.starts[task] + (stream.cursors[task] + offsets) % data.sizes[task]
         batch = Rows(data.sources.inputs[rows], data.sources.labels[rows])
-        weights = sgd(learner, weights, rate, batch, learner.heads.of_task(task))
-        accuracy = lax.stop_gradient(hits(learner, weights, data.validation).mean())
+        before, weights = weights, sgd(learner, weights, rate, batch, learner.heads.of_task(task))
+        worth = lax.stop_gradient(reward(learner, data.validation, before, weights, step))
         moves = numbers == task if config.cursor == "rested" else jnp.ones_like(numbers, bool)
         stream = Stream(
-            scheduler.update(stream.scheduler, task, scaled_reward(accuracy, step)),
+            scheduler.update(stream.scheduler, task, worth),
             (stream.cursors + config.batch_size * moves) % data.sizes,
             stream.drawn.at[task].add(config.batch_size),
         )
