@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metasched.errors import DataError
-from metasched.planning.checks import ROUNDING, Floats, as_discount, as_floats, as_rewards, as_transitions
+from metasched.planning.checks import Floats, as_discount, as_floats, as_rewards, as_transitions
 
 BLOCK = 64  # labels eliminated between two updates of a large matrix
 SMALL = 32  # up to this many labels the matrix is updated at once
-TIE = 16 * np.finfo(np.float64).eps  # indices closer than this, in units of the spread of r, are equal
+EPSILON = np.finfo(np.float64).eps
+TIE = 16 * EPSILON  # indices closer than this, in units of the spread of r, are equal
 
 
 def gittins_index(P: ArrayLike, r: ArrayLike, discount: float) -> Floats:
@@ -34,7 +35,7 @@ def gittins_index(P: ArrayLike, r: ArrayLike, discount: float) -> Floats:
     Accurate to about 1e-14 of the spread of r for discounts up to 1 − 1e-9: rewards are measured down from the
     largest, and 1 − P(c, c) is summed from its parts, so that no step subtracts (W. K. Grassmann, M. I. Taksar,
     D. P. Heyman, Operations Research 33, 1985). Labels of equal index come out exactly equal when rounding alone
-    separates them; rows whose sum is within 1e-6 of one count as stochastic.
+    separates them. A row may exceed one by 1e-6, as rows made in float32 do, and counts as stochastic.
 
     >>> gittins_index([[0, 1], [1, 0]], [0.0, 1.0], 0.5).round(6)
     array([0.333333, 1.      ])
@@ -92,7 +93,7 @@ def eliminate(matrix: Floats, rewards: Floats, beta: float) -> Floats:
     count, size, _ = matrix.shape
     top = rewards.max(axis=1, keepdims=True)
     missing = 1 - matrix.sum(axis=2)
-    leak = (1 - beta) + beta * np.where(missing > ROUNDING, missing, 0.0)
+    leak = (1 - beta) + beta * np.where(missing > 8 * size * EPSILON, missing, 0.0)
     totals = np.stack([rewards - top, np.ones_like(rewards), leak])  # reward, time, leak
     Q = beta * matrix
     labels = np.broadcast_to(np.arange(size), (count, size))

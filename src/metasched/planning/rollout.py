@@ -2,7 +2,9 @@
 
 For a base policy with value J the rollout policy chooses the largest r(s, i) + γ E J(s'), which is never worse than
 the base policy (D. P. Bertsekas, J. N. Tsitsiklis, C. Wu, Journal of Heuristics 3, 1997). J is exact where the joint
-states can be listed, and otherwise the mean of simulated runs in which every first task meets the same random numbers.
+states can be listed. Otherwise it is the mean of simulated runs: the k-th draw of a task meets the same random number
+in each of them, whatever is drawn first, and the base policy's choice stands unless another task is better by two
+standard errors.
 """
 
 import math
@@ -11,15 +13,15 @@ import numpy as np
 
 from metasched.planning.approximate import TIE, FrozenIndices, choose_frozen, frozen_indices
 from metasched.planning.bellman import numpy_bellman
-from metasched.planning.checks import Integers
+from metasched.planning.checks import Floats, Integers
 from metasched.planning.exact import value_of
-from metasched.planning.policy import Choose, first_best, joint_states
+from metasched.planning.policy import Choose, Policy, joint_states
 
 LISTED = 4096  # up to this many joint states the base policy is evaluated exactly
 
 
 def choose_rollout(
-    indices: FrozenIndices, *, candidates: int = 3, runs: int = 16, horizon: int | None = None, seed: int = 0
+    indices: FrozenIndices, *, candidates: int = 3, runs: int = 32, horizon: int | None = None, seed: int = 0
 ) -> Choose:
     """Rollout of frozen Gittins.
 
@@ -33,27 +35,35 @@ def choose_rollout(
     tasks, labels = indices.payoffs.shape
     if labels**tasks <= LISTED:
         return _choose_exact(indices)
-    base = choose_frozen(indices)
+    base = Policy(indices.payoffs.shape, choose_frozen(indices)).action
     discount, payoffs = indices.discount, indices.payoffs
     if horizon is None:
         horizon = 1 if discount == 0 else min(300, max(1, math.ceil(math.log(0.05) / math.log(discount))))
     cumulative = indices.chains.cumsum(axis=2)
     cumulative[:, :, -1] = np.inf
 
-    def run(first: int, heads: Integers, numbers: list[float]) -> float:
+    def run(first: int, heads: Integers, numbers: Floats) -> float:
         heads, task, total, weight = heads.copy(), first, 0.0, 1.0
-        for number in numbers:
-            total += weight * float(payoffs.at(heads)[task])
+        drawn = [0] * tasks
+        for _ in range(horizon):
+            total += weight * float(payoffs.frozen(heads)[task, heads[task]])
             weight *= discount
+            number = numbers[task, drawn[task]]
+            drawn[task] += 1
             heads[task] = np.searchsorted(cumulative[task, heads[task]], number, side="right")
             task = base(heads)
         return total
 
     def choose(heads: Integers) -> int:
-        numbers = np.random.default_rng([seed, *heads.tolist()]).random((runs, horizon)).tolist()
-        tried = sorted(indices.leaders(heads, min(candidates, tasks)))
-        scores = np.array([sum(run(task, heads, row) for row in numbers) / runs for task in tried])
-        return tried[first_best(scores, TIE * payoffs.scale)]
+        numbers = np.random.default_rng([seed, *heads.tolist()]).random((runs, tasks, horizon))
+        leader, *others = indices.leaders(heads, min(candidates, tasks))
+        usual = np.array([run(leader, heads, row) for row in numbers])
+        margins = {}
+        for task in sorted(others):
+            gain = np.array([run(task, heads, row) for row in numbers]) - usual
+            margins[task] = gain.mean() - 2 * gain.std() / math.sqrt(runs)
+        best = max(margins, key=margins.__getitem__, default=leader)
+        return best if margins.get(best, 0.0) > TIE * payoffs.scale else leader
 
     return choose
 
