@@ -7,6 +7,7 @@
 """
 
 from metasched import datasets, schedulers
+from metasched.chooser import Chooser, Draw
 from metasched.errors import MetaschedError
 from metasched.meta import networks
 from metasched.meta.config import TrainConfig
@@ -16,6 +17,8 @@ from metasched.schedulers import Scheduler
 from metasched.tasks import Provenance, Split, Task, TaskSet
 
 __all__ = [
+    "Chooser",
+    "Draw",
     "MetaschedError",
     "Network",
     "Provenance",
