@@ -7,6 +7,7 @@
 """
 
 from metasched import datasets, dependence, planning, schedulers
+from metasched.chooser import Chooser, Draw
 from metasched.errors import MetaschedError
 from metasched.meta import networks
 from metasched.meta.config import TrainConfig
@@ -18,7 +19,9 @@ from metasched.schedulers import Scheduler
 from metasched.tasks import Provenance, Split, Task, TaskSet
 
 __all__ = [
+    "Chooser",
     "Diagnosis",
+    "Draw",
     "MetaschedError",
     "Network",
     "Plan",

@@ -6,6 +6,7 @@ from typing import Any
 
 from metasched.errors import unknown
 from metasched.schedulers import options as _options
+from metasched.schedulers.abstain import with_abstain
 from metasched.schedulers.base import Scheduler, State
 from metasched.schedulers.cyclic import cyclic
 from metasched.schedulers.discounted_ucb import discounted_ucb
@@ -37,6 +38,7 @@ __all__ = [
     "thompson",
     "ucb",
     "uniform",
+    "with_abstain",
 ]
 
 _REGISTRY: Mapping[str, Callable[..., Scheduler]] = {

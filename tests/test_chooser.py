@@ -1,0 +1,291 @@
+"""Ask/tell: the same choices as a compiled loop, whatever order the tells come in, and across a kill."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched import schedulers
+from metasched.errors import ConfigError
+from metasched.schedulers.base import Scheduler
+
+SIZES = [7, 12, 5, 9]
+
+
+def reward_of(draw):
+    return float(np.sin(3 * draw.task + 0.7 * draw.id))
+
+
+def follow(chooser, steps):
+    taken = []
+    for _ in range(steps):
+        draw = chooser.ask()
+        chooser.tell(draw, reward_of(draw))
+        taken.append(draw.task)
+    return taken
+
+
+def same(one, other):
+    assert one["facts"] == other["facts"]
+    assert one["arrays"].keys() == other["arrays"].keys()
+    for name, values in one["arrays"].items():
+        assert values.dtype == other["arrays"][name].dtype
+        assert values.tobytes() == other["arrays"][name].tobytes(), name
+
+
+@pytest.mark.parametrize("name", schedulers.names())
+def test_in_lock_step_the_choices_are_those_of_the_compiled_loop(name):
+    scheduler = schedulers.make(name, num_tasks=4)
+    rewards = np.sin(3 * np.arange(4) + 0.7 * np.arange(60)[:, None]).astype(np.float32)
+
+    @jax.jit
+    def compiled():
+        def step(state, row):
+            task = scheduler.select(state, jnp.zeros(4, jnp.int32))
+            return scheduler.update(state, task, row[task]), task
+
+        return jax.lax.scan(step, scheduler.init(jax.random.key(5)), rewards)[1]
+
+    assert follow(ms.Chooser(scheduler, SIZES, 3, seed=5), 60) == compiled().tolist()
+
+
+class TestRows:
+    def test_follow_one_another_and_wrap_round(self):
+        chooser = ms.Chooser("single", [7], 3)
+        rows = [chooser.ask().rows for _ in range(3)]
+        assert [row.tolist() for row in rows] == [[0, 1, 2], [3, 4, 5], [6, 0, 1]]
+        assert all(row.dtype == np.int64 for row in rows)
+
+    def test_a_task_smaller_than_a_batch_repeats_its_rows(self):
+        assert ms.Chooser("single", [2], 5).ask().rows.tolist() == [0, 1, 0, 1, 0]
+
+    def test_rested_cursors_wait_and_global_ones_all_move(self):
+        for cursor, expected in (("rested", [0, 0, 3]), ("global", [0, 3, 6])):
+            chooser = ms.Chooser("cyclic", [20, 20], 3, cursor=cursor)
+            assert [int(chooser.ask().rows[0]) for _ in range(3)] == expected
+
+    def test_sources_without_rows_need_only_their_number(self):
+        draw = ms.Chooser("cyclic", 3).ask()
+        assert (draw.task, len(draw.rows)) == (0, 0)
+
+    def test_abstaining_is_a_draw_of_no_rows_that_moves_nothing(self):
+        chooser = ms.Chooser("cyclic", [10, 10], 2, abstain=True, cursor="global")
+        draws = [chooser.ask() for _ in range(4)]
+        assert [draw.task for draw in draws] == [0, 1, 2, 0]
+        assert [draw.rows.tolist() for draw in draws] == [[0, 1], [2, 3], [], [4, 5]]
+
+    def test_the_scheduler_sees_the_labels_under_the_cursors(self, tasks):
+        highest = Scheduler(lambda key: jnp.int32(0), lambda state, heads: jnp.argmax(heads), lambda state, *_: state)
+        by_set = ms.Chooser(highest, tasks, 4)
+        by_labels = ms.Chooser(highest, tasks.sizes, 4, labels=[task.labels for task in tasks.tasks])
+        cursors = [0, 0, 0]
+        for _ in range(10):
+            heads = [task.labels[cursor] for task, cursor in zip(tasks.tasks, cursors, strict=True)]
+            draw = by_set.ask()
+            assert draw.task == by_labels.ask().task == int(np.argmax(heads))
+            cursors[draw.task] = (cursors[draw.task] + 4) % tasks.sizes[draw.task]
+
+
+class TestSeveralOpenDraws:
+    @pytest.mark.parametrize(("name", "expected"), [("cyclic", [0, 1, 2, 3, 0]), ("sequential", [0, 0, 1, 1, 1])])
+    def test_static_schedulers_move_on(self, name, expected):
+        chooser = ms.Chooser(name, [6, 9, 3, 3], 3)
+        first = [chooser.ask() for _ in range(3)]
+        chooser.tell(first[2], 0.0)
+        chooser.tell(first[0], 1.0)
+        assert [draw.task for draw in (*first, chooser.ask(), chooser.ask())] == expected
+
+    def test_random_schedulers_draw_anew_and_what_is_drawn_does_not_depend_on_the_tells(self):
+        ahead = ms.Chooser("uniform", SIZES, 3, seed=2)
+        assert [ahead.ask().task for _ in range(30)] == follow(ms.Chooser("uniform", SIZES, 3, seed=2), 30)
+
+    def test_ucb_first_takes_one_of_each_and_then_spreads_what_it_does_not_know(self):
+        chooser = ms.Chooser("ucb", SIZES, 3)
+        assert [chooser.ask().task for _ in range(4)] == [0, 1, 2, 3]
+        more = [chooser.ask().task for _ in range(8)]
+        assert np.bincount(more, minlength=4).tolist() == [2, 2, 2, 2]
+
+    def test_more_draws_than_notes_fit(self):
+        chooser = ms.Chooser("cyclic", SIZES, 3)
+        draws = [chooser.ask() for _ in range(150)]
+        assert [draw.task for draw in draws] == [number % 4 for number in range(150)]
+        for draw in draws:
+            chooser.tell(draw, 0.5)
+        assert chooser.ask().task == 150 % 4
+
+    def test_the_same_calls_give_the_same_state_and_the_order_of_tells_is_what_counts(self):
+        def run(order):
+            chooser = ms.Chooser("discounted_ucb", SIZES, 3)
+            draws = [chooser.ask() for _ in range(4)]
+            for number in order:
+                chooser.tell(draws[number], reward_of(draws[number]))
+            return chooser
+
+        one, again, other = run([2, 0, 3, 1]), run([2, 0, 3, 1]), run([0, 1, 2, 3])
+        states = [chooser.state_dict() for chooser in (one, again, other)]
+        names = [name for name in states[0]["arrays"] if name.startswith("scheduler")]
+        assert all(np.array_equal(states[0]["arrays"][name], states[1]["arrays"][name]) for name in names)
+        assert not all(np.array_equal(states[0]["arrays"][name], states[2]["arrays"][name]) for name in names)
+        assert one.ask().task == again.ask().task
+
+    def test_a_forgotten_draw_leaves_no_trace_in_the_scheduler(self):
+        chooser = ms.Chooser("ucb", SIZES, 3)
+        chooser.forget(chooser.ask())
+        assert chooser.ask().task == 0
+        assert len(chooser.open()) == 1
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("reward", [np.nan, np.inf, -np.inf, 1e300, "0.5", None, [1.0, 2.0]])
+    def test_a_reward_that_is_no_finite_number_changes_nothing(self, reward):
+        chooser = ms.Chooser("ucb", SIZES, 3)
+        draw = chooser.ask()
+        before = chooser.state_dict()
+        with pytest.raises(ConfigError, match="the reward is"):
+            chooser.tell(draw, reward)
+        same(before, chooser.state_dict())
+        chooser.tell(draw, 0.5)
+
+    def test_a_draw_is_told_once_and_to_its_own_chooser(self):
+        chooser, twin = (ms.Chooser("ucb", SIZES, 3) for _ in range(2))
+        draw, stranger = chooser.ask(), twin.ask()
+        chooser.tell(draw, 1.0)
+        before = chooser.state_dict()
+        for wrong, message in (
+            (draw, "draw 0 is not open"),
+            (stranger, "draw 0 is of another chooser"),
+            (0, "tell takes a draw"),
+        ):
+            with pytest.raises(ConfigError, match=message):
+                chooser.tell(wrong, 1.0)
+        same(before, chooser.state_dict())
+
+    @pytest.mark.parametrize(
+        ("sizes", "options", "message"),
+        [
+            ([5, 0], {}, "size of task 1 is 0; give a whole number ≥ 1"),
+            ([], {}, "sizes are empty"),
+            ([5, 2.5], {}, "size of task 1 is 2.5"),
+            (0, {}, "the number of sources is 0"),
+            (SIZES, {"batch_size": 0}, "batch_size is 0"),
+            (SIZES, {"seed": -1}, "seed is -1"),
+            (SIZES, {"cursor": "global_"}, "unknown cursor 'global_'; did you mean 'global'"),
+            (SIZES, {"xi": 0.5}, "xi is 0.5"),
+            (SIZES, {"labels": [[0, 1]]}, "labels do not fit"),
+        ],
+    )
+    def test_settings_that_cannot_work_are_refused(self, sizes, options, message):
+        with pytest.raises(ConfigError, match=message):
+            ms.Chooser("ucb", sizes, **options)
+
+    def test_options_need_a_name(self):
+        with pytest.raises(ConfigError, match="options \\['xi'\\] need a scheduler given by name"):
+            ms.Chooser(schedulers.cyclic(4), SIZES, xi=2.0)
+
+
+class TestState:
+    @pytest.mark.parametrize("name", schedulers.names())
+    def test_goes_on_exactly_where_it_was_with_draws_open(self, name):
+        scheduler = schedulers.make(name, num_tasks=4)
+        chooser = ms.Chooser(scheduler, SIZES, 3, seed=1)
+        follow(chooser, 9)
+        waiting = [chooser.ask(), chooser.ask()]
+        stored = chooser.state_dict()
+        copy = ms.Chooser(scheduler, SIZES, 3, seed=99)
+        copy.load_state_dict({"facts": json.loads(json.dumps(stored["facts"])), "arrays": stored["arrays"]})
+        same(stored, copy.state_dict())
+        assert [draw.rows.tolist() for draw in copy.open()] == [draw.rows.tolist() for draw in waiting]
+        for one, draws in ((chooser, waiting), (copy, copy.open())):
+            one.tell(draws[1], 0.25)
+            one.tell(draws[0], 0.75)
+        assert follow(chooser, 20) == follow(copy, 20)
+        same(chooser.state_dict(), copy.state_dict())
+
+    def test_what_does_not_fit_is_refused_and_changes_nothing(self):
+        chooser = ms.Chooser("ucb", SIZES, 3)
+        follow(chooser, 6)
+        good = chooser.state_dict()
+        for other, message in (
+            (ms.Chooser("ucb", [*SIZES, 4], 3), "the state has sizes"),
+            (ms.Chooser("ucb", SIZES, 4), "the state has batch_size 4, this chooser 3"),
+            (ms.Chooser("uniform", SIZES, 3), "another scheduler"),
+        ):
+            with pytest.raises(ConfigError, match=message):
+                chooser.load_state_dict(other.state_dict())
+        for damaged in ({}, {"facts": {}, "arrays": {}}, {**good, "facts": {**good["facts"], "open": [[99, 0, 0]]}}):
+            with pytest.raises(ConfigError, match="not what state_dict"):
+                chooser.load_state_dict(damaged)
+        same(good, chooser.state_dict())
+
+    def test_another_process_killed_with_sigkill_is_continued_to_the_bit(self, tmp_path):
+        code = """
+            import json, sys, time
+            from pathlib import Path
+            import numpy as np
+            import metasched as ms
+            chooser = ms.Chooser("thompson", [7, 12, 5, 9], 3, seed=4)
+            for step in range(10_000):
+                draw = chooser.ask()
+                if step == 25:
+                    state = chooser.state_dict()
+                    np.savez(sys.argv[1] + ".npz", **state["arrays"])
+                    Path(sys.argv[1] + ".json").write_text(json.dumps(state["facts"]))
+                    print("stored", flush=True)
+                    time.sleep(60)
+                chooser.tell(draw, float(np.sin(3 * draw.task + 0.7 * draw.id)))
+        """
+        code = "\n".join(line[12:] for line in code.splitlines())
+        with subprocess.Popen(
+            [sys.executable, "-c", code, tmp_path / "state"], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout.readline() == "stored\n"
+            process.send_signal(signal.SIGKILL)
+        with np.load(tmp_path / "state.npz", allow_pickle=False) as arrays:
+            stored = {"facts": json.loads((tmp_path / "state.json").read_text()), "arrays": dict(arrays)}
+        continued = ms.Chooser("thompson", [7, 12, 5, 9], 3)
+        continued.load_state_dict(stored)
+        (draw,) = continued.open()
+        continued.tell(draw, reward_of(draw))
+        follow(continued, 14)
+        whole = ms.Chooser("thompson", [7, 12, 5, 9], 3, seed=4)
+        follow(whole, 40)
+        for name, values in whole.state_dict()["arrays"].items():
+            assert values.tobytes() == continued.state_dict()["arrays"][name].tobytes(), name
+
+
+def test_history_has_every_draw_as_columns():
+    chooser = ms.Chooser("cyclic", SIZES, 3)
+    first, second, _ = chooser.ask(), chooser.ask(), chooser.ask()
+    chooser.tell(second, 0.5)
+    chooser.tell(first, -1.0)
+    history = chooser.history()
+    assert history["id"].tolist() == [0, 1, 2]
+    assert history["task"].tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(history["reward"], [-1.0, 0.5, np.nan])
+    assert history["told"].tolist() == [1, 0, -1]
+
+
+def test_threads_share_one_chooser():
+    chooser = ms.Chooser("ucb", SIZES, 3)
+
+    def work():
+        for _ in range(50):
+            draw = chooser.ask()
+            chooser.tell(draw, reward_of(draw))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    history = chooser.history()
+    assert history["id"].tolist() == list(range(200))
+    assert sorted(history["told"].tolist()) == list(range(200))
+    assert chooser.open() == ()
