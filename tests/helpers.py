@@ -19,3 +19,15 @@ def make_tasks(sizes=(12, 20, 9), classes=3, shape=(4,), validation=10, test=30,
         classes=[f"c{label}" for label in range(classes)],
         **options,
     )
+
+
+def made(name, num_tasks, **options):
+    """A scheduler by name, with the plan it may need for tasks of eight rows and two labels."""
+    plan = None
+    if name in ms.schedulers.PLANNED:
+        random = np.random.default_rng(0)
+        rows = {f"task-{number}": (random.normal(size=(8, 2)), np.arange(8) // 3 % 2) for number in range(num_tasks)}
+        target = [(random.normal(size=(4, 2)), [0, 1, 0, 1]) for _ in range(2)]
+        tasks = ms.TaskSet.from_arrays(rows, validation=target[0], test=target[1])
+        plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=1), method="myopic")
+    return ms.schedulers.make(name, num_tasks=num_tasks, plan=plan, **options)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from helpers import made
 from metasched import schedulers
 from metasched.errors import ConfigError
 from metasched.schedulers.base import Scheduler
@@ -42,7 +43,7 @@ def same(one, other):
 
 @pytest.mark.parametrize("name", schedulers.names())
 def test_in_lock_step_the_choices_are_those_of_the_compiled_loop(name):
-    scheduler = schedulers.make(name, num_tasks=4)
+    scheduler = made(name, 4)
     rewards = np.sin(3 * np.arange(4) + 0.7 * np.arange(60)[:, None]).astype(np.float32)
 
     @jax.jit
@@ -193,7 +194,7 @@ class TestBadInput:
 class TestState:
     @pytest.mark.parametrize("name", schedulers.names())
     def test_goes_on_exactly_where_it_was_with_draws_open(self, name):
-        scheduler = schedulers.make(name, num_tasks=4)
+        scheduler = made(name, 4)
         chooser = ms.Chooser(scheduler, SIZES, 3, seed=1)
         follow(chooser, 9)
         waiting = [chooser.ask(), chooser.ask()]

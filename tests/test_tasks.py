@@ -178,6 +178,39 @@ class TestVariants:
             make_tasks().variant(shuffle_order=True, seed=-1)
 
 
+class TestByClass:
+    def test_every_pair_of_task_and_class_is_a_task_with_its_rows_in_order(self):
+        tasks = make_tasks(sizes=(12, 20))
+        view = tasks.by_class()
+        assert sum(view.sizes) == 32
+        for task in view.tasks:
+            source, label = task.name.split("/")
+            original = next(own for own in tasks.tasks if own.name == source)
+            rows = np.flatnonzero(original.labels == tasks.classes.index(label))
+            np.testing.assert_array_equal(task.inputs, original.inputs[rows])
+            np.testing.assert_array_equal(view.provenance[task.name].rows, rows)
+
+    def test_pooled_classes_run_over_all_tasks(self):
+        tasks = make_tasks(sizes=(12, 20))
+        view = tasks.by_class(pooled=True)
+        assert [task.name for task in view.tasks] == list(tasks.classes)
+        labels = np.concatenate([task.labels for task in tasks.tasks])
+        assert view.sizes == tuple(np.bincount(labels))
+        inputs = np.concatenate([task.inputs for task in tasks.tasks])
+        np.testing.assert_array_equal(view.tasks[1].inputs, inputs[labels == 1])
+
+    def test_labels_of_their_own_cannot_be_pooled(self):
+        own = build(classes={"a": ["cat", "dog"], "b": ["p", "q"], "target": ["x", "y"]})
+        assert [task.name for task in own.by_class().tasks] == ["a/cat", "b/p"]
+        with pytest.raises(ConfigError, match="pooling classes over tasks needs one label set"):
+            own.by_class(pooled=True)
+
+    def test_a_scheduler_runs_on_the_view(self):
+        view = make_tasks(sizes=(40, 40)).by_class()
+        run = ms.train(view, scheduler="ucb", config=ms.TrainConfig(batch_size=2, meta_updates=2))
+        assert len(run.records[-1]["drawn"]) == len(view.tasks)
+
+
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.data())
 def test_stratified_rows_are_distinct_in_order_and_fair(labels, data):
     labels = np.array(labels, np.int32)

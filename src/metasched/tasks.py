@@ -7,6 +7,7 @@ meta-learner may use, and *test*, which only measures. Everything here is an imm
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -185,6 +186,35 @@ class TaskSet:
                 result = _replace_task(result, shuffled, order, "order shuffled")
         return result
 
+    def by_class(self, *, pooled: bool = False) -> "TaskSet":
+        """A view in which classes are the tasks, rows in their order; any scheduler then chooses among classes.
+
+        Every (task, class) pair that has rows becomes a task ``task/class``; when ``pooled``, every class over all
+        tasks, one task after another, becomes a task ``class``, which needs a shared label set.
+        """
+        if pooled and not self.shared_labels:
+            raise ConfigError("pooling classes over tasks needs one label set for all; leave out pooled")
+        views: dict[str, tuple[Task, Provenance]] = {}
+        for task in self.tasks:
+            for label in np.unique(task.labels):
+                rows = np.flatnonzero(task.labels == label)
+                name = task.classes[label] if pooled else f"{task.name}/{task.classes[label]}"
+                part = replace(task, name=name, inputs=task.inputs[rows], labels=task.labels[rows])
+                origin = self.provenance[task.name].take(rows)
+                views[name] = _joined(views[name], part, origin) if name in views else (part, origin)
+        named = {name: views[name] for name in self.classes if name in views} if pooled else views
+        return replace(
+            self,
+            name=f"{self.name} by class",
+            tasks=tuple(task for task, _ in named.values()),
+            provenance={
+                **{name: origin for name, (_, origin) in named.items()},
+                VALIDATION: self.provenance[VALIDATION],
+                TEST: self.provenance[TEST],
+            },
+            recipe=None,
+        )
+
     def summary(self) -> str:
         """What a person wants to know first, as a few lines of text."""
         kind = "shared" if self.shared_labels else "its own in each task"
@@ -265,8 +295,8 @@ def _check(tasks: TaskSet) -> None:
     if not tasks.tasks:
         raise DataError(f"{tasks.name}: no tasks; give at least one")
     names = [task.name for task in tasks.tasks]
-    for name in names:
-        if not name or name in (VALIDATION, TEST) or names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if not name or name in (VALIDATION, TEST) or count > 1:
             raise DataError(f"{tasks.name}: task name '{name}' is empty, reserved or used twice; rename it")
     splits: list[tuple[str, Any, tuple[str, ...]]] = [
         *((f"task '{task.name}'", task, task.classes) for task in tasks.tasks),
@@ -339,6 +369,18 @@ def _replace_task(tasks: TaskSet, task: Task, order: Rows, note: str) -> TaskSet
     provenance = {**tasks.provenance, task.name: tasks.provenance[task.name].take(order, note)}
     swapped = tuple(task if old.name == task.name else old for old in tasks.tasks)
     return replace(tasks, tasks=swapped, provenance=provenance)
+
+
+def _joined(first: tuple[Task, Provenance], task: Task, origin: Provenance) -> tuple[Task, Provenance]:
+    """Two tasks as one, rows of the first before those of the second."""
+    (before, source) = first
+    inputs, labels = np.concatenate([before.inputs, task.inputs]), np.concatenate([before.labels, task.labels])
+    names = source.source if origin.source in source.source.split(" + ") else f"{source.source} + {origin.source}"
+    rows = np.concatenate([source.rows, origin.rows])
+    return (
+        replace(before, inputs=inputs, labels=labels),
+        Provenance(names, rows, {**source.files, **origin.files}, source.note or origin.note),
+    )
 
 
 def _add_noise(tasks: TaskSet, name: str, fraction: float, seed: int) -> TaskSet:

@@ -46,6 +46,14 @@ class TestTrain:
         assert records[-1]["samples"] == 0
         assert records[-1]["final"]["test_accuracy"] == records[-1]["final"]["initial_test_accuracy"]
 
+    def test_auto_takes_what_the_evidence_calls_for_and_says_why(self, tasks, tmp_path):
+        run(tasks, scheduler="auto", out=tmp_path / "a")
+        said = json.loads((tmp_path / "a" / "run.json").read_text())["scheduler"]
+        assert said["name"] == "auto"
+        assert said["chosen"] == "ucb"
+        assert "order carries no information here" in said["reason"]
+        assert run(tasks, scheduler="ucb").records == run(tasks, scheduler="auto", out=tmp_path / "a").records
+
     def test_a_scheduler_of_ones_own_is_taken(self, tasks):
         assert run(tasks, scheduler=ms.schedulers.cyclic(3)).records == run(tasks, scheduler="cyclic").records
 

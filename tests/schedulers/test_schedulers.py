@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers import made
 from metasched import schedulers
 from metasched.errors import ConfigError
 
@@ -22,6 +23,8 @@ VARIANTS = [
     ("thompson", {"scale": "fixed"}),
     ("exp3", {"explore": 0.2, "scale": "fixed"}),
     ("softmax", {"anneal": True, "scale": "fixed"}),
+    ("gittins", {"refresh": 0}),
+    ("mdp", {"refresh": 0}),
 ]
 SYMMETRIC = [
     ("ucb", {}),
@@ -63,20 +66,20 @@ def scanned(scheduler, rewards, num_tasks=4, seed=0):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("num_tasks", [1, 7, 10_000])
 def test_always_a_valid_task(name, num_tasks):
-    taken = choices(schedulers.make(name, num_tasks=num_tasks), 30, num_tasks=num_tasks, jit=True)
+    taken = choices(made(name, num_tasks=num_tasks), 30, num_tasks=num_tasks, jit=True)
     assert all(0 <= task < num_tasks for task in taken)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_key_same_choices(name):
-    scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT)
+    scheduler = made(name, num_tasks=4, context=CONTEXT)
     first = choices(scheduler, 40, seed=5, jit=True)
     assert choices(scheduler, 40, seed=5, jit=True) == first
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_compiled_scanned_and_mapped_choices_equal_the_eager_ones(name, options):
-    scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT, **options)
+    scheduler = made(name, num_tasks=4, context=CONTEXT, **options)
     rewards = jnp.asarray(np.sin(np.arange(25)), jnp.float32)
 
     def run(seed):
@@ -93,7 +96,7 @@ def test_compiled_scanned_and_mapped_choices_equal_the_eager_ones(name, options)
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_state_is_plain_arrays_that_keep_shape_and_type(name, options):
-    scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT, **options)
+    scheduler = made(name, num_tasks=4, context=CONTEXT, **options)
     state = scheduler.init(jax.random.key(0))
     after = scheduler.update(state, jnp.int32(1), jnp.float32(0.5))
     for before, later in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
@@ -103,7 +106,7 @@ def test_state_is_plain_arrays_that_keep_shape_and_type(name, options):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_state_survives_a_round_trip_through_arrays(name):
-    scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT)
+    scheduler = made(name, num_tasks=4, context=CONTEXT)
     select, update = jax.jit(scheduler.select), jax.jit(scheduler.update)
     heads = jnp.zeros(4, jnp.int32)
     state = scheduler.init(jax.random.key(3))
@@ -123,7 +126,7 @@ def test_state_survives_a_round_trip_through_arrays(name):
 
 @pytest.mark.parametrize(("name", "options"), SYMMETRIC)
 def test_permuting_the_tasks_permutes_the_choices(name, options):
-    scheduler = schedulers.make(name, num_tasks=5, **options)
+    scheduler = made(name, num_tasks=5, **options)
     random = np.random.default_rng(1)
     permutation = np.array([3, 0, 4, 1, 2], np.int32)
     twice = np.tile(np.arange(5), (8, 2))
@@ -146,7 +149,7 @@ def test_permuting_the_tasks_permutes_the_choices(name, options):
 
 @pytest.mark.parametrize("name", ["ucb", "thompson", "softmax", "exp3", "discounted_ucb", "sliding_ucb"])
 def test_scale_free_choices_do_not_change_when_rewards_are_shifted_and_stretched(name):
-    scheduler = schedulers.make(name, num_tasks=4)
+    scheduler = made(name, num_tasks=4)
     rewards = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
     many = np.concatenate([rewards, rewards / 128, rewards * 4 + 2]).reshape(3, 200, 4)
 
@@ -166,7 +169,7 @@ def test_scale_free_choices_do_not_change_when_rewards_are_shifted_and_stretched
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("single", "learning_progress")])
 def test_rewards_that_are_all_equal_leave_no_task_out(name):
-    scheduler = schedulers.make(name, num_tasks=3)
+    scheduler = made(name, num_tasks=3)
     taken = scanned(scheduler, np.full((300, 3), 0.1), num_tasks=3)
     assert np.bincount(taken, minlength=3).min() >= 5
 
@@ -290,7 +293,7 @@ class TestMake:
     )
     def test_refuses_an_option_of_the_wrong_type_or_range(self, name, options, message):
         with pytest.raises(ConfigError) as caught:
-            schedulers.make(name, num_tasks=3, **options)
+            made(name, num_tasks=3, **options)
         assert str(caught.value).startswith(message)
 
     def test_a_plan_goes_to_those_who_take_one_and_is_no_option(self):

@@ -30,7 +30,7 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
         quiet: No progress bars.
         json: Print the table as JSON.
     """
-    from metasched import datasets
+    from metasched import datasets, schedulers
     from metasched.report import progress, tables
     from metasched.runs import train as runs
 
@@ -40,7 +40,7 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
         print(tasks.summary(), end="\n\n")
     results = {}
     with progress.training(stderr(), quiet) as track:
-        for method in runs.methods():
+        for method in (*schedulers.names(), runs.TARGET_ONLY):
             run = runs.train(
                 tasks,
                 scheduler=method,
@@ -84,7 +84,7 @@ def train(
     Args:
         set: A data set (see 'metasched data list'), an .npz file, or a folder of images.
         config: Settings of Algorithm 1.
-        scheduler: A scheduler, or target-only: no source rows at all.
+        scheduler: A scheduler; auto: what the evidence on label order calls for; target-only: no source rows at all.
         option: An option of the scheduler, key=value; may be repeated.
         data: An option of the data set, key=value, such as target_labels=30; may be repeated.
         network: auto, mlp or cnn.

@@ -3,18 +3,22 @@
 Brings the initial model of a learner together with the planners, which know nothing of networks.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metasched.dependence import transition_matrix
-from metasched.errors import ConfigError
+from metasched.errors import ConfigError, unknown
 from metasched.meta.config import TrainConfig
 from metasched.meta.initial import initial_model
-from metasched.meta.networks import Network
+from metasched.meta.networks import Network, default_network
 from metasched.planning import Policy, coupled_rewards, gittins_index, solve_joint
+from metasched.planning.checks import as_discount
+from metasched.planning.joint import METHODS
 from metasched.planning.replay import replay
 from metasched.planning.rewards import Probe, probe
 from metasched.tasks import TaskSet
@@ -24,27 +28,41 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Everything that index and MDP schedulers are made from.
+    """Everything that index and MDP schedulers are made from; what costs time is computed when first asked for.
 
     Attributes:
         tasks: the task set it is for.
         transitions: P (N, C, C) between the labels at a task's cursor, from one batch to the next.
-        probe: rewards r (N, C) and A (N, C, C') of the initial model.
         discount: γ.
         coupled: whether the joint reward is mean over j of A[i, s_i, s_j], or r[i, s_i] alone.
-        indices: Gittins indices (N, C) for r; −∞ for a label that never occurs.
-        policy: of the joint problem.
         batch_size: rows that a draw moves the cursor.
+        method: of the joint problem.
     """
 
     tasks: TaskSet
     transitions: Floats
-    probe: Probe
     discount: float
     coupled: bool
-    indices: Floats
-    policy: Policy
     batch_size: int
+    method: str
+    _probe: Callable[[], Probe]
+
+    @cached_property
+    def probe(self) -> Probe:
+        """Rewards r (N, C) and A (N, C, C') of the initial model."""
+        return self._probe()
+
+    @cached_property
+    def indices(self) -> Floats:
+        """Gittins indices (N, C) for r; −∞ for a label that never occurs."""
+        indices = gittins_index(self.transitions, self.probe.accuracy, self.discount)
+        return np.where(self.probe.present, indices, -np.inf)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The solution of the joint problem."""
+        rewards = coupled_rewards(self.probe.by_class) if self.coupled else self.probe.accuracy
+        return solve_joint(self.transitions, rewards, self.discount, self.method)
 
     def gittins_action(self, heads: NDArray[np.int64]) -> int:
         """The task whose label at the cursor has the largest index; the lowest one of several."""
@@ -89,24 +107,27 @@ def plan(
         raise ConfigError(f"rewards is '{rewards}'; give auto, coupled or separable")
     if rewards == "coupled" and not tasks.shared_labels:
         raise ConfigError("coupled rewards need one label set for all tasks and the target; use rewards separable")
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    gamma = as_discount(discount)
     settings = (config or TrainConfig()).resolve(tasks)
-    fit, right, weights = initial_model(tasks, network, settings, seed)
-    found = probe(fit, right, weights, settings.inner_rate, settings.steps_per_batch, tasks)
-    classes = found.accuracy.shape[1]
+    built = default_network(tasks, network) if isinstance(network, str) else network
+    classes = max(len(task.classes) for task in tasks.tasks)
     moves = settings.batch_size if stride == "batch" else 1
     transitions = np.stack(
         [transition_matrix(task.labels, classes, smoothing=smoothing, stride=moves) for task in tasks.tasks]
     )
-    coupled = tasks.shared_labels and rewards != "separable"
-    indices = gittins_index(transitions, found.accuracy, discount)
-    joint = coupled_rewards(found.by_class) if coupled else found.accuracy
+
+    def probed() -> Probe:
+        loss, hits, weights = initial_model(tasks, built, settings, seed)
+        return probe(loss, hits, weights, settings.inner_rate, settings.steps_per_batch, tasks)
+
     return Plan(
         tasks=tasks,
         transitions=transitions,
-        probe=found,
-        discount=discount,
-        coupled=coupled,
-        indices=np.where(found.present, indices, -np.inf),
-        policy=solve_joint(transitions, joint, discount, method),
+        discount=gamma,
+        coupled=tasks.shared_labels and rewards != "separable",
         batch_size=settings.batch_size,
+        method=method,
+        _probe=probed,
     )

@@ -22,6 +22,9 @@ from metasched.planning.policy import Policy, joint_states
 from metasched.planning.rollout import choose_rollout
 from metasched.planning.sizing import accelerator_bytes, available_bytes, choose_method, refuse_if_larger, widest
 
+METHODS = ("auto", "numpy", "jax", "lp", "myopic", "frozen-gittins", "rollout", "top-k")
+"""What :func:`solve_joint` takes as its method."""
+
 
 class Problem(NamedTuple):
     """Stochastic matrices (N, C, C), rewards and discount."""
@@ -70,6 +73,8 @@ def solve_joint(
     limit = None if memory_limit is None else as_positive(memory_limit, "memory_limit")
     shape = problem.payoffs.shape
     width = widest(shape, problem.discount, decision_budget) if top is None else min(as_count(top, "top"), shape[0])
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
     reason = "asked for"
     if method == "auto":
         method, reason = choose_method(
@@ -92,8 +97,6 @@ def solve_joint(
         "top-k": lambda: Policy(shape, choose_top(FrozenIndices(*problem), width)),
     }
     wanted = (tolerance, max_iterations)
-    if method not in planners:
-        raise unknown("method", method, ("auto", *planners))
     return replace(planners[method](), method=method, reason=reason)
 
 

@@ -18,15 +18,22 @@ from metasched import datasets, schedulers
 from metasched.errors import ConfigError, RunError, unknown
 from metasched.meta import loop
 from metasched.meta.config import TrainConfig
+from metasched.meta.diagnose import diagnose
 from metasched.meta.loop import Program, Record
 from metasched.meta.networks import Network, default_network
 from metasched.meta.outer import MetaParameters, MetaState
+from metasched.meta.plan import plan
 from metasched.runs import checkpoint, folder
 from metasched.schedulers import Scheduler
 from metasched.tasks import TaskSet
 
 TARGET_ONLY = "target-only"
+AUTO = "auto"
+RECOMMENDED = {"bandit": "ucb", "gittins": "gittins", "mdp": "mdp"}
+"""The scheduler behind each recommendation of a diagnosis."""
 CHECKPOINT_SECONDS = 10.0
+PLAN_OPTIONS = ("discount", "stride", "smoothing", "rewards", "method")
+"""Options of a planned scheduler that are meant for :func:`metasched.plan`."""
 
 OnRecord = Callable[[Record], None]
 
@@ -50,8 +57,8 @@ class Run:
 
 
 def methods() -> tuple[str, ...]:
-    """What ``train`` takes by name: every scheduler, and the control that draws nothing from the sources."""
-    return (*schedulers.names(), TARGET_ONLY)
+    """What ``train`` takes by name: schedulers, ``auto``, and the control that draws nothing from the sources."""
+    return (*schedulers.names(), AUTO, TARGET_ONLY)
 
 
 def train(
@@ -71,10 +78,12 @@ def train(
     Args:
         tasks: the sources and the target.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
-        scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, or ``"target-only"``: no source rows.
+        scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, ``"auto"``: what the evidence on label
+            order calls for, or ``"target-only"``: no source rows.
         config: the settings; defaults when left out.
         seeds: one after another; each decides initial weights, validation batches and the scheduler's chance.
-        scheduler_options: options of a scheduler given by name.
+        scheduler_options: options of a scheduler given by name; for ``gittins`` and ``mdp`` also those of
+            :func:`metasched.plan`, which is then made from the initial model of the first seed.
         out: folder of the run. A run that was interrupted there continues; without it nothing is written.
         on_record: called after every meta-update.
         checkpoint_seconds: at least this long between checkpoints.
@@ -126,13 +135,27 @@ def _plan(
     name = scheduler if isinstance(scheduler, str) else None
     if name is not None and name not in methods():
         raise unknown("scheduler", name, methods())
+    reason = None
+    if name == AUTO:
+        evidence = diagnose(tasks, permutations=999, steps=0)
+        scheduler, reason = RECOMMENDED[evidence.recommendation], evidence.reason
     if name == TARGET_ONLY:
         config = replace(config, batches_per_update=0)
         scheduler = schedulers.cyclic(len(tasks.tasks))
     config = config.resolve(tasks)
+    chosen = scheduler if isinstance(scheduler, str) else None
     if isinstance(scheduler, str):
+        own = {key: value for key, value in options.items() if key not in PLAN_OPTIONS}
+        asked = {key: value for key, value in options.items() if key in PLAN_OPTIONS}
+        planned = None
+        if scheduler in schedulers.PLANNED:
+            planned = plan(tasks, network, config, seed=seeds[0], **asked)
+        elif asked:
+            raise ConfigError(f"scheduler '{scheduler}' makes no plan: leave out {', '.join(asked)}")
         passes = [size // config.batch_size for size in tasks.sizes]
-        scheduler = schedulers.make(scheduler, num_tasks=len(tasks.tasks), context={"passes": passes}, **options)
+        scheduler = schedulers.make(
+            scheduler, num_tasks=len(tasks.tasks), plan=planned, context={"passes": passes}, **own
+        )
     elif options:
         raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
     built = default_network(tasks, network) if isinstance(network, str) else network
@@ -148,7 +171,11 @@ def _plan(
             "tasks": [task.name for task in tasks.tasks],
             "files": {file: digest for item in tasks.provenance.values() for file, digest in item.files.items()},
         },
-        "scheduler": {"name": name, "options": dict(options)},
+        "scheduler": {
+            "name": name,
+            "options": dict(options),
+            **({"chosen": chosen, "reason": reason} if reason else {}),
+        },
         "network": network if isinstance(network, str) else None,
         "config": asdict(config),
         "seeds": list(seeds),

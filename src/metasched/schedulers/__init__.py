@@ -12,7 +12,9 @@ from metasched.schedulers.cyclic import cyclic
 from metasched.schedulers.discounted_ucb import discounted_ucb
 from metasched.schedulers.epsilon_greedy import epsilon_greedy
 from metasched.schedulers.exp3 import exp3
+from metasched.schedulers.gittins import gittins
 from metasched.schedulers.learning_progress import learning_progress
+from metasched.schedulers.mdp import mdp
 from metasched.schedulers.sequential import sequential
 from metasched.schedulers.single import single
 from metasched.schedulers.sliding_ucb import sliding_ucb
@@ -28,8 +30,10 @@ __all__ = [
     "discounted_ucb",
     "epsilon_greedy",
     "exp3",
+    "gittins",
     "learning_progress",
     "make",
+    "mdp",
     "names",
     "sequential",
     "single",
@@ -47,6 +51,8 @@ _REGISTRY: Mapping[str, Callable[..., Scheduler]] = {
     "uniform": uniform,
     "single": single,
     "ucb": ucb,
+    "gittins": gittins,
+    "mdp": mdp,
     "epsilon_greedy": epsilon_greedy,
     "thompson": thompson,
     "exp3": exp3,
@@ -55,6 +61,10 @@ _REGISTRY: Mapping[str, Callable[..., Scheduler]] = {
     "learning_progress": learning_progress,
     "softmax": softmax,
 }
+
+
+PLANNED = ("gittins", "mdp")
+"""Schedulers that need a plan; see :func:`metasched.plan`."""
 
 
 def names() -> tuple[str, ...]:

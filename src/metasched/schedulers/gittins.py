@@ -1,0 +1,83 @@
+"""The paper's Gittins index scheduler, and one that keeps its rewards up to date."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from metasched.planning.gittins_jax import gittins_index_jax
+from metasched.schedulers import arms, options
+from metasched.schedulers.arms import Arms
+from metasched.schedulers.base import Scheduler
+from metasched.schedulers.refresh import PlanLike, bonus, cursors_of, require_plan, shrunk
+
+
+class GittinsState(NamedTuple):
+    """Rewards by task, faded sums and weights by task and label (N, C), cursors (N,) and the indices in use (N, C)."""
+
+    seen: Arms
+    sums: jax.Array
+    weights: jax.Array
+    cursors: jax.Array
+    indices: jax.Array
+
+
+def gittins(
+    num_tasks: int,
+    plan: PlanLike | None = None,
+    refresh: int = 10,
+    forget: float = 0.99,
+    upper: float = 0.5,
+    xi: float = 1.1,
+) -> Scheduler:
+    """θ_t = argmax_i ν_i(label at the cursor of task i): the task whose next rows promise most, and for how long.
+
+    Args:
+        num_tasks: N.
+        plan: from :func:`metasched.plan`: transitions, and the indices of the initial model's rewards.
+        refresh: recompute the indices every so many batches from the rewards that training returned. 0 is the paper's
+            letter: indices of the initial model for ever, which lock onto one task however badly it does.
+        forget: the weight of a reward one batch later, when refreshing.
+        upper: U of the bonus for tasks that were seldom drawn, when refreshing (see :func:`~.refresh.bonus`).
+        xi: ξ > 1 of the same.
+
+    Reference: Gittins, *Journal of the Royal Statistical Society B* 41, 1979; the paper's Algorithm "Gittins Index
+    Scheduler".
+    """
+    known = require_plan(plan, "gittins", num_tasks)
+    every = options.whole("refresh", refresh, least=0)
+    fade = options.number("forget", forget, above=0, most=1)
+    width, weight = options.number("upper", upper, least=0), options.number("xi", xi, above=1)
+    tasks = jnp.arange(num_tasks)
+    planned = jnp.asarray(known.indices, jnp.float32)
+    if every == 0:
+        return Scheduler(
+            lambda key: jnp.zeros((), jnp.int32),  # noqa: ARG005
+            lambda state, heads: arms.best(planned[tasks, heads]),  # noqa: ARG005
+            lambda state, task, reward: state,  # noqa: ARG005
+        )
+    transitions = jnp.asarray(known.transitions, jnp.float32)
+    walk = cursors_of(known)
+
+    def init(key: jax.Array) -> GittinsState:
+        nothing = jnp.zeros(planned.shape, jnp.float32)
+        return GittinsState(arms.first(num_tasks, key), nothing, nothing, jnp.zeros(num_tasks, jnp.int32), nothing)
+
+    def select(state: GittinsState, heads: jax.Array) -> jax.Array:
+        return arms.best(state.indices[tasks, heads] + bonus(state.seen, width, weight))
+
+    def update(state: GittinsState, task: jax.Array, reward: jax.Array) -> GittinsState:
+        label = walk.heads(state.cursors)[task]
+        seen = arms.observe(state.seen, task, reward, fade)
+        sums = (state.sums * fade).at[task, label].add(reward)
+        weights = (state.weights * fade).at[task, label].add(1)
+        # Every task must have been drawn before its index means anything; then every so many batches.
+        due = (seen.turn <= 2 * num_tasks) | (seen.turn % every == 0)
+        indices = jax.lax.cond(
+            due,
+            lambda: gittins_index_jax(transitions, shrunk(sums, weights, seen), known.discount),
+            lambda: state.indices,
+        )
+        return GittinsState(seen, sums, weights, walk.move(state.cursors, task), indices)
+
+    return Scheduler(init, select, update)

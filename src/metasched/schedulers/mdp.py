@@ -1,0 +1,106 @@
+"""The paper's MDP scheduler, and one that keeps its rewards up to date."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from metasched.planning.gittins_jax import gittins_index_jax
+from metasched.schedulers import arms, options
+from metasched.schedulers.arms import Arms
+from metasched.schedulers.base import Scheduler
+from metasched.schedulers.refresh import PlanLike, bonus, cursors_of, require_plan, shrunk
+
+
+class MdpState(NamedTuple):
+    """Rewards by task, faded sums and weights by task, own label and label met (N, C, C), cursors (N,), A in use."""
+
+    seen: Arms
+    sums: jax.Array
+    weights: jax.Array
+    cursors: jax.Array
+    coupled: jax.Array
+
+
+def mdp(
+    num_tasks: int,
+    plan: PlanLike | None = None,
+    refresh: int = 10,
+    forget: float = 0.99,
+    upper: float = 0.5,
+    xi: float = 1.1,
+) -> Scheduler:
+    """The task that the joint decision problem of all tasks chooses in the state of all labels at the cursors.
+
+    With ``refresh=0`` this is the policy of ``plan``, from the initial model's rewards: a table where the joint problem
+    was solved exactly, a call to the planner where it is too large for one. Refreshing, the reward of task i at label c
+    is re-estimated against every label c' that the tasks then showed, Â[i, c, c'], and the choice is by *frozen*
+    indices: while task i is drawn the others rest, so its index is that of the rewards mean over j of Â[i, c, s_j],
+    where s_j is the label of task j (its own label for j = i). That is exact when rewards are separable and within a
+    few hundredths of the optimum when they are coupled.
+
+    Args:
+        num_tasks: N.
+        plan: from :func:`metasched.plan`.
+        refresh: batches between re-estimates; 0 is the paper's letter.
+        forget: the weight of a reward one batch later, when refreshing.
+        upper: U of the bonus for tasks that were seldom drawn, when refreshing.
+        xi: ξ > 1 of the same.
+    """
+    known = require_plan(plan, "mdp", num_tasks)
+    every = options.whole("refresh", refresh, least=0)
+    fade = options.number("forget", forget, above=0, most=1)
+    width, weight = options.number("upper", upper, least=0), options.number("xi", xi, above=1)
+    if every == 0:
+        return Scheduler(
+            lambda key: jnp.zeros((), jnp.int32),  # noqa: ARG005
+            _planned_choice(known),
+            lambda state, task, reward: state,  # noqa: ARG005
+        )
+    tasks = jnp.arange(num_tasks)
+    transitions = jnp.asarray(known.transitions, jnp.float32)
+    labels = transitions.shape[-1]
+    walk = cursors_of(known)
+
+    def init(key: jax.Array) -> MdpState:
+        nothing = jnp.zeros((num_tasks, labels, labels), jnp.float32)
+        return MdpState(arms.first(num_tasks, key), nothing, nothing, jnp.zeros(num_tasks, jnp.int32), nothing)
+
+    def select(state: MdpState, heads: jax.Array) -> jax.Array:
+        met = jax.nn.one_hot(heads, labels).sum(axis=0)
+        others = jnp.einsum("icd,d->ic", state.coupled, met) - state.coupled[tasks, :, heads]
+        own = jnp.diagonal(state.coupled, axis1=1, axis2=2)
+        indices = gittins_index_jax(transitions, (others + own) / num_tasks, known.discount)
+        return arms.best(indices[tasks, heads] + bonus(state.seen, width, weight))
+
+    def update(state: MdpState, task: jax.Array, reward: jax.Array) -> MdpState:
+        heads = walk.heads(state.cursors)
+        seen = arms.observe(state.seen, task, reward, fade)
+        sums = (state.sums * fade).at[task, heads[task], heads].add(reward)
+        weights = (state.weights * fade).at[task, heads[task], heads].add(1)
+        due = (seen.turn <= 2 * num_tasks) | (seen.turn % every == 0)
+        coupled = jnp.where(due, shrunk(sums, weights, seen), state.coupled)
+        return MdpState(seen, sums, weights, walk.move(state.cursors, task), coupled)
+
+    return Scheduler(init, select, update)
+
+
+def _planned_choice(plan: PlanLike) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """``select`` from a table of actions, or through a call to the host where there is none."""
+    actions = plan.policy.actions
+    if actions is not None:
+        table = jnp.asarray(actions, jnp.int32)
+        return lambda state, heads: table[tuple(heads)]  # noqa: ARG005
+    result: Any = jax.ShapeDtypeStruct((), np.int32)  # type: ignore[no-untyped-call]
+
+    def choose(heads: Any) -> Any:
+        return np.int32(plan.policy.action(np.asarray(heads, np.int64)))
+
+    def select(state: jax.Array, heads: jax.Array) -> jax.Array:
+        del state
+        task: jax.Array = jax.pure_callback(choose, result, heads, vmap_method="sequential")
+        return task
+
+    return select

@@ -1,0 +1,84 @@
+"""Rewards re-estimated while training runs, by task and label, old ones fading: what refreshing schedulers share."""
+
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.errors import ConfigError
+from metasched.planning.policy import Policy
+from metasched.schedulers import arms
+from metasched.schedulers.arms import Arms
+from metasched.tasks import TaskSet
+
+
+class PlanLike(Protocol):
+    """What the planned schedulers take of a plan; ``ms.plan`` makes one."""
+
+    tasks: TaskSet
+    transitions: NDArray[np.float64]
+    indices: NDArray[np.float64]
+    discount: float
+    policy: Policy
+    batch_size: int
+
+
+class Cursors(NamedTuple):
+    """Labels at the tasks' cursors, followed by the scheduler itself: labels of all tasks end to end, and their sizes.
+
+    A scheduler is told a reward without the label that earned it, so a refreshing one walks along with the tasks:
+    every draw moves the task's cursor by ``step`` rows, and the others rest.
+    """
+
+    labels: jax.Array
+    starts: jax.Array
+    sizes: jax.Array
+    step: int
+
+    def heads(self, cursors: jax.Array) -> jax.Array:
+        """Labels (N,) at cursors (N,)."""
+        return self.labels[self.starts + cursors]
+
+    def move(self, cursors: jax.Array, task: jax.Array) -> jax.Array:
+        """Cursors (N,) after one draw of ``task``."""
+        return cursors.at[task].set((cursors[task] + self.step) % self.sizes[task])
+
+
+def cursors_of(plan: PlanLike) -> Cursors:
+    """The cursors of a plan's tasks, one batch to a draw."""
+    sizes = np.array(plan.tasks.sizes, np.int32)
+    labels = np.concatenate([task.labels for task in plan.tasks.tasks])
+    starts = np.cumsum(sizes) - sizes
+    return Cursors(jnp.asarray(labels), jnp.asarray(starts, jnp.int32), jnp.asarray(sizes), plan.batch_size)
+
+
+def require_plan(plan: PlanLike | None, name: str, num_tasks: int) -> PlanLike:
+    """``plan``, or what to do about its absence."""
+    if plan is None:
+        raise ConfigError(f"scheduler '{name}' needs a plan; make one with metasched.plan(tasks) and pass plan=")
+    if len(plan.tasks.tasks) != num_tasks:
+        raise ConfigError(f"the plan is for {len(plan.tasks.tasks)} tasks, the scheduler for {num_tasks}; plan again")
+    return plan
+
+
+def shrunk(sums: jax.Array, weights: jax.Array, seen: Arms) -> jax.Array:
+    """Reward estimates (N, C, …) from faded sums and weights, each drawn to its task's mean by one observation.
+
+    A label seen once counts half, one never seen not at all: r̂ = (Σ + μ_i) / (W + 1).
+    """
+    mean = seen.mean.reshape(-1, *[1] * (sums.ndim - 1))
+    return (sums + mean) / (weights + 1)
+
+
+def bonus(seen: Arms, upper: float, xi: float) -> jax.Array:
+    """What curiosity adds to the index of each task (N,): U·spread·√(ξ·log t / V_i), infinite for a task never drawn.
+
+    A Gittins index moves by as much as all its rewards do, so a bonus on a task's rewards may be added to its index.
+    V_i fades with the rewards: a task left alone is tried again after a while.
+    """
+    time = jnp.maximum(seen.visits.sum(), 1)
+    return arms.upper_bound(seen._replace(mean=jnp.zeros_like(seen.mean)), time, upper, xi, "fixed") * jnp.where(
+        seen.visits > 0, arms.spread(seen), 1
+    )

@@ -1,0 +1,137 @@
+"""Gittins and MDP schedulers: the paper's letter, and refreshing ones that leave noise."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import metasched as ms
+from helpers import made, make_tasks
+from metasched import schedulers
+from metasched.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return ms.plan(
+        make_tasks(sizes=(40, 50, 30)), config=ms.TrainConfig(batch_size=3, inner_rate=0.5, steps_per_batch=10)
+    )
+
+
+def test_the_papers_gittins_takes_the_largest_index_at_the_cursors(plan):
+    scheduler = schedulers.make("gittins", num_tasks=3, plan=plan, refresh=0)
+    state = scheduler.init(jax.random.key(0))
+    for heads in np.ndindex(3, 3, 3):
+        assert int(scheduler.select(state, jnp.array(heads))) == plan.gittins_action(np.array(heads))
+
+
+def test_the_papers_mdp_follows_the_policy(plan):
+    scheduler = schedulers.make("mdp", num_tasks=3, plan=plan, refresh=0)
+    state = scheduler.init(jax.random.key(0))
+    for heads in np.ndindex(3, 3, 3):
+        assert int(scheduler.select(state, jnp.array(heads))) == plan.policy.action(np.array(heads))
+
+
+def test_a_policy_without_a_table_is_asked_on_the_host(plan):
+    frozen = ms.plan(plan.tasks, config=ms.TrainConfig(batch_size=3), method="frozen-gittins")
+    scheduler = schedulers.make("mdp", num_tasks=3, plan=frozen, refresh=0)
+    select = jax.jit(lambda heads: scheduler.select(scheduler.init(jax.random.key(0)), heads))
+    for heads in ([0, 1, 2], [2, 2, 0]):
+        assert int(select(jnp.array(heads))) == frozen.policy.action(np.array(heads))
+
+
+def test_gittins_and_mdp_agree_on_separable_rewards():
+    """Gittins' theorem, on random problems: the joint policy never takes a task whose index is not the largest."""
+    disagreements = 0
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        P, r = random.dirichlet(np.ones(3), (3, 3)), random.normal(size=(3, 3))
+        policy = ms.planning.solve_joint(P, r, 0.9)
+        index = ms.planning.gittins_index(P, r, 0.9)
+        for heads in random.integers(0, 3, (5, 3)):
+            chosen = index[np.arange(3), heads]
+            disagreements += chosen[policy.action(heads)] < chosen.max() - 1e-9
+    assert disagreements == 0
+
+
+class Tasks:
+    """One good task, two useless and two noisy ones, as a bandit over the tasks of a plan."""
+
+    means = jnp.array([0.0, 0.02, 0.0, 0.01, 0.01])
+    noise = jnp.array([0.005, 0.005, 0.005, 0.02, 0.02])
+
+    def share_of_good(self, scheduler, steps=200, seed=0):
+        def step(state, key):
+            task = scheduler.select(state, jnp.zeros(5, jnp.int32))
+            reward = self.means[task] + self.noise[task] * jax.random.normal(key)
+            return scheduler.update(state, task, reward), task
+
+        keys = jax.random.split(jax.random.key(seed), steps)
+        taken = jax.lax.scan(step, scheduler.init(jax.random.key(seed)), keys)[1]
+        return float((taken == 1).mean())
+
+
+@pytest.mark.parametrize(("name", "options"), [("ucb", {}), ("gittins", {}), ("mdp", {})])
+def test_what_refreshes_gives_the_good_task_most_draws(name, options):
+    shares = [Tasks().share_of_good(made(name, 5, **options), seed=seed) for seed in range(5)]
+    assert np.mean(shares) >= 0.6
+
+
+def test_static_indices_from_misleading_rewards_never_find_the_good_task():
+    plan = made_plan_that_prefers_task_0()
+    for name in ("gittins", "mdp"):
+        scheduler = schedulers.make(name, num_tasks=5, plan=plan, refresh=0)
+        assert Tasks().share_of_good(scheduler) < 0.1
+
+
+def made_plan_that_prefers_task_0():
+    random = np.random.default_rng(0)
+    rows = {f"task-{number}": (random.normal(size=(8, 2)), np.arange(8) % 2) for number in range(5)}
+    target = [(random.normal(size=(4, 2)), [0, 1, 0, 1]) for _ in range(2)]
+    tasks = ms.TaskSet.from_arrays(rows, validation=target[0], test=target[1])
+    plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=1), rewards="separable")
+    accuracy = np.array([[0.9, 0.9]] + [[0.1, 0.1]] * 4)
+    plan.__dict__["probe"] = plan.probe._replace(accuracy=accuracy)
+    return plan
+
+
+def test_a_refreshing_scheduler_walks_along_with_the_cursors_of_the_engine():
+    """The labels it credits are those at the engine's cursors: unequal sizes, batches that wrap round."""
+    tasks = make_tasks(sizes=(12, 20, 9))
+    config = ms.TrainConfig(batch_size=4, meta_updates=3, batches_per_update=5)
+    plan = ms.plan(tasks, config=config)
+    state = schedulers.make("gittins", num_tasks=3, plan=plan).init(jax.random.key(0))
+    scheduler = schedulers.make("gittins", num_tasks=3, plan=plan)
+    cursors = [0, 0, 0]
+    expected = np.zeros((3, 3))
+    for task in [0, 2, 2, 1, 2, 0, 0, 0, 2]:
+        expected *= 0.99
+        expected[task, tasks.tasks[task].labels[cursors[task]]] += 1
+        state = scheduler.update(state, jnp.int32(task), jnp.float32(0.1))
+        cursors[task] = (cursors[task] + 4) % len(tasks.tasks[task])
+    np.testing.assert_allclose(state.weights, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gittins", "mdp"])
+class TestBadInput:
+    def test_without_a_plan_it_says_how_to_make_one(self, name):
+        with pytest.raises(ConfigError, match=r"needs a plan; make one with metasched\.plan"):
+            schedulers.make(name, num_tasks=3)
+
+    def test_a_plan_for_other_tasks_is_refused(self, name, plan):
+        with pytest.raises(ConfigError, match="the plan is for 3 tasks, the scheduler for 4"):
+            schedulers.make(name, num_tasks=4, plan=plan)
+
+    @pytest.mark.parametrize("options", [{"refresh": -1}, {"refresh": 1.5}, {"forget": 0}, {"upper": -1}, {"xi": 1}])
+    def test_options_are_checked(self, name, plan, options):
+        with pytest.raises(ConfigError, match=f"{next(iter(options))} is"):
+            schedulers.make(name, num_tasks=3, plan=plan, **options)
+
+
+def test_train_makes_the_plan_and_passes_its_options_on():
+    tasks = make_tasks()
+    config = ms.TrainConfig(batch_size=4, meta_updates=2)
+    run = ms.train(tasks, scheduler="mdp", config=config, scheduler_options={"discount": 0.5, "refresh": 0})
+    assert run.records[-1]["samples"] == 16
+    with pytest.raises(ConfigError, match="scheduler 'ucb' makes no plan: leave out discount"):
+        ms.train(tasks, scheduler="ucb", config=config, scheduler_options={"discount": 0.5})
