@@ -31,3 +31,8 @@ def test_the_first_screen_has_the_two_commands():
     first_screen = (ROOT / "README.md").read_text().splitlines()[:25]
     assert any("make demo" in line for line in first_screen)
     assert any("make test" in line for line in first_screen)
+
+
+def test_the_example_of_the_evidence_page_runs():
+    (example,) = blocks("docs/evidence.md", "python")
+    exec(example, {})
