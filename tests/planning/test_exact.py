@@ -45,11 +45,11 @@ def test_the_operator_is_the_one_written_out(shape):
     bellman = numpy_bellman(chains, payoffs, 0.9)
     V = np.random.default_rng(1).normal(size=P.shape[1])
     values = r + 0.9 * P @ V
-    np.testing.assert_allclose(bellman.sweep(V), values.max(axis=0), atol=1e-14)
-    actions = bellman.greedy(V, bellman.sweep(V), 1e-13)
+    np.testing.assert_allclose(bellman.sweep(V, None), values.max(axis=0), atol=1e-14)
+    actions = bellman.greedy(V, bellman.sweep(V, None), 1e-13)
     np.testing.assert_array_equal(actions, values.argmax(axis=0))
     each = np.arange(P.shape[1])
-    np.testing.assert_allclose(bellman.follow(actions, V), 0.9 * (P @ V)[actions, each], atol=1e-14)
+    np.testing.assert_allclose(bellman.follow(actions)(V, None), 0.9 * (P @ V)[actions, each], atol=1e-14)
     np.testing.assert_allclose(bellman.rewards(actions), r[actions, each], atol=1e-14)
     assert bellman.lowest == pytest.approx(r.max(axis=0).min())
 
@@ -129,12 +129,12 @@ class TestJax:
         V, x = np.random.default_rng(12).normal(size=(2, 27))
         with jax.enable_x64(True):
             there = bellman_jax.jax_bellman(chains, payoffs, 0.97)
-            swept = there.sweep(V)
+            swept = there.sweep(V, None)
             actions = there.greedy(V, swept, 1e-12)
-            np.testing.assert_allclose(np.asarray(swept), here.sweep(V), rtol=0, atol=1e-14)
-            np.testing.assert_array_equal(np.asarray(actions), here.greedy(V, here.sweep(V), 1e-12))
-            followed = np.asarray(there.follow(actions, x))
-            np.testing.assert_allclose(followed, here.follow(np.asarray(actions), x), atol=1e-14)
+            np.testing.assert_allclose(np.asarray(swept), here.sweep(V, None), rtol=0, atol=1e-14)
+            np.testing.assert_array_equal(np.asarray(actions), here.greedy(V, here.sweep(V, None), 1e-12))
+            followed = np.asarray(there.follow(actions)(x, None))
+            np.testing.assert_allclose(followed, here.follow(np.asarray(actions))(x, None), atol=1e-14)
             np.testing.assert_allclose(
                 np.asarray(there.rewards(actions)), here.rewards(np.asarray(actions)), atol=1e-15
             )

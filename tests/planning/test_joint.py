@@ -286,7 +286,7 @@ class TestBadInput:
     def test_the_refusal_counts_the_bytes(self):
         Ps, A = problem(3, 3, seed=24)
         with pytest.raises(
-            ValueError, match=r"27 joint states: an exact solution needs 3,267 bytes .* 100 bytes are free"
+            ValueError, match=r"27 joint states: an exact solution needs 3,483 bytes .* 100 bytes are free"
         ):
             solve_joint(Ps, coupled_rewards(A), 0.9, "numpy", memory_limit=100)
 

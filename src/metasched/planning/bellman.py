@@ -13,29 +13,31 @@ import numpy as np
 from metasched.planning.checks import Floats
 from metasched.planning.payoffs import Payoffs
 
-VECTORS = 12  # value-sized vectors that a solver holds besides the rewards
+VECTORS = 10  # value-sized vectors that a solver holds besides the rewards
 
 
 class Bellman(NamedTuple):
     """Functions on value vectors of length Cᴺ, of NumPy or of JAX.
 
     ``constant(level)`` is the vector of equal entries, ``lowest`` the smallest best reward of a state.
-    ``sweep(V)`` is TV(s) = max_i r(s, i) + γ(P_i V)(s); ``greedy(V, TV, tie)`` is the lowest task in each state whose
-    value is within ``tie`` of TV; ``follow(actions, x)`` is γP_a x for the policy a = ``actions``;
-    ``rewards(actions)`` is r(s, a(s)).
+    ``sweep(V, out)`` is TV(s) = max_i r(s, i) + γ(P_i V)(s); ``greedy(V, TV, tie)`` is the lowest task in each state
+    whose value is within ``tie`` of TV; ``follow(actions)`` is the function (x, out) ↦ γP_a x for the policy a =
+    ``actions``; ``rewards(actions)`` is r(s, a(s)); ``axpy(y, a, x)`` is y + a·x. NumPy writes results into ``out``
+    and ``y``, since memory fresh from the system costs more than the arithmetic; JAX ignores ``out``.
     """
 
     constant: Callable[[float], Any]
     lowest: float
-    sweep: Callable[[Any], Any]
+    sweep: Callable[[Any, Any], Any]
     greedy: Callable[[Any, Any, float], Any]
-    follow: Callable[[Any, Any], Any]
+    follow: Callable[[Any], Callable[[Any, Any], Any]]
     rewards: Callable[[Any], Any]
+    axpy: Callable[[Any, float, Any], Any]
 
 
 def table_bytes(tasks: int, labels: int) -> int:
-    """Bytes a solver needs: rewards, vectors and actions. Exact integer arithmetic: the number may be astronomical."""
-    return int(labels**tasks) * (8 * (tasks + VECTORS) + 1)
+    """Bytes a solver needs: rewards, where each task is chosen, vectors. An integer, however astronomical."""
+    return int(labels**tasks) * (8 * (2 * tasks + VECTORS) + 1)
 
 
 def numpy_bellman(chains: Floats, payoffs: Payoffs, discount: float) -> Bellman:
@@ -55,8 +57,8 @@ def numpy_bellman(chains: Floats, payoffs: Payoffs, discount: float) -> Bellman:
             np.matmul(discounted[task], x.reshape(-1, labels, after), out=out.reshape(-1, labels, after))
         return out
 
-    def sweep(V: Floats) -> Floats:
-        best = move(0, V, np.empty(states))
+    def sweep(V: Floats, out: Floats | None = None) -> Floats:
+        best = move(0, V, np.empty(states) if out is None else out)
         best += R[0]
         for task in range(1, tasks):
             value = move(task, V, scratch)
@@ -73,11 +75,23 @@ def numpy_bellman(chains: Floats, payoffs: Payoffs, discount: float) -> Bellman:
             np.copyto(actions, task, where=value >= bar)
         return actions
 
-    def follow(actions: Any, x: Floats) -> Floats:
-        moved = move(0, x, np.empty(states))
-        for task in range(1, tasks):
-            np.copyto(moved, move(task, x, scratch), where=actions == task)
+    def follow(actions: Any) -> Callable[[Floats, Floats | None], Floats]:
+        chosen = [(actions == task).astype(np.float64) for task in range(tasks)]  # multiplying is faster than masking
+
+        def moved(x: Floats, out: Floats | None = None) -> Floats:
+            total = move(0, x, np.empty(states) if out is None else out)
+            total *= chosen[0]
+            for task in range(1, tasks):
+                part = move(task, x, scratch)
+                part *= chosen[task]
+                total += part
+            return total
+
         return moved
+
+    def axpy(y: Floats, a: float, x: Floats) -> Floats:
+        y += np.multiply(x, a, out=scratch)
+        return y
 
     return Bellman(
         constant=lambda level: np.full(states, level),
@@ -86,4 +100,5 @@ def numpy_bellman(chains: Floats, payoffs: Payoffs, discount: float) -> Bellman:
         greedy=greedy,
         follow=follow,
         rewards=lambda actions: R[actions, np.arange(states)],
+        axpy=axpy,
     )

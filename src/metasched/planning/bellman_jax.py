@@ -27,10 +27,11 @@ def jax_bellman(chains: Floats, payoffs: Payoffs, discount: float) -> Bellman:
     return Bellman(
         constant=lambda level: jnp.full(states, level),
         lowest=float(R.max(axis=0).min()),
-        sweep=partial(_sweep, P, R),
+        sweep=lambda V, _: _sweep(P, R, V),
         greedy=partial(_greedy, P, R),
-        follow=partial(_follow, P),
+        follow=lambda actions: lambda x, _: _follow(P, actions, x),
         rewards=lambda actions: jnp.take_along_axis(R, jnp.asarray(actions)[None], 0)[0],
+        axpy=_axpy,
     )
 
 
@@ -67,3 +68,8 @@ def _follow(P: Any, actions: Any, x: Any) -> Any:
     for task in range(1, len(P)):
         moved = jnp.where(actions == task, _move(P, task, x), moved)
     return moved
+
+
+@jax.jit
+def _axpy(y: Any, a: Any, x: Any) -> Any:
+    return y + a * x

@@ -26,7 +26,7 @@ def as_transitions(P: ArrayLike, name: str = "P") -> Floats:
     matrix = as_floats(P, name)
     if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2] or matrix.size == 0:
         raise DataError(f"{name} has shape {matrix.shape}; give square matrices (…, C, C)")
-    where = first_true(matrix < 0)
+    where = first_true(matrix < 0) if matrix.min() < 0 else None
     if where is not None:
         raise DataError(f"{name}[{spell(where)}] is {matrix[where]}; a probability is at least 0")
     sums = matrix.sum(axis=-1)
@@ -66,16 +66,18 @@ def as_rewards(r: ArrayLike, shape: tuple[int, ...], name: str = "r") -> Floats:
     return rewards
 
 
-def as_floats(values: ArrayLike, name: str) -> Floats:
-    """``values`` as finite float64."""
+def as_floats(values: ArrayLike, name: str, *, copy: bool = False) -> Floats:
+    """``values`` as finite float64, the array itself where it is that already and no ``copy`` is wanted."""
     try:
         array = np.asarray(values)
     except ValueError as fault:
         raise DataError(f"{name} is ragged; give one rectangular array") from fault
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name} has dtype {array.dtype}; give numbers")
-    floats = array.astype(np.float64)
-    where = first_true(~np.isfinite(floats))
+    floats = array.astype(np.float64, copy=copy)
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspect = not np.isfinite(floats.sum())
+    where = first_true(~np.isfinite(floats)) if suspect else None
     if where is not None:
         at = f"{name}[{spell(where)}]" if where else name
         raise DataError(f"{at} is {floats[where]}; give finite numbers")

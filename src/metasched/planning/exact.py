@@ -22,6 +22,7 @@ import numpy as np
 from metasched.planning.bellman import Bellman
 
 SWEEPS = 100
+CHECK = 5  # sweeps between two looks at the residual
 EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -37,31 +38,31 @@ class Solution(NamedTuple):
 def optimal(bellman: Bellman, discount: float, tolerance: float, max_iterations: int) -> Solution:
     """The optimal values to a residual of ``tolerance``, or of rounding where that is larger."""
     V = bellman.constant(bellman.lowest / (1 - discount))
-    improved = bellman.sweep(V)
+    improved = bellman.sweep(V, None)
     sweeps = 1
-    while sweeps < min(SWEEPS, max_iterations) and _half_span(improved - V) > tolerance:
-        V, improved = improved, bellman.sweep(improved)
+    while sweeps < min(SWEEPS, max_iterations) and (sweeps % CHECK or _half_span(improved - V) > tolerance):
+        V, improved = improved, bellman.sweep(improved, V)
         sweeps += 1
     while sweeps < max_iterations and _half_span(improved - V) > max(tolerance, _rounding(V)):
         actions = bellman.greedy(V, improved, _rounding(V))
-        gap = improved - V
-        allowed = max(0.1 * tolerance, 0.1 * (1 - discount) * _largest(gap), _rounding(V))
-        V, used = _evaluate(bellman, actions, V, gap, allowed, max_iterations - sweeps)
-        improved = bellman.sweep(V)
+        improved -= V
+        allowed = max(0.1 * tolerance, 0.1 * (1 - discount) * _largest(improved), _rounding(V))
+        V, used = _evaluate(bellman, actions, V, improved, allowed, max_iterations - sweeps)
+        improved = bellman.sweep(V, improved)
         sweeps += used + 2
-    gap = improved - V
-    V = improved + discount / (1 - discount) * 0.5 * (float(gap.max()) + float(gap.min()))
-    improved = bellman.sweep(V)
+    V, gap = improved, improved - V
+    V += discount / (1 - discount) * 0.5 * (float(gap.max()) + float(gap.min()))
+    improved = bellman.sweep(V, gap)
     return Solution(V, bellman.greedy(V, improved, _rounding(V)), _largest(improved - V), sweeps + 2)
 
 
 def value_of(bellman: Bellman, discount: float, actions: Any, tolerance: float = 1e-10) -> Solution:
     """The value of the policy ``actions`` (Cᴺ,) instead of the best one; the residual is max |r_a + γP_a V − V|."""
     V = bellman.constant(bellman.lowest / (1 - discount))
-    rewards = bellman.rewards(actions)
-    gap = rewards + bellman.follow(actions, V) - V
+    rewards, follow = bellman.rewards(actions), bellman.follow(actions)
+    gap = rewards + follow(V, None) - V
     V, used = _evaluate(bellman, actions, V, gap, max(tolerance, _rounding(V)), 100_000)
-    return Solution(V, actions, _largest(rewards + bellman.follow(actions, V) - V), used + 2)
+    return Solution(V, actions, _largest(rewards + follow(V, None) - V), used + 2)
 
 
 def _evaluate(bellman: Bellman, actions: Any, V: Any, gap: Any, allowed: float, max_products: int) -> tuple[Any, int]:
@@ -70,47 +71,55 @@ def _evaluate(bellman: Bellman, actions: Any, V: Any, gap: Any, allowed: float, 
     BiCGSTAB updates its residual by recursion; the true one is computed when it stops, and the solver starts again
     where the two have drifted apart.
     """
+    follow = bellman.follow(actions)
     used = 0
 
-    def system(x: Any) -> Any:
-        return x - bellman.follow(actions, x)
+    def system(x: Any, out: Any) -> Any:
+        y = follow(x, out)
+        y *= -1.0
+        y += x
+        return y
 
     for _ in range(5):
-        x, products = _bicgstab(system, gap, 0.5 * allowed, max_products - used)
-        V = V + x
-        gap = gap - system(x)
+        x, spare, products = _bicgstab(system, bellman.axpy, gap, 0.5 * allowed, max_products - used)
+        V = bellman.axpy(V, 1.0, x)
+        gap = bellman.axpy(gap, -1.0, system(x, spare))
         used += products + 1
         if _largest(gap) <= allowed or used >= max_products:
             break
     return V, used
 
 
-def _bicgstab(system: Callable[[Any], Any], b: Any, allowed: float, max_products: int) -> tuple[Any, int]:
-    """The x with |b − system(x)| ≤ ``allowed``, as far as the recursion can be believed, and the products spent."""
-    x = 0.0 * b
-    r = direction = shadow = b
-    rho = float(shadow @ r)
+def _bicgstab(
+    system: Callable[[Any, Any], Any], axpy: Callable[[Any, float, Any], Any], b: Any, allowed: float, max_products: int
+) -> tuple[Any, Any, int]:
+    """The x with |b − system(x)| ≤ ``allowed``, as far as the recursion is right; a spare vector; products spent."""
+    x, r, direction = 0.0 * b, 1.0 * b, 1.0 * b
+    moved = turned = None
+    rho = float(b @ r)
     used = 0
     while used < max_products and _largest(r) > allowed:
-        moved = system(direction)
+        moved = system(direction, moved)
         used += 1
-        along = float(shadow @ moved)
+        along = float(b @ moved)
         if along == 0.0:
             break
         alpha = rho / along
-        r = r - alpha * moved
-        x = x + alpha * direction
-        turned = system(r)
+        r = axpy(r, -alpha, moved)
+        x = axpy(x, alpha, direction)
+        turned = system(r, turned)
         used += 1
         size = float(turned @ turned)
         omega = float(turned @ r) / size if size else 0.0
-        x = x + omega * r
-        r = r - omega * turned
-        previous, rho = rho, float(shadow @ r)
+        x = axpy(x, omega, r)
+        r = axpy(r, -omega, turned)
+        previous, rho = rho, float(b @ r)
         if omega == 0.0 or rho == 0.0:
             break
-        direction = r + (rho / previous) * (alpha / omega) * (direction - omega * moved)
-    return x, used
+        direction = axpy(direction, -omega, moved)
+        direction *= (rho / previous) * (alpha / omega)
+        direction += r
+    return x, moved, used
 
 
 def _largest(x: Any) -> float:

@@ -13,6 +13,8 @@ earned and no time passes, so τ is at most the time of the end. A row of zeros,
 to a label that never occurs, is the extreme case: ν(c) = r(c).
 """
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -96,6 +98,7 @@ def eliminate(matrix: Floats, rewards: Floats, beta: float) -> Floats:
     leak = (1 - beta) + beta * np.where(missing > 8 * size * EPSILON, missing, 0.0)
     totals = np.stack([rewards - top, np.ones_like(rewards), leak])  # reward, time, leak
     Q = beta * matrix
+    scratch = np.empty_like(Q)
     labels = np.broadcast_to(np.arange(size), (count, size))
     each = np.arange(count)
     order, index = np.empty((count, size), np.int64), np.empty((count, size))
@@ -128,8 +131,14 @@ def eliminate(matrix: Floats, rewards: Floats, beta: float) -> Floats:
             kept = np.nonzero(present)[1].reshape(count, -1)
             labels, totals = np.take_along_axis(labels, kept, 1), np.take_along_axis(totals, kept[None], 2)
             F, U = (np.take_along_axis(part, kept[:, None, :], 2) for part in (F, U))
-            Q = np.take_along_axis(np.take_along_axis(Q, kept[:, :, None], 1), kept[:, None, :], 2)
-            Q += F.transpose(0, 2, 1) @ U
+            rows = _view(scratch, (count, remaining - steps, remaining))
+            smaller = (count, remaining - steps, remaining - steps)
+            for one in range(count):
+                np.take(Q[one], kept[one], 0, out=rows[one], mode="clip")
+            Q = _view(Q, smaller)
+            for one in range(count):
+                np.take(rows[one], kept[one], 1, out=Q[one], mode="clip")
+            Q += np.matmul(F.transpose(0, 2, 1), U, out=_view(scratch, smaller))
     result = np.empty((count, size))
     np.put_along_axis(result, order, _level(index, TIE * (top - rewards.min(axis=1, keepdims=True))) + top, 1)
     return result
@@ -139,6 +148,12 @@ def _combine(weights: Floats, vectors: Floats) -> Floats:
     """Σ_k weights (B, k) · vectors (B, k, C), for each of a batch: (B, C)."""
     combined: Floats = (weights[:, None, :] @ vectors)[:, 0]
     return combined
+
+
+def _view(memory: Floats, shape: tuple[int, ...]) -> Floats:
+    """The first entries of ``memory`` in another shape: a large matrix fresh from the system costs more than sums."""
+    base = memory if memory.base is None else memory.base
+    return base.reshape(-1)[: math.prod(shape)].reshape(shape)
 
 
 def _level(index: Floats, tie: Floats) -> Floats:

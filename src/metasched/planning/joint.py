@@ -167,6 +167,6 @@ def _sweep_jax(problem: Problem, wanted: tuple[float, int]) -> Solution:
 def _linear_program(problem: Problem) -> Solution:
     bellman = numpy_bellman(*problem)
     V = lp_value(*problem)
-    improved = bellman.sweep(V)
+    improved = bellman.sweep(V, None)
     actions = bellman.greedy(V, improved, 1e-9 * problem.payoffs.scale)
     return Solution(V, actions, float(np.abs(improved - V).max()), iterations=1)

@@ -181,7 +181,7 @@ def coupled_rewards(A: ArrayLike) -> Coupled:
     A[i, c, c'] is the accuracy on class c' after fitting label c of task i, (N, C, C). The mean runs over all tasks,
     i included. The form is kept, not expanded, so that hundreds of tasks fit in memory.
     """
-    array = as_floats(A, "A")
+    array = as_floats(A, "A", copy=True)
     if array.ndim != 3 or array.shape[1] != array.shape[2] or array.size == 0:
         raise DataError(f"A has shape {array.shape}; give (N, C, C): task, label fitted, class scored")
     return Coupled(array)
@@ -194,7 +194,7 @@ def as_payoffs(rewards: ArrayLike | Payoffs, shape: tuple[int, int]) -> Payoffs:
         if rewards.shape != shape:
             raise DataError(f"rewards are for {rewards.shape} tasks and labels, Ps for {shape}; give the same of both")
         return rewards
-    array = as_floats(rewards, "rewards")  # type: ignore[arg-type]
+    array = as_floats(rewards, "rewards", copy=True)  # type: ignore[arg-type]
     full = (tasks,) + (labels,) * tasks
     if array.shape == shape:
         return Separable(array)

@@ -77,5 +77,5 @@ def _choose_exact(indices: FrozenIndices) -> Choose:
     bellman = numpy_bellman(chains, payoffs, discount)
     V = value_of(bellman, discount, base).value
     tie = TIE * payoffs.scale / (1 - discount)
-    actions = bellman.greedy(V, bellman.sweep(V), tie).reshape((labels,) * tasks)
+    actions = bellman.greedy(V, bellman.sweep(V, None), tie).reshape((labels,) * tasks)
     return lambda heads: int(actions[tuple(heads)])
