@@ -72,6 +72,7 @@ def train(
         tasks: the sources and the target.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
         scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, or ``"target-only"``: no source rows.
+            With ``config.abstain`` a scheduler of your own chooses among one arm more than there are tasks.
         config: the settings; defaults when left out.
         seeds: one after another; each decides initial weights, validation batches and the scheduler's chance.
         scheduler_options: options of a scheduler given by name.
@@ -132,7 +133,9 @@ def _plan(
     config = config.resolve(tasks)
     if isinstance(scheduler, str):
         passes = [size // config.batch_size for size in tasks.sizes]
-        scheduler = schedulers.make(scheduler, num_tasks=len(tasks.tasks), context={"passes": passes}, **options)
+        passes += [1] * config.abstain
+        scheduler = schedulers.make(scheduler, num_tasks=len(passes), context={"passes": passes}, **options)
+        scheduler = schedulers.with_abstain(scheduler) if config.abstain else scheduler
     elif options:
         raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
     built = default_network(tasks, network) if isinstance(network, str) else network
