@@ -16,6 +16,7 @@ ROOMS = [
     "planning",
     "schedulers",
     "chooser",
+    "torch",
     "meta",
     "experiments",
     "runs",

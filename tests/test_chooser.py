@@ -82,6 +82,13 @@ class TestRows:
         assert [draw.task for draw in draws] == [0, 1, 2, 0]
         assert [draw.rows.tolist() for draw in draws] == [[0, 1], [2, 3], [], [4, 5]]
 
+    def test_ucb_abstains_when_every_source_pays_less_than_none(self):
+        chooser = ms.Chooser("ucb", SIZES, 3, abstain=True)
+        for _ in range(100):
+            draw = chooser.ask()
+            chooser.tell(draw, 0.5 if draw.task == len(SIZES) else 0.4 + 0.01 * np.sin(draw.id))
+        assert (chooser.history()["task"] == len(SIZES)).mean() > 0.6
+
     def test_the_scheduler_sees_the_labels_under_the_cursors(self, tasks):
         highest = Scheduler(lambda key: jnp.int32(0), lambda state, heads: jnp.argmax(heads), lambda state, *_: state)
         by_set = ms.Chooser(highest, tasks, 4)

@@ -159,7 +159,7 @@ class Chooser:
         return tuple(self._draw(number, task, begin) for number, (task, begin) in waiting)
 
     def history(self) -> dict[str, NDArray[Any]]:
-        """All draws as columns: ``id``, ``task``, ``reward`` (NaN before its tell), ``told`` (which tell, or −1)."""
+        """All draws as columns: ``id``, ``task``, ``reward`` (NaN if none), ``told`` (rank among the tells, or −1)."""
         with self._lock:
             tasks, told = np.array(self._asked, np.int64), np.array(self._told, np.int64)
             rewards = np.array(self._rewards, np.float64)

@@ -73,6 +73,45 @@ def test_global_cursors_all_move_with_every_batch():
     assert after.drawn.tolist() == [4, 8, 0]
 
 
+@pytest.mark.parametrize("cursor", ["rested", "global"])
+def test_an_abstained_batch_trains_nothing_moves_nothing_and_is_rewarded(cursor):
+    tasks = make_tasks(sizes=(12, 20, 9))
+    data = device_data(tasks)
+
+    def follow(order, **config):
+        noted = Scheduler(
+            lambda key: (jnp.int32(0), jnp.zeros(len(order))),
+            lambda state, heads: jnp.array(order)[state[0]],
+            lambda state, task, reward: (state[0] + 1, state[1].at[state[0]].set(reward)),
+        )
+        learner = learner_for(tasks, noted, batches_per_update=len(order), cursor=cursor, **config)
+        weights, stream = begin(learner, data)
+        return learner, *adapt(learner, data, weights, jnp.float32(0.1), stream)
+
+    learner, adapted, stream, taken = follow([3, 2, 3, 0, 3], abstain=True)
+    _, expected, plain, _ = follow([2, 0])
+    assert taken.tolist() == [3, 2, 3, 0, 3]
+    assert stream.cursors.tolist() == plain.cursors.tolist()
+    assert stream.drawn.tolist() == plain.drawn.tolist() == [4, 0, 4]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), adapted, expected)
+    accuracy = hits(learner, adapted, data.validation).mean()
+    assert float(stream.scheduler[1][4]) == pytest.approx(float(scaled_reward(accuracy, jnp.int32(5))), abs=1e-6)
+
+
+def test_an_abstained_batch_lets_the_meta_gradient_through():
+    tasks = make_tasks(sizes=(12, 20, 9))
+    data = device_data(tasks)
+    learner = learner_for(tasks, fixed([3, 3]), batches_per_update=2, abstain=True)
+    weights, stream = begin(learner, data)
+
+    def total(weights):
+        adapted, _, _ = adapt(learner, data, weights, jnp.float32(0.1), stream)
+        return sum(leaf.sum() for leaf in jax.tree.leaves(adapted))
+
+    for gradient in jax.tree.leaves(jax.grad(total)(weights)):
+        np.testing.assert_allclose(gradient, 1.0)
+
+
 def test_the_scheduler_sees_the_labels_at_the_cursors_and_the_scaled_reward():
     tasks = make_tasks(sizes=(12, 20, 9))
     seen = Scheduler(

@@ -228,3 +228,13 @@ def test_kill_9_at_random_moments_changes_nothing(tmp_path):
     assert (tmp_path / "killed" / "checkpoint.safetensors").read_bytes() == (
         tmp_path / "whole" / "checkpoint.safetensors"
     ).read_bytes()
+
+
+def test_a_run_counts_how_often_it_abstained(tasks):
+    config = ms.TrainConfig(batch_size=4, meta_updates=2, batches_per_update=8, abstain=True)
+    run = ms.train(tasks, scheduler="cyclic", config=config)
+    assert [record["abstained"] for record in run.records] == [2, 4]
+    assert run.records[-1]["tasks"] == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert run.records[-1]["drawn"] == [16, 16, 16]
+    plain = ms.train(tasks, scheduler="cyclic", config=ms.TrainConfig(batch_size=4, meta_updates=1))
+    assert plain.records[0]["abstained"] == 0

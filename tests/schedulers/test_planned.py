@@ -119,8 +119,12 @@ class TestBadInput:
             schedulers.make(name, num_tasks=3)
 
     def test_a_plan_for_other_tasks_is_refused(self, name, plan):
-        with pytest.raises(ConfigError, match="the plan is for 3 tasks, the scheduler for 4"):
-            schedulers.make(name, num_tasks=4, plan=plan)
+        with pytest.raises(ConfigError, match="the plan is for 3 tasks, the scheduler for 5"):
+            schedulers.make(name, num_tasks=5, plan=plan)
+
+    def test_abstaining_needs_rewards_to_go_by(self, name, plan):
+        with pytest.raises(ConfigError, match="no index for abstaining"):
+            schedulers.make(name, num_tasks=4, plan=plan, refresh=0)
 
     @pytest.mark.parametrize("options", [{"refresh": -1}, {"refresh": 1.5}, {"forget": 0}, {"upper": -1}, {"xi": 1}])
     def test_options_are_checked(self, name, plan, options):
@@ -135,3 +139,17 @@ def test_train_makes_the_plan_and_passes_its_options_on():
     assert run.records[-1]["samples"] == 16
     with pytest.raises(ConfigError, match="scheduler 'ucb' makes no plan: leave out discount"):
         ms.train(tasks, scheduler="ucb", config=config, scheduler_options={"discount": 0.5})
+
+
+@pytest.mark.parametrize("name", ["gittins", "mdp"])
+def test_sources_that_only_hurt_are_left_alone_when_it_may_abstain(name):
+    tasks = make_tasks(sizes=(60, 60))
+    plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=2))
+    scheduler = schedulers.with_abstain(schedulers.make(name, num_tasks=3, plan=plan))
+
+    def step(state, _):
+        task = scheduler.select(state, jnp.zeros(2, jnp.int32))
+        return scheduler.update(state, task, jnp.where(task == 2, 0.0, -0.1)), task
+
+    taken = jax.lax.scan(step, scheduler.init(jax.random.key(0)), None, length=100)[1]
+    assert float((taken == 2).mean()) > 0.6

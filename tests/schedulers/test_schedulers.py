@@ -256,6 +256,17 @@ def test_learning_progress_prefers_the_task_whose_score_moves():
     assert (np.bincount(taken, minlength=3) / 300)[2] > 0.85
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_any_scheduler_can_be_given_one_more_arm(name):
+    scheduler = schedulers.make(name, num_tasks=4, context=CONTEXT)
+    assert choices(schedulers.with_abstain(scheduler), 20, num_tasks=3, jit=True) == choices(scheduler, 20, jit=True)
+
+
+def test_the_arm_that_abstains_shows_label_zero():
+    heads_seen = schedulers.Scheduler(lambda key: 0, lambda state, heads: heads, lambda state, task, reward: state)
+    assert schedulers.with_abstain(heads_seen).select(0, jnp.array([2, 1], jnp.int32)).tolist() == [2, 1, 0]
+
+
 class TestMake:
     def test_suggests_the_nearest_name(self):
         with pytest.raises(ConfigError, match="unknown scheduler 'cyclik'; did you mean 'cyclic'"):

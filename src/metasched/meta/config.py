@@ -53,6 +53,8 @@ class TrainConfig:
     how much the batch lowered the validation loss."""
     cursor: Literal["rested", "global"] = "rested"
     """Whether a task's cursor moves only when the task is drawn, or all cursors with every batch."""
+    abstain: bool = False
+    """Whether the scheduler has one more arm, "no source this time": a batch that trains nothing and draws no rows."""
     eval_every: int = 1
     """Meta-updates between measurements on test rows."""
     eval_rows: int = 1000
@@ -75,6 +77,8 @@ class TrainConfig:
         for name, choices in _CHOICES.items():
             if getattr(filled, name) not in choices:
                 raise ConfigError(f"{name} is {getattr(filled, name)!r}; give {' or '.join(choices)}")
+        if not isinstance(self.abstain, bool):
+            raise ConfigError(f"abstain is {self.abstain!r}; give True or False")
         if self.batch_size > len(smallest):
             raise ConfigError(
                 f"batch_size is {self.batch_size}, but task '{smallest.name}' has {len(smallest)} rows; "

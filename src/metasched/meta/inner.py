@@ -133,27 +133,39 @@ def adapt(
     """Train from ``weights`` at learning rate ``rate`` on m scheduled batches of B rows.
 
     After each batch the scheduler is told its reward, measured on all validation rows. For a scheduler that ignores
-    the reward this costs nothing: the compiler drops what nobody reads.
+    the reward this costs nothing: the compiler drops what nobody reads. With ``abstain`` the scheduler has an arm N:
+    such a batch trains nothing, moves no cursor and draws no rows, and is told its reward like any other.
 
     Returns:
-        Adapted weights, the stream m batches later, and the tasks int32 (m,) the batches came from.
+        Adapted weights, the stream m batches later, and the tasks int32 (m,) the batches came from (N: none).
     """
     config, scheduler = learner.config, learner.scheduler
     offsets = jnp.arange(config.batch_size)
     numbers = jnp.arange(len(data.sizes))
 
+    def train_on(task: jax.Array, weights: Weights, cursors: jax.Array) -> Weights:
+        rows = data.starts[task] + (cursors[task] + offsets) % data.sizes[task]
+        batch = Rows(data.sources.inputs[rows], data.sources.labels[rows])
+        return sgd(learner, weights, rate, batch, learner.heads.of_task(task))
+
+    def unless_abstaining(task: jax.Array, weights: Weights, cursors: jax.Array) -> Weights:
+        source = jnp.minimum(task, len(data.sizes) - 1)
+        trained: Weights = lax.cond(task == source, train_on, lambda _, kept, __: kept, source, weights, cursors)
+        return trained
+
+    train = unless_abstaining if config.abstain else train_on
+
     def one_batch(carry: tuple[Weights, Stream], step: jax.Array) -> tuple[tuple[Weights, Stream], jax.Array]:
         weights, stream = carry
         task = scheduler.select(stream.scheduler, data.sources.labels[data.starts + stream.cursors])
-        rows = data.starts[task] + (stream.cursors[task] + offsets) % data.sizes[task]
-        batch = Rows(data.sources.inputs[rows], data.sources.labels[rows])
-        before, weights = weights, sgd(learner, weights, rate, batch, learner.heads.of_task(task))
+        before, weights = weights, train(task, weights, stream.cursors)
         worth = lax.stop_gradient(reward(learner, data.validation, before, weights, step))
-        moves = numbers == task if config.cursor == "rested" else jnp.ones_like(numbers, bool)
+        drawn = numbers == task
+        moves = drawn if config.cursor == "rested" else jnp.full_like(drawn, task < len(data.sizes))
         stream = Stream(
             scheduler.update(stream.scheduler, task, worth),
             (stream.cursors + config.batch_size * moves) % data.sizes,
-            stream.drawn.at[task].add(config.batch_size),
+            stream.drawn + config.batch_size * drawn,
         )
         return (weights, stream), task
 

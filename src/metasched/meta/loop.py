@@ -64,6 +64,7 @@ def run(program: Program, state: MetaState) -> Iterator[tuple[MetaState, Record]
             "update": update,
             "samples": int(drawn.sum()),
             "drawn": drawn.tolist(),
+            "abstained": update * (config.batches_per_update or 0) - int(drawn.sum()) // config.batch_size,
             "tasks": np.asarray(outcome.tasks).tolist(),
             "loss": float(outcome.loss),
             "validation_accuracy": float(outcome.validation_accuracy),

@@ -79,7 +79,8 @@ def train(
         tasks: the sources and the target.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
         scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, ``"auto"``: what the evidence on label
-            order calls for, or ``"target-only"``: no source rows.
+            order calls for, or ``"target-only"``: no source rows. With ``config.abstain`` a scheduler of your own
+            chooses among one arm more than there are tasks.
         config: the settings; defaults when left out.
         seeds: one after another; each decides initial weights, validation batches and the scheduler's chance.
         scheduler_options: options of a scheduler given by name; for ``gittins`` and ``mdp`` also those of
@@ -153,9 +154,9 @@ def _plan(
         elif asked:
             raise ConfigError(f"scheduler '{scheduler}' makes no plan: leave out {', '.join(asked)}")
         passes = [size // config.batch_size for size in tasks.sizes]
-        scheduler = schedulers.make(
-            scheduler, num_tasks=len(tasks.tasks), plan=planned, context={"passes": passes}, **own
-        )
+        passes += [1] * config.abstain
+        scheduler = schedulers.make(scheduler, num_tasks=len(passes), plan=planned, context={"passes": passes}, **own)
+        scheduler = schedulers.with_abstain(scheduler) if config.abstain else scheduler
     elif options:
         raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
     built = default_network(tasks, network) if isinstance(network, str) else network

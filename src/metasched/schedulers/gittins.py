@@ -9,7 +9,7 @@ from metasched.planning.gittins_jax import gittins_index_jax
 from metasched.schedulers import arms, options
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
-from metasched.schedulers.refresh import PlanLike, bonus, cursors_of, require_plan, shrunk
+from metasched.schedulers.refresh import PlanLike, bonus, cursors_of, require_plan, shrunk, transitions_of
 
 
 class GittinsState(NamedTuple):
@@ -44,23 +44,23 @@ def gittins(
     Reference: Gittins, *Journal of the Royal Statistical Society B* 41, 1979; the paper's Algorithm "Gittins Index
     Scheduler".
     """
-    known = require_plan(plan, "gittins", num_tasks)
     every = options.whole("refresh", refresh, least=0)
+    known = require_plan(plan, "gittins", num_tasks, every)
     fade = options.number("forget", forget, above=0, most=1)
     width, weight = options.number("upper", upper, least=0), options.number("xi", xi, above=1)
     tasks = jnp.arange(num_tasks)
-    planned = jnp.asarray(known.indices, jnp.float32)
     if every == 0:
+        planned = jnp.asarray(known.indices, jnp.float32)
         return Scheduler(
             lambda key: jnp.zeros((), jnp.int32),  # noqa: ARG005
             lambda state, heads: arms.best(planned[tasks, heads]),  # noqa: ARG005
             lambda state, task, reward: state,  # noqa: ARG005
         )
-    transitions = jnp.asarray(known.transitions, jnp.float32)
-    walk = cursors_of(known)
+    transitions = transitions_of(known, num_tasks)
+    walk = cursors_of(known, num_tasks)
 
     def init(key: jax.Array) -> GittinsState:
-        nothing = jnp.zeros(planned.shape, jnp.float32)
+        nothing = jnp.zeros(transitions.shape[:2], jnp.float32)
         return GittinsState(arms.first(num_tasks, key), nothing, nothing, jnp.zeros(num_tasks, jnp.int32), nothing)
 
     def select(state: GittinsState, heads: jax.Array) -> jax.Array:

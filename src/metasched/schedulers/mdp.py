@@ -11,7 +11,7 @@ from metasched.planning.gittins_jax import gittins_index_jax
 from metasched.schedulers import arms, options
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
-from metasched.schedulers.refresh import PlanLike, bonus, cursors_of, require_plan, shrunk
+from metasched.schedulers.refresh import PlanLike, bonus, cursors_of, require_plan, shrunk, transitions_of
 
 
 class MdpState(NamedTuple):
@@ -49,8 +49,8 @@ def mdp(
         upper: U of the bonus for tasks that were seldom drawn, when refreshing.
         xi: ξ > 1 of the same.
     """
-    known = require_plan(plan, "mdp", num_tasks)
     every = options.whole("refresh", refresh, least=0)
+    known = require_plan(plan, "mdp", num_tasks, every)
     fade = options.number("forget", forget, above=0, most=1)
     width, weight = options.number("upper", upper, least=0), options.number("xi", xi, above=1)
     if every == 0:
@@ -60,9 +60,9 @@ def mdp(
             lambda state, task, reward: state,  # noqa: ARG005
         )
     tasks = jnp.arange(num_tasks)
-    transitions = jnp.asarray(known.transitions, jnp.float32)
+    transitions = transitions_of(known, num_tasks)
     labels = transitions.shape[-1]
-    walk = cursors_of(known)
+    walk = cursors_of(known, num_tasks)
 
     def init(key: jax.Array) -> MdpState:
         nothing = jnp.zeros((num_tasks, labels, labels), jnp.float32)

@@ -46,20 +46,32 @@ class Cursors(NamedTuple):
         return cursors.at[task].set((cursors[task] + self.step) % self.sizes[task])
 
 
-def cursors_of(plan: PlanLike) -> Cursors:
-    """The cursors of a plan's tasks, one batch to a draw."""
-    sizes = np.array(plan.tasks.sizes, np.int32)
-    labels = np.concatenate([task.labels for task in plan.tasks.tasks])
+def cursors_of(plan: PlanLike, num_tasks: int) -> Cursors:
+    """The cursors of a plan's tasks, one batch to a draw; an arm more than tasks, to abstain, has one row of label 0."""
+    spare = num_tasks - len(plan.tasks.tasks)
+    sizes = np.array([*plan.tasks.sizes, *[1] * spare], np.int32)
+    labels = np.concatenate([*(task.labels for task in plan.tasks.tasks), np.zeros(spare, np.int32)])
     starts = np.cumsum(sizes) - sizes
     return Cursors(jnp.asarray(labels), jnp.asarray(starts, jnp.int32), jnp.asarray(sizes), plan.batch_size)
 
 
-def require_plan(plan: PlanLike | None, name: str, num_tasks: int) -> PlanLike:
-    """``plan``, or what to do about its absence."""
+def transitions_of(plan: PlanLike, num_tasks: int) -> jax.Array:
+    """P (N, C, C) of a plan in float32; an arm to abstain stays at label 0."""
+    matrices = np.zeros((num_tasks, *plan.transitions.shape[1:]), np.float32)
+    matrices[: len(plan.transitions)] = plan.transitions
+    matrices[len(plan.transitions) :, 0, 0] = 1
+    return jnp.asarray(matrices)
+
+
+def require_plan(plan: PlanLike | None, name: str, num_tasks: int, refresh: int) -> PlanLike:
+    """``plan``, or what to do about its absence or its not fitting."""
     if plan is None:
         raise ConfigError(f"scheduler '{name}' needs a plan; make one with metasched.plan(tasks) and pass plan=")
-    if len(plan.tasks.tasks) != num_tasks:
-        raise ConfigError(f"the plan is for {len(plan.tasks.tasks)} tasks, the scheduler for {num_tasks}; plan again")
+    planned = len(plan.tasks.tasks)
+    if num_tasks == planned + 1 and refresh == 0:
+        raise ConfigError(f"'{name}' has no index for abstaining before any reward; give refresh of 1 or more")
+    if num_tasks not in (planned, planned + 1):
+        raise ConfigError(f"the plan is for {planned} tasks, the scheduler for {num_tasks}; plan again")
     return plan
 
 

@@ -1,0 +1,27 @@
+"""The examples run, are short, and give most batches to the source that helps."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+HELPFUL = {"pytorch_loop": 1, "sklearn_partial_fit": 2, "jax_loop": 1, "iterables": 1}
+NEEDS = {"pytorch_loop": "torch", "sklearn_partial_fit": "sklearn"}
+
+
+def test_every_example_is_tested():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(HELPFUL)
+
+
+@pytest.mark.parametrize("name", HELPFUL)
+def test_runs_and_finds_the_source_that_helps(name):
+    pytest.importorskip(NEEDS.get(name, "metasched"))
+    path = EXAMPLES / f"{name}.py"
+    assert len(path.read_text().splitlines()) <= 60
+    run = subprocess.run([sys.executable, "-W", "error", path], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    drawn = [int(number) for number in re.findall(r"\d+", run.stdout.split("each")[1])]
+    assert drawn[HELPFUL[name]] > 0.6 * sum(drawn)

@@ -1,0 +1,206 @@
+"""The PyTorch adapter: credit under prefetching, two ranks that agree, and resuming in the middle of an epoch."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.errors import ConfigError
+
+torch = pytest.importorskip("torch")
+from torch.utils.data import ConcatDataset, DataLoader, TensorDataset  # noqa: E402
+
+from metasched.torch import BatchSampler, Mixer  # noqa: E402
+
+# JAX warns of any fork; the loader's workers only read rows.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+SIZES = (12, 20, 9)
+
+
+def datasets():
+    """Row u of task i is the pair (i, u), so that a batch says where it comes from."""
+    return [TensorDataset(torch.full((size,), task), torch.arange(size)) for task, size in enumerate(SIZES)]
+
+
+def reward_of(draw):
+    return float(np.sin(3 * draw.task + 0.7 * draw.id))
+
+
+def check_credit(draw, batch):
+    tasks, rows = batch
+    assert tasks.tolist() == [draw.task] * len(draw.rows)
+    assert rows.tolist() == draw.rows.tolist()
+
+
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 2, "prefetch_factor": 3}])
+def test_credit_goes_to_the_draw_that_made_the_batch(workers):
+    sampler = BatchSampler(ms.Chooser("ucb", SIZES, 4), batches=15)
+    loader = DataLoader(ConcatDataset(datasets()), batch_sampler=sampler, **workers)
+    assert len(loader) == 15
+    for _ in range(2):
+        seen = 0
+        for draw, batch in sampler.credit(loader):
+            check_credit(draw, batch)
+            sampler.tell(draw, reward_of(draw))
+            seen += 1
+        assert seen == 15
+    assert sampler.chooser.open() == ()
+    assert sampler.chooser.history()["told"].tolist() == list(range(30))
+
+
+def test_without_workers_the_choices_are_those_of_the_chooser_alone():
+    alone = ms.Chooser("thompson", SIZES, 4, seed=3)
+    sampler = BatchSampler(ms.Chooser("thompson", SIZES, 4, seed=3), batches=40)
+    for draw, _ in sampler.credit(DataLoader(ConcatDataset(datasets()), batch_sampler=sampler)):
+        mine = alone.ask()
+        assert (draw.task, draw.rows.tolist()) == (mine.task, mine.rows.tolist())
+        for chooser, one in ((alone, mine), (sampler, draw)):
+            chooser.tell(one, reward_of(draw))
+
+
+@pytest.mark.parametrize("workers", [{}, {"num_workers": 2, "prefetch_factor": 2}])
+def test_an_epoch_goes_on_in_the_middle_and_prefetched_batches_are_not_lost(workers):
+    def build(seed=0):
+        sampler = BatchSampler(ms.Chooser("discounted_ucb", SIZES, 4, seed=seed), batches=14)
+        return sampler, DataLoader(ConcatDataset(datasets()), batch_sampler=sampler, **workers)
+
+    def go(sampler, loader, stop=None):
+        taken = []
+        for draw, batch in sampler.credit(loader):
+            check_credit(draw, batch)
+            sampler.tell(draw, reward_of(draw))
+            taken.append(draw.id)
+            if len(taken) == stop:
+                break
+        return taken
+
+    sampler, loader = build()
+    first = go(sampler, loader, stop=5)
+    stored = sampler.state_dict()
+    json.dumps([stored["delivered"], stored["waiting"], stored["chooser"]["facts"]])
+    resumed, loader = build(seed=1)
+    resumed.load_state_dict(stored)
+    assert len(loader) == 9
+    assert first + go(resumed, loader) == list(range(14))
+    assert len(loader) == 14
+    assert go(resumed, loader) == list(range(14, 28))
+
+
+class TestMixer:
+    def sources(self, **workers):
+        return [DataLoader(one, batch_size=4, drop_last=True, **workers) for one in datasets()]
+
+    @pytest.mark.parametrize("workers", [{}, {"num_workers": 1, "prefetch_factor": 2}])
+    def test_yields_batches_of_the_chosen_source_and_starts_an_exhausted_one_again(self, workers):
+        mixer = Mixer(ms.Chooser("cyclic", 3), self.sources(**workers), batches=9)
+        rows = []
+        for draw, (tasks, numbers) in mixer:
+            assert tasks.tolist() == [draw.task] * 4
+            rows.append(int(numbers[0]))
+            mixer.tell(draw, reward_of(draw))
+        assert rows == [0, 0, 0, 4, 4, 4, 8, 8, 0]
+
+    def test_works_behind_a_loader_and_refuses_workers_of_its_own(self):
+        mixer = Mixer(ms.Chooser("cyclic", 3), self.sources(), batches=3)
+        assert [draw.task for draw, _ in DataLoader(mixer, batch_size=None)] == [0, 1, 2]
+        with pytest.raises(ConfigError, match="give num_workers to its sources"):
+            list(DataLoader(mixer, batch_size=None, num_workers=1))
+
+    def test_goes_on_in_the_middle(self):
+        def go(mixer, steps):
+            taken = []
+            for draw, (_, rows) in mixer:
+                mixer.tell(draw, reward_of(draw))
+                taken.append((draw.id, draw.task, rows.tolist()))
+                if len(taken) == steps:
+                    break
+            return taken
+
+        whole = go(Mixer(ms.Chooser("ucb", 3), self.sources()), 20)
+        first = Mixer(ms.Chooser("ucb", 3), self.sources())
+        before = go(first, 8)
+        second = Mixer(ms.Chooser("ucb", 3, seed=9), self.sources())
+        second.load_state_dict(first.state_dict())
+        assert before + go(second, 12) == whole
+
+    def test_abstaining_yields_no_batch(self):
+        mixer = Mixer(ms.Chooser("cyclic", 3, abstain=True), self.sources(), batches=4)
+        assert [batch is None for _, batch in mixer] == [False, False, False, True]
+
+    def test_refuses_a_source_that_can_be_read_only_once_or_is_empty(self):
+        mixer = Mixer(ms.Chooser("single", 1), [iter([1, 2])])
+        with pytest.raises(ConfigError, match="source 0 is empty, or can be iterated only once"):
+            for _ in mixer:
+                pass
+        with pytest.raises(ConfigError, match="there are 1 sources, but the chooser has 3"):
+            Mixer(ms.Chooser("cyclic", 3), [[1]])
+
+
+RANK = """
+import sys
+import numpy as np
+import torch.distributed as dist
+from torch.utils.data import ConcatDataset, DataLoader, TensorDataset
+import torch
+import metasched as ms
+from metasched.torch import BatchSampler
+
+rank, store = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+data = ConcatDataset([TensorDataset(torch.full((n,), i), torch.arange(n)) for i, n in enumerate((12, 20, 9))])
+sampler = BatchSampler(ms.Chooser("ucb", (12, 20, 9), 6, seed=rank), batches=12)
+loader = DataLoader(data, batch_sampler=sampler, num_workers=1, prefetch_factor=2)
+stop = 5
+for draw, (tasks, rows) in sampler.credit(loader):
+    assert set(tasks.tolist()) == {draw.task}
+    print(draw.id, draw.task, *rows.tolist())
+    dist.all_reduce(torch.ones(1))
+    sampler.tell(draw, float(np.sin(3 * draw.task + draw.id)) if rank == 0 else 1e9)
+    if draw.id == stop:
+        break
+stored = [sampler.state_dict()]
+dist.broadcast_object_list(stored, src=0)
+sampler.load_state_dict(stored[0])
+for draw, (tasks, rows) in sampler.credit(loader):
+    print(draw.id, draw.task, *rows.tolist())
+    sampler.tell(draw, float(np.sin(3 * draw.task + draw.id)))
+try:
+    BatchSampler(ms.Chooser("ucb", (12, 20, 9), 5), batches=1)
+except ms.MetaschedError as error:
+    print(error)
+dist.destroy_process_group()
+"""
+
+
+def test_two_ranks_agree_and_share_no_row(tmp_path):
+    command = [sys.executable, "-c", RANK]
+    ranks = [
+        subprocess.Popen([*command, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    said = [rank.communicate(timeout=120)[0].splitlines() for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    assert [lines.pop().startswith("batch_size is 5; give a multiple of the 2 ranks") for lines in said] == [True, True]
+    one, other = ([list(map(int, line.split())) for line in lines] for lines in said)
+    assert [line[0] for line in one] == list(range(12))
+    assert len({line[1] for line in one}) == 3
+    cursors = [0, 0, 0]
+    for mine, theirs in zip(one, other, strict=True):
+        assert mine[:2] == theirs[:2]
+        task = mine[1]
+        expected = [(cursors[task] + offset) % SIZES[task] for offset in range(6)]
+        assert (mine[2:], theirs[2:]) == (expected[::2], expected[1::2])
+        cursors[task] = (cursors[task] + 6) % SIZES[task]
+
+
+def test_refuses_a_loader_that_is_not_its_own_and_sources_without_rows():
+    sampler = BatchSampler(ms.Chooser("cyclic", SIZES, 4), batches=2)
+    with pytest.raises(ConfigError, match="credit needs the DataLoader with this batch_sampler"):
+        next(sampler.credit(DataLoader(ConcatDataset(datasets()), batch_size=4)))
+    with pytest.raises(ConfigError, match="sources without rows"):
+        BatchSampler(ms.Chooser("cyclic", 3), batches=2)
+    with pytest.raises(ConfigError, match="leave abstain off"):
+        list(BatchSampler(ms.Chooser("cyclic", [9], 3, abstain=True), batches=2))
