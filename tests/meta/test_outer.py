@@ -40,7 +40,7 @@ def test_the_hand_computed_case():
     learner = Learner(network, schedulers.cyclic(1), config, Heads(1, 2, (2,)))
     row = jnp.ones((1, 1))
     data = Data(Rows(row, jnp.array([0])), jnp.zeros(1, jnp.int32), jnp.ones(1, jnp.int32), Rows(row, jnp.array([1])))
-    stream = Stream(jnp.int32(0), jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.int32))
+    stream = Stream(jnp.int32(0), jnp.zeros(1, jnp.int32), jnp.zeros((1, 2), jnp.int32))
     parameters = MetaParameters(jnp.float64(w), jnp.log(jnp.float64(rate)))
     (value, _), gradient = jax.value_and_grad(meta_loss, argnums=3, has_aux=True)(
         learner, data, data.validation, parameters, stream

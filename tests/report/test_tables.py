@@ -2,15 +2,28 @@ import io
 
 from rich.console import Console
 
-from metasched.report.tables import Reached, comparison, median, reached, spread, summarise
+from helpers import make_tasks
+from metasched.report.tables import Reached, comparison, drawn_by_label, median, reached, spread, summarise
 
 
 def curve(*accuracies, seed=0):
     records = [
-        {"seed": seed, "update": number, "samples": 10 * number, "test_accuracy": accuracy, "drawn": [number, 2]}
+        {
+            "seed": seed,
+            "update": number,
+            "samples": 10 * number,
+            "test_accuracy": accuracy,
+            "drawn": [number, 2],
+            "abstained": 0,
+        }
         for number, accuracy in enumerate(accuracies, 1)
     ]
-    records[-1]["final"] = {"test_accuracy": accuracies[-1], "initial_test_accuracy": 0.1, "test_rows": 50}
+    records[-1]["final"] = {
+        "test_accuracy": accuracies[-1],
+        "initial_test_accuracy": 0.1,
+        "test_rows": 50,
+        "drawn_by_label": [[1, 0], [0, 2]],
+    }
     return records
 
 
@@ -60,3 +73,11 @@ def test_the_table_fits_a_terminal_of_80_columns():
     assert "0.675 ± 0.025" in text
     assert "…" not in text
     assert all(name in text for name in tasks)
+
+
+def test_rows_by_label_are_named_and_added_up():
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(drawn_by_label([[1, 2, 3], [0, 0, 5], [7, 0, 0]], make_tasks()))
+    lines = console.export_text().splitlines()
+    assert lines[0].split() == ["rows", "drawn", "c0", "c1", "c2", "all"]
+    assert lines[2].split() == ["task-0", "1", "2", "3", "6"]

@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import tyro
 from rich.console import Console
 
@@ -148,7 +149,7 @@ def _tracked(
     as_json: bool,
 ) -> None:
     """Run ``work`` behind a progress bar, then print what came of it."""
-    from metasched.report import progress
+    from metasched.report import progress, tables
 
     try:
         with progress.training(stderr(), quiet) as track:
@@ -164,7 +165,14 @@ def _tracked(
             f"seed {seed}: test accuracy {final['test_accuracy']:.4f} (initial model "
             f"{final['initial_test_accuracy']:.4f}) on {final['test_rows']:,} rows"
         )
-    print(f"Run: {folder}")
+    counts = np.sum([final["drawn_by_label"] for final in run.final.values()], axis=0)
+    abstained = sum(record["abstained"] for record in run.records if "final" in record)
+    if counts.any():
+        print()
+        Console().print(tables.drawn_by_label(counts.tolist(), run.tasks))
+    if abstained:
+        print(f"abstained from {abstained:,} batches")
+    print(f"\nRun: {folder}")
 
 
 def _now() -> str:

@@ -59,7 +59,7 @@ class Data(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Where the schedule stands: scheduler state, cursors int32 (N,), rows drawn so far int32 (N,)."""
+    """Where the schedule stands: scheduler state, cursors int32 (N,), rows drawn by task and label int32 (N, C)."""
 
     scheduler: Any
     cursors: jax.Array
@@ -143,29 +143,27 @@ def adapt(
     offsets = jnp.arange(config.batch_size)
     numbers = jnp.arange(len(data.sizes))
 
-    def train_on(task: jax.Array, weights: Weights, cursors: jax.Array) -> Weights:
-        rows = data.starts[task] + (cursors[task] + offsets) % data.sizes[task]
-        batch = Rows(data.sources.inputs[rows], data.sources.labels[rows])
+    def train_on(batch: Rows, task: jax.Array, weights: Weights) -> Weights:
         return sgd(learner, weights, rate, batch, learner.heads.of_task(task))
 
-    def unless_abstaining(task: jax.Array, weights: Weights, cursors: jax.Array) -> Weights:
-        source = jnp.minimum(task, len(data.sizes) - 1)
-        trained: Weights = lax.cond(task == source, train_on, lambda _, kept, __: kept, source, weights, cursors)
-        return trained
-
-    train = unless_abstaining if config.abstain else train_on
-
     def one_batch(carry: tuple[Weights, Stream], step: jax.Array) -> tuple[tuple[Weights, Stream], jax.Array]:
-        weights, stream = carry
+        before, stream = carry
         task = scheduler.select(stream.scheduler, data.sources.labels[data.starts + stream.cursors])
-        before, weights = weights, train(task, weights, stream.cursors)
+        source = jnp.minimum(task, len(data.sizes) - 1) if config.abstain else task
+        rows = data.starts[source] + (stream.cursors[source] + offsets) % data.sizes[source]
+        batch = Rows(data.sources.inputs[rows], data.sources.labels[rows])
+        if config.abstain:
+            weights = lax.cond(task == source, train_on, lambda _, __, kept: kept, batch, source, before)
+        else:
+            weights = train_on(batch, source, before)
         worth = lax.stop_gradient(reward(learner, data.validation, before, weights, step))
         drawn = numbers == task
         moves = drawn if config.cursor == "rested" else jnp.full_like(drawn, task < len(data.sizes))
+        labels = jnp.zeros(learner.heads.width, jnp.int32).at[batch.labels].add(1)
         stream = Stream(
             scheduler.update(stream.scheduler, task, worth),
             (stream.cursors + config.batch_size * moves) % data.sizes,
-            stream.drawn + config.batch_size * drawn,
+            stream.drawn + drawn[:, None] * labels,
         )
         return (weights, stream), task
 

@@ -63,7 +63,7 @@ def run(program: Program, state: MetaState) -> Iterator[tuple[MetaState, Record]
         record: Record = {
             "update": update,
             "samples": int(drawn.sum()),
-            "drawn": drawn.tolist(),
+            "drawn": drawn.sum(axis=1).tolist(),
             "abstained": update * (config.batches_per_update or 0) - int(drawn.sum()) // config.batch_size,
             "tasks": np.asarray(outcome.tasks).tolist(),
             "loss": float(outcome.loss),
@@ -76,7 +76,12 @@ def run(program: Program, state: MetaState) -> Iterator[tuple[MetaState, Record]
         if last:
             accuracy, rows = program.test_accuracy(outcome.adapted, None)
             initial, _ = program.test_accuracy(before.weights, None)
-            record["final"] = {"test_accuracy": accuracy, "initial_test_accuracy": initial, "test_rows": rows}
+            record["final"] = {
+                "test_accuracy": accuracy,
+                "initial_test_accuracy": initial,
+                "test_rows": rows,
+                "drawn_by_label": drawn.tolist(),
+            }
         yield state, record
 
 

@@ -49,8 +49,8 @@ def first_state(learner: Learner, data: Data, seed: int) -> MetaState:
         learner.network.init(weights_key, data.validation.inputs[:1]),
         jnp.log(jnp.float32(learner.config.inner_rate)),
     )
-    nothing = jnp.zeros_like(data.sizes)
-    stream = Stream(learner.scheduler.init(scheduler_key), nothing, nothing)
+    nothing_drawn = jnp.zeros((len(data.sizes), learner.heads.width), jnp.int32)
+    stream = Stream(learner.scheduler.init(scheduler_key), jnp.zeros_like(data.sizes), nothing_drawn)
     return MetaState(
         parameters,
         optimiser(learner.config).init(parameters),

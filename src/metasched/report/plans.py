@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from metasched.meta.plan import Plan
+from metasched.report.tables import drawn_by_label
 
 Method = Literal["gittins", "mdp"]
 
@@ -48,18 +49,8 @@ def label_table(plan: Plan, values: NDArray[np.float64]) -> Table:
 
 
 def drawn_table(plan: Plan, method: Method, batches: int) -> Table:
-    """Rows drawn by task and label, the shape of the paper's appendix table."""
-    drawn = plan.rows_drawn(method, batches)
-    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
-    table.add_column("task")
-    shared = plan.tasks.shared_labels
-    for label in range(drawn.shape[1]):
-        name = plan.tasks.classes[label] if shared else f"label {label}"
-        table.add_column(name, justify="right", overflow="fold", min_width=5)
-    table.add_column("all", justify="right", min_width=6)
-    for task, row in zip(plan.tasks.tasks, drawn, strict=True):
-        table.add_row(task.name, *map(str, row), str(row.sum()))
-    return table
+    """Rows that a policy would draw, by task and label."""
+    return drawn_by_label(plan.rows_drawn(method, batches).tolist(), plan.tasks)
 
 
 def policy_line(plan: Plan) -> str:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from metasched.tasks import TaskSet
+
 Record = Mapping[str, Any]
 
 
@@ -43,6 +45,8 @@ def summarise(records: Sequence[Record], threshold: float) -> dict[str, Any]:
         "updates_to_threshold": [at and at.update for at in arrivals.values()],
         "samples_to_threshold": [at and at.samples for at in arrivals.values()],
         "drawn": [own[-1]["drawn"] for own in by_seed.values()],
+        "drawn_by_label": [own[-1]["final"]["drawn_by_label"] for own in by_seed.values()],
+        "abstained": [own[-1]["abstained"] for own in by_seed.values()],
     }
 
 
@@ -62,6 +66,20 @@ def comparison(methods: Mapping[str, Mapping[str, Any]], tasks: Sequence[str], t
             median(row["samples_to_threshold"]),
             *(f"{count:,}" for count in drawn),
         )
+    return table
+
+
+def drawn_by_label(counts: Sequence[Sequence[int]], tasks: TaskSet) -> Table:
+    """Rows drawn by task and label (N, C), the shape of the paper's appendix table; labels are named when shared."""
+    width = len(counts[0])
+    names = tasks.classes if tasks.shared_labels else [f"label {label}" for label in range(width)]
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
+    table.add_column("rows drawn")
+    for name in names:
+        table.add_column(name, justify="right", overflow="fold", min_width=5)
+    table.add_column("all", justify="right", min_width=6)
+    for task, row in zip(tasks.tasks, counts, strict=True):
+        table.add_row(task.name, *map(str, row), str(sum(row)))
     return table
 
 

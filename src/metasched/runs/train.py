@@ -48,6 +48,7 @@ class Run:
 
     records: Sequence[Record]
     parameters: Mapping[int, MetaParameters]
+    tasks: TaskSet
     out: Path | None = None
 
     @property
@@ -217,7 +218,7 @@ def _execute(
             if where and states:
                 _save(where, states)
             raise
-    return Run(records, {seed: state.parameters for seed, state in states.items()}, where)
+    return Run(records, {seed: state.parameters for seed, state in states.items()}, program.tasks, where)
 
 
 def _run_seed(

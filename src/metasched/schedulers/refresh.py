@@ -47,7 +47,7 @@ class Cursors(NamedTuple):
 
 
 def cursors_of(plan: PlanLike, num_tasks: int) -> Cursors:
-    """The cursors of a plan's tasks, one batch to a draw; an arm more than tasks, to abstain, has one row of label 0."""
+    """The cursors of a plan's tasks, one batch to a draw; one more arm, to abstain, has one row of label 0."""
     spare = num_tasks - len(plan.tasks.tasks)
     sizes = np.array([*plan.tasks.sizes, *[1] * spare], np.int32)
     labels = np.concatenate([*(task.labels for task in plan.tasks.tasks), np.zeros(spare, np.int32)])
