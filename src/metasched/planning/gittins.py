@@ -108,19 +108,18 @@ def eliminate(matrix: Floats, rewards: Floats, beta: float) -> Floats:
         steps = min(BLOCK, remaining)
         F, U = np.empty((2, count, steps, remaining))
         present = np.ones((count, remaining), bool)
-        ratio = np.full((count, remaining), -np.inf)
         for k in range(steps):
-            np.divide(totals[0], totals[1], out=ratio, where=present)
+            ratio = totals[0] / totals[1]
             pivot = ratio.argmax(axis=1)
             order[:, done + k], index[:, done + k] = labels[each, pivot], ratio[each, pivot]
-            present[each, pivot], ratio[each, pivot] = False, -np.inf
+            of_pivot = totals[:, each, pivot]
+            present[each, pivot], totals[0, each, pivot] = False, -np.inf  # never chosen again
             row, column = Q[each, pivot], Q[each, :, pivot]
             if delayed and k:
                 row += _combine(F[each, :k, pivot], U[:, :k])
                 column += _combine(U[each, :k, pivot], F[:, :k])
             row *= present
-            column *= present
-            of_pivot = totals[:, each, pivot]
+            column[each, pivot] = 0.0
             column /= (row.sum(axis=1) + of_pivot[2])[:, None]
             totals += column * of_pivot[:, :, None]
             if delayed:
@@ -130,14 +129,14 @@ def eliminate(matrix: Floats, rewards: Floats, beta: float) -> Floats:
         if steps < remaining:
             kept = np.nonzero(present)[1].reshape(count, -1)
             labels, totals = np.take_along_axis(labels, kept, 1), np.take_along_axis(totals, kept[None], 2)
-            F, U = (np.take_along_axis(part, kept[:, None, :], 2) for part in (F, U))
             rows = _view(scratch, (count, remaining - steps, remaining))
             smaller = (count, remaining - steps, remaining - steps)
-            for one in range(count):
-                np.take(Q[one], kept[one], 0, out=rows[one], mode="clip")
+            for one, those in enumerate(kept):
+                np.take(Q[one], those, 0, out=rows[one], mode="clip")
             Q = _view(Q, smaller)
-            for one in range(count):
-                np.take(rows[one], kept[one], 1, out=Q[one], mode="clip")
+            for one, those in enumerate(kept):
+                np.take(rows[one], those, 1, out=Q[one], mode="clip")
+            F, U = (np.stack([part.take(c, 1) for part, c in zip(parts, kept, strict=True)]) for parts in (F, U))
             Q += np.matmul(F.transpose(0, 2, 1), U, out=_view(scratch, smaller))
     result = np.empty((count, size))
     np.put_along_axis(result, order, _level(index, TIE * (top - rewards.min(axis=1, keepdims=True))) + top, 1)
