@@ -31,7 +31,7 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
         quiet: No progress bars.
         json: Print the table as JSON.
     """
-    from metasched import datasets, schedulers
+    from metasched import datasets
     from metasched.report import progress, tables
     from metasched.runs import train as runs
 
@@ -41,7 +41,7 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
         print(tasks.summary(), end="\n\n")
     results = {}
     with progress.training(stderr(), quiet) as track:
-        for method in (*schedulers.names(), runs.TARGET_ONLY):
+        for method in runs.methods():
             run = runs.train(
                 tasks,
                 scheduler=method,

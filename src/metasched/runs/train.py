@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,8 @@ class Run:
 
 
 def methods() -> tuple[str, ...]:
-    """What ``train`` takes by name: schedulers, ``auto``, and the control that draws nothing from the sources."""
-    return (*schedulers.names(), AUTO, TARGET_ONLY)
+    """What ``train`` takes by name, besides ``auto``: schedulers, and the control that draws nothing from sources."""
+    return (*schedulers.names(), TARGET_ONLY)
 
 
 def train(
@@ -135,8 +135,8 @@ def _plan(
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
         raise ConfigError(f"seeds are {list(seeds)}; give one or more different whole numbers ≥ 0")
     name = scheduler if isinstance(scheduler, str) else None
-    if name is not None and name not in methods():
-        raise unknown("scheduler", name, methods())
+    if name is not None and name not in (AUTO, *methods()):
+        raise unknown("scheduler", name, (AUTO, *methods()))
     reason = None
     if name == AUTO:
         evidence = diagnose(tasks, permutations=999, steps=0)
@@ -183,11 +183,18 @@ def _plan(
         "seeds": list(seeds),
         "versions": {
             "python": platform.python_version(),
-            **{package: version(package) for package in ("metasched", "jax", "numpy", "optax")},
+            **{package: _version(package) for package in ("metasched", "jax", "numpy", "optax")},
         },
         "device": f"{jax.devices()[0].platform}: {jax.devices()[0].device_kind}",
     }
     return program, description
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a source tree that is on the path but not installed
+        return "not installed"
 
 
 def _refuse_other_run(where: Path, description: Mapping[str, Any]) -> None:
