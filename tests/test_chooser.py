@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,12 @@ from metasched.errors import ConfigError
 from metasched.schedulers.base import Scheduler
 
 SIZES = [7, 12, 5, 9]
+
+
+@lru_cache
+def built(name):
+    """One scheduler of each name, so that what one test has compiled serves the next."""
+    return made(name, 4)
 
 
 def reward_of(draw):
@@ -43,7 +50,7 @@ def same(one, other):
 
 @pytest.mark.parametrize("name", schedulers.names())
 def test_in_lock_step_the_choices_are_those_of_the_compiled_loop(name):
-    scheduler = made(name, 4)
+    scheduler = built(name)
     rewards = np.sin(3 * np.arange(4) + 0.7 * np.arange(60)[:, None]).astype(np.float32)
 
     @jax.jit
@@ -111,17 +118,17 @@ class TestSeveralOpenDraws:
         assert [draw.task for draw in (*first, chooser.ask(), chooser.ask())] == expected
 
     def test_random_schedulers_draw_anew_and_what_is_drawn_does_not_depend_on_the_tells(self):
-        ahead = ms.Chooser("uniform", SIZES, 3, seed=2)
-        assert [ahead.ask().task for _ in range(30)] == follow(ms.Chooser("uniform", SIZES, 3, seed=2), 30)
+        ahead = ms.Chooser(built("uniform"), SIZES, 3, seed=2)
+        assert [ahead.ask().task for _ in range(30)] == follow(ms.Chooser(built("uniform"), SIZES, 3, seed=2), 30)
 
     def test_ucb_first_takes_one_of_each_and_then_spreads_what_it_does_not_know(self):
-        chooser = ms.Chooser("ucb", SIZES, 3)
+        chooser = ms.Chooser(built("ucb"), SIZES, 3)
         assert [chooser.ask().task for _ in range(4)] == [0, 1, 2, 3]
         more = [chooser.ask().task for _ in range(8)]
         assert np.bincount(more, minlength=4).tolist() == [2, 2, 2, 2]
 
     def test_more_draws_than_notes_fit(self):
-        chooser = ms.Chooser("cyclic", SIZES, 3)
+        chooser = ms.Chooser(built("cyclic"), SIZES, 3)
         draws = [chooser.ask() for _ in range(150)]
         assert [draw.task for draw in draws] == [number % 4 for number in range(150)]
         for draw in draws:
@@ -130,7 +137,7 @@ class TestSeveralOpenDraws:
 
     def test_the_same_calls_give_the_same_state_and_the_order_of_tells_is_what_counts(self):
         def run(order):
-            chooser = ms.Chooser("discounted_ucb", SIZES, 3)
+            chooser = ms.Chooser(built("discounted_ucb"), SIZES, 3)
             draws = [chooser.ask() for _ in range(4)]
             for number in order:
                 chooser.tell(draws[number], reward_of(draws[number]))
@@ -144,7 +151,7 @@ class TestSeveralOpenDraws:
         assert one.ask().task == again.ask().task
 
     def test_a_forgotten_draw_leaves_no_trace_in_the_scheduler(self):
-        chooser = ms.Chooser("ucb", SIZES, 3)
+        chooser = ms.Chooser(built("ucb"), SIZES, 3)
         chooser.forget(chooser.ask())
         assert chooser.ask().task == 0
         assert len(chooser.open()) == 1
@@ -153,7 +160,7 @@ class TestSeveralOpenDraws:
 class TestBadInput:
     @pytest.mark.parametrize("reward", [np.nan, np.inf, -np.inf, 1e300, "0.5", None, [1.0, 2.0]])
     def test_a_reward_that_is_no_finite_number_changes_nothing(self, reward):
-        chooser = ms.Chooser("ucb", SIZES, 3)
+        chooser = ms.Chooser(built("ucb"), SIZES, 3)
         draw = chooser.ask()
         before = chooser.state_dict()
         with pytest.raises(ConfigError, match="the reward is"):
@@ -162,7 +169,7 @@ class TestBadInput:
         chooser.tell(draw, 0.5)
 
     def test_a_draw_is_told_once_and_to_its_own_chooser(self):
-        chooser, twin = (ms.Chooser("ucb", SIZES, 3) for _ in range(2))
+        chooser, twin = (ms.Chooser(built("ucb"), SIZES, 3) for _ in range(2))
         draw, stranger = chooser.ask(), twin.ask()
         chooser.tell(draw, 1.0)
         before = chooser.state_dict()
@@ -201,7 +208,7 @@ class TestBadInput:
 class TestState:
     @pytest.mark.parametrize("name", schedulers.names())
     def test_goes_on_exactly_where_it_was_with_draws_open(self, name):
-        scheduler = made(name, 4)
+        scheduler = built(name)
         chooser = ms.Chooser(scheduler, SIZES, 3, seed=1)
         follow(chooser, 9)
         waiting = [chooser.ask(), chooser.ask()]
@@ -217,13 +224,13 @@ class TestState:
         same(chooser.state_dict(), copy.state_dict())
 
     def test_what_does_not_fit_is_refused_and_changes_nothing(self):
-        chooser = ms.Chooser("ucb", SIZES, 3)
+        chooser = ms.Chooser(built("ucb"), SIZES, 3)
         follow(chooser, 6)
         good = chooser.state_dict()
         for other, message in (
             (ms.Chooser("ucb", [*SIZES, 4], 3), "the state has sizes"),
             (ms.Chooser("ucb", SIZES, 4), "the state has batch_size 4, this chooser 3"),
-            (ms.Chooser("uniform", SIZES, 3), "another scheduler"),
+            (ms.Chooser(built("uniform"), SIZES, 3), "another scheduler"),
         ):
             with pytest.raises(ConfigError, match=message):
                 chooser.load_state_dict(other.state_dict())
@@ -269,7 +276,7 @@ class TestState:
 
 
 def test_history_has_every_draw_as_columns():
-    chooser = ms.Chooser("cyclic", SIZES, 3)
+    chooser = ms.Chooser(built("cyclic"), SIZES, 3)
     first, second, _ = chooser.ask(), chooser.ask(), chooser.ask()
     chooser.tell(second, 0.5)
     chooser.tell(first, -1.0)
@@ -281,7 +288,7 @@ def test_history_has_every_draw_as_columns():
 
 
 def test_threads_share_one_chooser():
-    chooser = ms.Chooser("ucb", SIZES, 3)
+    chooser = ms.Chooser(built("ucb"), SIZES, 3)
 
     def work():
         for _ in range(50):

@@ -1,8 +1,7 @@
 """The examples run, are short, and give most batches to the source that helps."""
 
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,10 @@ def test_every_example_is_tested():
 
 
 @pytest.mark.parametrize("name", HELPFUL)
-def test_runs_and_finds_the_source_that_helps(name):
+def test_runs_and_finds_the_source_that_helps(name, capsys):
     pytest.importorskip(NEEDS.get(name, "metasched"))
     path = EXAMPLES / f"{name}.py"
     assert len(path.read_text().splitlines()) <= 60
-    run = subprocess.run([sys.executable, "-W", "error", path], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    drawn = [int(number) for number in re.findall(r"\d+", run.stdout.split("each")[1])]
+    runpy.run_path(str(path), run_name="__main__")
+    drawn = [int(number) for number in re.findall(r"\d+", capsys.readouterr().out.split("each")[1])]
     assert drawn[HELPFUL[name]] > 0.6 * sum(drawn)

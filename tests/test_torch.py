@@ -18,6 +18,10 @@ from metasched.torch import BatchSampler, Mixer  # noqa: E402
 # JAX warns of any fork; the loader's workers only read rows.
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 SIZES = (12, 20, 9)
+UCB = ms.schedulers.ucb(3)
+DISCOUNTED = ms.schedulers.discounted_ucb(3)
+THOMPSON = ms.schedulers.thompson(3)
+CYCLIC = ms.schedulers.cyclic(3)
 
 
 def datasets():
@@ -37,7 +41,7 @@ def check_credit(draw, batch):
 
 @pytest.mark.parametrize("workers", [{}, {"num_workers": 2, "prefetch_factor": 3}])
 def test_credit_goes_to_the_draw_that_made_the_batch(workers):
-    sampler = BatchSampler(ms.Chooser("ucb", SIZES, 4), batches=15)
+    sampler = BatchSampler(ms.Chooser(UCB, SIZES, 4), batches=15)
     loader = DataLoader(ConcatDataset(datasets()), batch_sampler=sampler, **workers)
     assert len(loader) == 15
     for _ in range(2):
@@ -52,8 +56,8 @@ def test_credit_goes_to_the_draw_that_made_the_batch(workers):
 
 
 def test_without_workers_the_choices_are_those_of_the_chooser_alone():
-    alone = ms.Chooser("thompson", SIZES, 4, seed=3)
-    sampler = BatchSampler(ms.Chooser("thompson", SIZES, 4, seed=3), batches=40)
+    alone = ms.Chooser(THOMPSON, SIZES, 4, seed=3)
+    sampler = BatchSampler(ms.Chooser(THOMPSON, SIZES, 4, seed=3), batches=40)
     for draw, _ in sampler.credit(DataLoader(ConcatDataset(datasets()), batch_sampler=sampler)):
         mine = alone.ask()
         assert (draw.task, draw.rows.tolist()) == (mine.task, mine.rows.tolist())
@@ -64,7 +68,7 @@ def test_without_workers_the_choices_are_those_of_the_chooser_alone():
 @pytest.mark.parametrize("workers", [{}, {"num_workers": 2, "prefetch_factor": 2}])
 def test_an_epoch_goes_on_in_the_middle_and_prefetched_batches_are_not_lost(workers):
     def build(seed=0):
-        sampler = BatchSampler(ms.Chooser("discounted_ucb", SIZES, 4, seed=seed), batches=14)
+        sampler = BatchSampler(ms.Chooser(DISCOUNTED, SIZES, 4, seed=seed), batches=14)
         return sampler, DataLoader(ConcatDataset(datasets()), batch_sampler=sampler, **workers)
 
     def go(sampler, loader, stop=None):
@@ -95,7 +99,7 @@ class TestMixer:
 
     @pytest.mark.parametrize("workers", [{}, {"num_workers": 1, "prefetch_factor": 2}])
     def test_yields_batches_of_the_chosen_source_and_starts_an_exhausted_one_again(self, workers):
-        mixer = Mixer(ms.Chooser("cyclic", 3), self.sources(**workers), batches=9)
+        mixer = Mixer(ms.Chooser(CYCLIC, 3), self.sources(**workers), batches=9)
         rows = []
         for draw, (tasks, numbers) in mixer:
             assert tasks.tolist() == [draw.task] * 4
@@ -104,7 +108,7 @@ class TestMixer:
         assert rows == [0, 0, 0, 4, 4, 4, 8, 8, 0]
 
     def test_works_behind_a_loader_and_refuses_workers_of_its_own(self):
-        mixer = Mixer(ms.Chooser("cyclic", 3), self.sources(), batches=3)
+        mixer = Mixer(ms.Chooser(CYCLIC, 3), self.sources(), batches=3)
         assert [draw.task for draw, _ in DataLoader(mixer, batch_size=None)] == [0, 1, 2]
         with pytest.raises(ConfigError, match="give num_workers to its sources"):
             list(DataLoader(mixer, batch_size=None, num_workers=1))
@@ -119,10 +123,10 @@ class TestMixer:
                     break
             return taken
 
-        whole = go(Mixer(ms.Chooser("ucb", 3), self.sources()), 20)
-        first = Mixer(ms.Chooser("ucb", 3), self.sources())
+        whole = go(Mixer(ms.Chooser(UCB, 3), self.sources()), 20)
+        first = Mixer(ms.Chooser(UCB, 3), self.sources())
         before = go(first, 8)
-        second = Mixer(ms.Chooser("ucb", 3, seed=9), self.sources())
+        second = Mixer(ms.Chooser(UCB, 3, seed=9), self.sources())
         second.load_state_dict(first.state_dict())
         assert before + go(second, 12) == whole
 
@@ -136,7 +140,7 @@ class TestMixer:
             for _ in mixer:
                 pass
         with pytest.raises(ConfigError, match="there are 1 sources, but the chooser has 3"):
-            Mixer(ms.Chooser("cyclic", 3), [[1]])
+            Mixer(ms.Chooser(CYCLIC, 3), [[1]])
 
 
 RANK = """
@@ -197,10 +201,10 @@ def test_two_ranks_agree_and_share_no_row(tmp_path):
 
 
 def test_refuses_a_loader_that_is_not_its_own_and_sources_without_rows():
-    sampler = BatchSampler(ms.Chooser("cyclic", SIZES, 4), batches=2)
+    sampler = BatchSampler(ms.Chooser(CYCLIC, SIZES, 4), batches=2)
     with pytest.raises(ConfigError, match="credit needs the DataLoader with this batch_sampler"):
         next(sampler.credit(DataLoader(ConcatDataset(datasets()), batch_size=4)))
     with pytest.raises(ConfigError, match="sources without rows"):
-        BatchSampler(ms.Chooser("cyclic", 3), batches=2)
+        BatchSampler(ms.Chooser(CYCLIC, 3), batches=2)
     with pytest.raises(ConfigError, match="leave abstain off"):
         list(BatchSampler(ms.Chooser("cyclic", [9], 3, abstain=True), batches=2))

@@ -86,7 +86,7 @@ def drawn_by_label(counts: Sequence[Sequence[int]], tasks: TaskSet) -> Table:
 def spread(values: Sequence[float], form: str) -> str:
     """Mean, and half the range when there are several values."""
     mean = form.format(sum(values) / len(values))
-    return mean if len(values) == 1 else f"{mean} ± {form.format((max(values) - min(values)) / 2)}"
+    return mean if len(values) == 1 else f"{mean}±{form.format((max(values) - min(values)) / 2)}"
 
 
 def median(values: Sequence[int | None]) -> str:
