@@ -57,7 +57,7 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
     print()
     Console().print(tables.comparison(results, [task.name for task in tasks.tasks], DEMO_THRESHOLD))
     print(
-        f"\nTest accuracy: adapted model, {len(tasks.test.labels):,} MNIST rows; {seeds} seeds: mean ± half the range.\n"
+        f"\nTest accuracy: adapted model, {len(tasks.test.labels):,} rows; {seeds} seeds: mean ± half the range.\n"
         f"Samples to {DEMO_THRESHOLD:.0%}: source rows drawn until accuracy stays there (median).\n"
         f"Reward of a batch: {DEMO_CONFIG.reward} (the validation loss it saved).\n"
         f"Runs: {folder}"
