@@ -7,7 +7,9 @@ Results go to standard output, progress to standard error.
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
+import jax
 import tyro
 from rich.markup import escape
 
@@ -21,9 +23,7 @@ __all__ = ["data", "evidence", "main", "train"]
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    # What XLA compiles is kept in the user's cache, so that the second start is quick.
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+    _keep_compiled_programs()
     try:
         app.cli(
             prog="metasched",
@@ -40,3 +40,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of a pipe, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+
+
+def _keep_compiled_programs() -> None:
+    """Store what XLA compiles in the user's cache, so that the second start is quick; a user's own place stands."""
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is None:
+        config.update("jax_compilation_cache_dir", str(cache_folder() / "compiled"))
+        config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
