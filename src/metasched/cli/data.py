@@ -66,7 +66,7 @@ def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> 
             if store.find(file.path) is None and not file.urls:
                 missing.append(file)
                 continue
-            with progress.download(stderr(), file.path, quiet) as on_bytes:
+            with progress.counting(stderr(), file.path, quiet, in_bytes=True) as on_bytes:
                 print(store.locate(file, on_bytes))
         if missing and len(missing) == len(known[name]):
             raise StoreError(

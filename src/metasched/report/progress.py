@@ -47,28 +47,14 @@ def training(console: Console, quiet: bool = False) -> Iterator[Callable[[str, i
 
 
 @contextmanager
-def download(console: Console, name: str, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """What to call with (bytes so far, bytes in all) while a file comes in."""
+def counting(
+    console: Console, name: str, quiet: bool = False, *, in_bytes: bool = False
+) -> Iterator[Callable[[int, int], None]]:
+    """What to call with (how many so far, how many in all); a download is counted in bytes."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=quiet or not console.is_terminal,
-    ) as progress:
-        bar = progress.add_task(name, total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
-
-
-@contextmanager
-def counting(console: Console, name: str, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """What to call with (how many so far, how many in all)."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
+        *((DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(),)),
         TimeRemainingColumn(),
         console=console,
         disable=quiet or not console.is_terminal,
