@@ -42,6 +42,10 @@ class TestTrain:
         assert "seed 11: test accuracy" in printed
         assert "Run: runs/a" in printed
 
+    def test_auto_says_what_it_chose_and_why(self, saved, capsys):
+        main(["train", saved, "--scheduler", "auto", "--out", "runs/a", *SMALL])
+        assert "auto chose ucb: order carries no information here" in capsys.readouterr().out
+
     def test_json_is_for_programs(self, saved, capsys):
         main(["train", saved, "--out", "runs/a", "--seeds", "2", "--json", *SMALL])
         result = json.loads(capsys.readouterr().out)

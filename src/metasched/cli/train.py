@@ -9,7 +9,7 @@ import numpy as np
 import tyro
 from rich.console import Console
 
-from metasched.cli.common import Options, SetName, Settings, app, at_least_one, pairs, print_json, stderr
+from metasched.cli.common import Options, SetName, Settings, app, at_least_one, pairs, print_json, say, stderr
 from metasched.meta.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def _tracked(
 ) -> None:
     """Run ``work`` behind a progress bar, then print what came of it."""
     from metasched.report import progress, tables
+    from metasched.runs.folder import describe
 
     try:
         with progress.training(stderr(), quiet) as track:
@@ -165,6 +166,9 @@ def _tracked(
             f"seed {seed}: test accuracy {final['test_accuracy']:.4f} (initial model "
             f"{final['initial_test_accuracy']:.4f}) on {final['test_rows']:,} rows"
         )
+    scheduler = describe(folder)["scheduler"]
+    if "reason" in scheduler:
+        say(f"auto chose {scheduler['chosen']}: {scheduler['reason']}")
     counts = np.sum([final["drawn_by_label"] for final in run.final.values()], axis=0)
     abstained = sum(record["abstained"] for record in run.records if "final" in record)
     if counts.any():
