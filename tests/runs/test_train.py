@@ -142,6 +142,16 @@ def test_a_run_cut_off_and_continued_ends_with_the_same_numbers(tasks, tmp_path,
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
+@pytest.mark.parametrize("name", ["gittins", "mdp"])
+def test_schedulers_that_learn_and_may_abstain_resume_exactly_too(name, tmp_path):
+    tasks = make_tasks(sizes=(60, 50, 40))
+    options = {"scheduler": name, "config": replace(CONFIG, reward="gain", abstain=True)}
+    whole = run(tasks, **options)
+    with pytest.raises(Stop):
+        run(tasks, **options, out=tmp_path / "cut", on_record=stop_after(3), checkpoint_seconds=0)
+    assert run(tasks, **options, out=tmp_path / "cut").records == whole.records
+
+
 def test_ctrl_c_keeps_the_work_so_far(tasks, tmp_path):
     def interrupt(record):
         if record["update"] == 4:
