@@ -108,20 +108,22 @@ def made_plan_that_prefers_task_0():
     return plan
 
 
-def test_a_refreshing_scheduler_walks_along_with_the_cursors_of_the_engine():
-    """The labels it credits are those at the engine's cursors: unequal sizes, batches that wrap round."""
+@pytest.mark.parametrize("cursor", ["rested", "global"])
+def test_a_refreshing_scheduler_walks_along_with_the_cursors_of_the_engine(cursor):
+    """The labels it credits are those at the engine's cursors: unequal sizes, batches that wrap round, abstaining."""
     tasks = make_tasks(sizes=(12, 20, 9))
-    config = ms.TrainConfig(batch_size=4, meta_updates=3, batches_per_update=5)
-    plan = ms.plan(tasks, config=config)
-    state = schedulers.make("gittins", num_tasks=3, plan=plan).init(jax.random.key(0))
-    scheduler = schedulers.make("gittins", num_tasks=3, plan=plan)
+    plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=4, cursor=cursor))
+    scheduler = schedulers.make("gittins", num_tasks=4, plan=plan)
+    state = scheduler.init(jax.random.key(0))
     cursors = [0, 0, 0]
-    expected = np.zeros((3, 3))
-    for task in [0, 2, 2, 1, 2, 0, 0, 0, 2]:
+    expected = np.zeros((4, 3))
+    for task in [0, 2, 2, 3, 1, 2, 0, 0, 0, 3, 2]:
         expected *= 0.99
-        expected[task, tasks.tasks[task].labels[cursors[task]]] += 1
+        expected[task, tasks.tasks[task].labels[cursors[task]] if task < 3 else 0] += 1
         state = scheduler.update(state, jnp.int32(task), jnp.float32(0.1))
-        cursors[task] = (cursors[task] + 4) % len(tasks.tasks[task])
+        for number, own in enumerate(tasks.tasks):
+            if number == task or (cursor == "global" and task < 3):
+                cursors[number] = (cursors[number] + 4) % len(own)
     np.testing.assert_allclose(state.weights, expected, rtol=1e-5)
 
 

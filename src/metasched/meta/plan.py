@@ -36,6 +36,7 @@ class Plan:
         discount: γ.
         coupled: whether the joint reward is mean over j of A[i, s_i, s_j], or r[i, s_i] alone.
         batch_size: rows that a draw moves the cursor.
+        cursor: whether cursors rest when their task is not drawn, or are global.
         method: of the joint problem.
     """
 
@@ -44,6 +45,7 @@ class Plan:
     discount: float
     coupled: bool
     batch_size: int
+    cursor: str
     method: str
     _probe: Callable[[], Probe]
 
@@ -128,6 +130,7 @@ def plan(
         discount=gamma,
         coupled=tasks.shared_labels and rewards != "separable",
         batch_size=settings.batch_size,
+        cursor=settings.cursor,
         method=method,
         _probe=probed,
     )

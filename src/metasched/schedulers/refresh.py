@@ -23,19 +23,23 @@ class PlanLike(Protocol):
     discount: float
     policy: Policy
     batch_size: int
+    cursor: str
 
 
 class Cursors(NamedTuple):
     """Labels at the tasks' cursors, followed by the scheduler itself: labels of all tasks end to end, and their sizes.
 
     A scheduler is told a reward without the label that earned it, so a refreshing one walks along with the tasks:
-    every draw moves the task's cursor by ``step`` rows, and the others rest.
+    every draw moves the task's cursor by ``step`` rows, and the others rest, unless cursors are global. The first
+    ``tasks`` arms are tasks; one more, which abstains, moves nothing.
     """
 
     labels: jax.Array
     starts: jax.Array
     sizes: jax.Array
     step: int
+    rested: bool
+    tasks: int
 
     def heads(self, cursors: jax.Array) -> jax.Array:
         """Labels (N,) at cursors (N,)."""
@@ -43,7 +47,8 @@ class Cursors(NamedTuple):
 
     def move(self, cursors: jax.Array, task: jax.Array) -> jax.Array:
         """Cursors (N,) after one draw of ``task``."""
-        return cursors.at[task].set((cursors[task] + self.step) % self.sizes[task])
+        moves = jnp.arange(len(cursors)) == task if self.rested else jnp.full(len(cursors), task < self.tasks)
+        return jnp.where(moves, (cursors + self.step) % self.sizes, cursors)
 
 
 def cursors_of(plan: PlanLike, num_tasks: int) -> Cursors:
@@ -52,7 +57,11 @@ def cursors_of(plan: PlanLike, num_tasks: int) -> Cursors:
     sizes = np.array([*plan.tasks.sizes, *[1] * spare], np.int32)
     labels = np.concatenate([*(task.labels for task in plan.tasks.tasks), np.zeros(spare, np.int32)])
     starts = np.cumsum(sizes) - sizes
-    return Cursors(jnp.asarray(labels), jnp.asarray(starts, jnp.int32), jnp.asarray(sizes), plan.batch_size)
+    rested = plan.cursor == "rested"
+    tasks = len(plan.tasks.tasks)
+    return Cursors(
+        jnp.asarray(labels), jnp.asarray(starts, jnp.int32), jnp.asarray(sizes), plan.batch_size, rested, tasks
+    )
 
 
 def transitions_of(plan: PlanLike, num_tasks: int) -> jax.Array:
