@@ -62,6 +62,11 @@ class OrderTest:
     total_variation: float
     alpha: float = 0.05
 
+    @property
+    def transitions(self) -> Floats:
+        """The transition matrix (C, C) of the counts; rows of zeros for labels that never occur."""
+        return _shares(self.counts)
+
     def verdict(self, p_value: float | None = None) -> str:
         """In plain language; ``p_value`` replaces our own, for one that was corrected over several tasks."""
         p = self.p_value if p_value is None else p_value
@@ -117,9 +122,7 @@ def transition_matrix(labels: ArrayLike, num_classes: int, *, smoothing: float =
     counts = transition_counts(labels, num_classes).astype(np.float64)
     occurs = counts.sum(axis=1) > 0
     counts += smoothing / occurs.sum() * np.outer(occurs, occurs)
-    totals = counts.sum(axis=1, keepdims=True)
-    matrix = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
-    return np.linalg.matrix_power(matrix, stride)
+    return np.linalg.matrix_power(_shares(counts), stride)
 
 
 def independence_test(
@@ -240,6 +243,13 @@ def _as_labels(labels: ArrayLike, num_classes: int) -> Counts:
     if wrong.size:
         raise DataError(f"labels[{wrong[0]}] is {y[wrong[0]]}, outside 0 … {num_classes - 1}; give more classes")
     return y.astype(np.int64)
+
+
+def _shares(counts: Floats | Counts) -> Floats:
+    """Each row (C,) of counts divided by its sum; a row of zeros stays as it is."""
+    totals = counts.sum(axis=1, keepdims=True)
+    shares: Floats = np.divide(counts, totals, out=np.zeros(counts.shape), where=totals > 0)
+    return shares
 
 
 def _shuffles(

@@ -253,10 +253,15 @@ class TaskSet:
         return f"TaskSet({self.name!r}, tasks={[task.name for task in self.tasks]}, sizes={list(self.sizes)})"
 
 
+def from_pixels(images: NDArray[np.uint8]) -> Inputs:
+    """Bytes 0 … 255 as float32 in [0, 1]."""
+    return images.astype(np.float32) / np.float32(255)
+
+
 def _as_inputs(name: str, values: ArrayLike) -> Inputs:
     array = np.asarray(values)
     if array.dtype == np.uint8:
-        return array.astype(np.float32) / np.float32(255)
+        return from_pixels(array)
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name}: inputs have dtype {array.dtype}; give numbers")
     with np.errstate(over="ignore"):  # what overflows float32 becomes infinite and is refused with its row

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from metasched.datasets import cifar100
 from metasched.errors import ConfigError
-from metasched.tasks import TEST, VALIDATION, Inputs, Provenance, Split, Task, TaskSet
+from metasched.tasks import TEST, VALIDATION, Provenance, Split, Task, TaskSet, from_pixels
 
 TASKS = ("aquatic_mammals", "medium_mammals", "small_mammals", "insects")
 TARGET = "large_carnivores"
@@ -39,15 +37,11 @@ def load(
     return TaskSet(
         name="cifar",
         tasks=tuple(
-            Task(name, _unit(source.train.images[:rows]), source.train.labels[:rows], source.classes)
+            Task(name, from_pixels(source.train.images[:rows]), source.train.labels[:rows], source.classes)
             for name, source in zip(tasks, sources, strict=True)
         ),
-        validation=Split(_unit(goal.train.images[:validation_rows]), goal.train.labels[:validation_rows]),
-        test=Split(_unit(goal.test.images), goal.test.labels),
+        validation=Split(from_pixels(goal.train.images[:validation_rows]), goal.train.labels[:validation_rows]),
+        test=Split(from_pixels(goal.test.images), goal.test.labels),
         classes=goal.classes,
         provenance=provenance,
     )
-
-
-def _unit(images: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Inputs:
-    return images.astype(np.float32) / np.float32(255)

@@ -8,7 +8,7 @@ from metasched.datasets import mnist, optdigits, semeion
 from metasched.datasets.pixels import centre, resize
 from metasched.datasets.store import DataFile
 from metasched.errors import ConfigError
-from metasched.tasks import TEST, VALIDATION, Inputs, Provenance, Split, Task, TaskSet
+from metasched.tasks import TEST, VALIDATION, Inputs, Provenance, Split, Task, TaskSet, from_pixels
 
 CLASSES = tuple(str(digit) for digit in range(10))
 WINDOW = 1400
@@ -53,7 +53,7 @@ def load(
 
     if validation == "mnist":
         t10k_images, t10k_labels = mnist.read("t10k")
-        held_out = Split(_grey(t10k_images[:WINDOW]), t10k_labels[:WINDOW].astype(np.int32))
+        held_out = Split(from_pixels(t10k_images[:WINDOW]), t10k_labels[:WINDOW].astype(np.int32))
         files = mnist.FILES["t10k-images"], mnist.FILES["t10k-labels"]
         provenance[VALIDATION] = Provenance("MNIST t10k", np.arange(WINDOW), _checksums(*files))
     else:
@@ -69,7 +69,7 @@ def load(
         name="digits",
         tasks=tuple(tasks),
         validation=held_out,
-        test=Split(_grey(test_images), test_labels.astype(np.int32)),
+        test=Split(from_pixels(test_images), test_labels.astype(np.int32)),
         classes=CLASSES,
         provenance=provenance,
     )
@@ -77,10 +77,6 @@ def load(
 
 def _fit(images: Inputs, resizing: str) -> Inputs:
     return resize(images, 28, 28) if resizing == "plain" else centre(resize(images, 20, 20), 28, 28)
-
-
-def _grey(images: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Inputs:
-    return images.astype(np.float32) / np.float32(255)
 
 
 def _checksums(*files: DataFile) -> dict[str, str]:

@@ -14,7 +14,7 @@ from metasched.tasks import TaskSet
 
 def initial_model(tasks: TaskSet, network: Network | str, config: TrainConfig, seed: int) -> tuple[Loss, Hits, Weights]:
     """The loss of a batch under a task, the validation rows that weights get right, and the initial weights."""
-    built = default_network(tasks, network) if isinstance(network, str) else network
+    built = default_network(tasks, network)
     learner = Learner(built, schedulers.cyclic(len(tasks.tasks)), config, heads_of(tasks))
     data = device_data(tasks)
 

@@ -98,8 +98,13 @@ def head_width(tasks: TaskSet) -> int:
     return max(len(tasks.classes), *(len(task.classes) for task in tasks.tasks))
 
 
-def default_network(tasks: TaskSet, kind: str = "auto") -> Network:
-    """``"mlp"``, ``"cnn"``, or ``"auto"``: convolutional when inputs are (height, width, channels)."""
+def default_network(tasks: TaskSet, kind: Network | str = "auto") -> Network:
+    """``"mlp"``, ``"cnn"``, or ``"auto"``: convolutional when inputs are (height, width, channels).
+
+    A network that is built already is handed back.
+    """
+    if not isinstance(kind, str):
+        return kind
     outputs = num_heads(tasks) * head_width(tasks)
     if kind == "auto":
         kind = "cnn" if len(tasks.shape) == 3 else "mlp"

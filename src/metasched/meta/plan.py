@@ -113,7 +113,7 @@ def plan(
         raise unknown("method", method, METHODS)
     gamma = as_discount(discount)
     settings = (config or TrainConfig()).resolve(tasks)
-    built = default_network(tasks, network) if isinstance(network, str) else network
+    built = default_network(tasks, network)
     classes = max(len(task.classes) for task in tasks.tasks)
     moves = settings.batch_size if stride == "batch" else 1
     transitions = np.stack(

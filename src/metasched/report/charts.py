@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from metasched.errors import ConfigError, RunError
 from metasched.meta.diagnose import Diagnosis
 from metasched.optional import require
@@ -26,8 +24,7 @@ def transition_chart(diagnosis: Diagnosis) -> Any:
     shades = altair.Scale(domain=[0, 1], range=["#ffffff", "#08519c"])
     panels = []
     for task, order in zip(diagnosis.tasks.tasks, diagnosis.orders, strict=True):
-        totals = order.counts.sum(axis=1, keepdims=True)
-        matrix = np.divide(order.counts, totals, out=np.zeros(order.counts.shape), where=totals > 0)
+        matrix = order.transitions
         cells = [
             {"from": here, "to": there, "probability": round(float(matrix[i, j]), 4)}
             for i, here in enumerate(task.classes)

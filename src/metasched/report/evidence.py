@@ -42,12 +42,10 @@ ORDER_LEGEND = (
 
 def heat_map(order: OrderTest, classes: tuple[str, ...]) -> list[str]:
     """Transition matrix as shades, one line for each label: blank for 0, full for 1."""
-    totals = order.counts.sum(axis=1, keepdims=True)
-    matrix = np.divide(order.counts, totals, out=np.zeros(order.counts.shape), where=totals > 0)
     width = max(map(len, classes))
     return [
         f"{name:>{width}} " + "".join(SHADES[math.ceil(value * (len(SHADES) - 1) - 1e-9)] * 2 for value in row)
-        for name, row in zip(classes, matrix, strict=True)
+        for name, row in zip(classes, order.transitions, strict=True)
     ]
 
 

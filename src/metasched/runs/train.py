@@ -160,7 +160,7 @@ def _plan(
         scheduler = schedulers.with_abstain(scheduler) if config.abstain else scheduler
     elif options:
         raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
-    built = default_network(tasks, network) if isinstance(network, str) else network
+    built = default_network(tasks, network)
     program = loop.prepare(tasks, built, scheduler, config)
     description = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
