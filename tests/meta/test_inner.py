@@ -6,8 +6,10 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched import schedulers
-from metasched.meta.inner import Learner, Rows, Stream, adapt, device_data, heads_of, hits, logits, scaled_reward
+from metasched.meta.gradients import adapt
+from metasched.meta.inner import Stream, Tuned, device_data, knobs_of
 from metasched.meta.networks import default_network
+from metasched.meta.objective import Learner, heads_of, marks, outputs, scaled_reward
 from metasched.schedulers.base import Scheduler
 
 
@@ -15,6 +17,11 @@ def learner_for(tasks, scheduler=None, **config):
     scheduler = scheduler or schedulers.cyclic(len(tasks.tasks))
     settings = ms.TrainConfig(**{"batch_size": 4, **config}).resolve(tasks)
     return Learner(default_network(tasks), scheduler, settings, heads_of(tasks))
+
+
+def adapted_from(learner, data, weights, stream, rate=0.1):
+    rates = jax.tree.map(lambda _: jnp.float32(rate), weights)
+    return adapt(learner, data, Tuned(weights, rates), stream, knobs_of(learner.config))
 
 
 def begin(learner, data):
@@ -55,7 +62,7 @@ def test_adapting_is_sgd_on_the_scheduled_rows_with_cursors_that_wrap(steps):
     learner = learner_for(tasks, fixed(order), batches_per_update=len(order), steps_per_batch=steps)
     data = device_data(tasks)
     weights, stream = begin(learner, data)
-    adapted, after, taken = adapt(learner, data, weights, jnp.float32(0.1), stream)
+    adapted, after, taken = adapted_from(learner, data, weights, stream)
     expected, cursors = numpy_sgd(learner.network, tasks, order, 4, steps, 0.1, weights)
     assert taken.tolist() == order
     assert after.cursors.tolist() == cursors == [8, 4, 7]
@@ -70,7 +77,7 @@ def test_global_cursors_all_move_with_every_batch():
     learner = learner_for(tasks, fixed([0, 1, 1]), batches_per_update=3, cursor="global")
     data = device_data(tasks)
     weights, stream = begin(learner, data)
-    _, after, _ = adapt(learner, data, weights, jnp.float32(0.1), stream)
+    _, after, _ = adapted_from(learner, data, weights, stream)
     assert after.cursors.tolist() == [0, 12, 3]
     assert after.drawn.sum(axis=1).tolist() == [4, 8, 0]
 
@@ -88,7 +95,7 @@ def test_an_abstained_batch_trains_nothing_moves_nothing_and_is_rewarded(cursor)
         )
         learner = learner_for(tasks, noted, batches_per_update=len(order), cursor=cursor, **config)
         weights, stream = begin(learner, data)
-        return learner, *adapt(learner, data, weights, jnp.float32(0.1), stream)
+        return learner, *adapted_from(learner, data, weights, stream)
 
     learner, adapted, stream, taken = follow([3, 2, 3, 0, 3], abstain=True)
     _, expected, plain, _ = follow([2, 0])
@@ -97,7 +104,7 @@ def test_an_abstained_batch_trains_nothing_moves_nothing_and_is_rewarded(cursor)
     assert stream.drawn.tolist() == plain.drawn.tolist()
     assert stream.drawn.sum(axis=1).tolist() == [4, 0, 4]
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), adapted, expected)
-    accuracy = hits(learner, adapted, data.validation).mean()
+    accuracy = marks(learner, adapted, data.validation).mean()
     assert float(stream.scheduler[1][4]) == pytest.approx(float(scaled_reward(accuracy, jnp.int32(5))), abs=1e-6)
 
 
@@ -108,7 +115,7 @@ def test_an_abstained_batch_lets_the_meta_gradient_through():
     weights, stream = begin(learner, data)
 
     def total(weights):
-        adapted, _, _ = adapt(learner, data, weights, jnp.float32(0.1), stream)
+        adapted, _, _ = adapted_from(learner, data, weights, stream)
         return sum(leaf.sum() for leaf in jax.tree.leaves(adapted))
 
     for gradient in jax.tree.leaves(jax.grad(total)(weights)):
@@ -125,12 +132,12 @@ def test_the_scheduler_sees_the_labels_at_the_cursors_and_the_scaled_reward():
     learner = learner_for(tasks, seen, batches_per_update=3)
     data = device_data(tasks)
     weights, stream = begin(learner, data)
-    adapted, after, _ = adapt(learner, data, weights, jnp.float32(0.1), stream)
-    accuracy = float(hits(learner, adapted, data.validation).mean())
+    adapted, after, _ = adapted_from(learner, data, weights, stream)
+    accuracy = float(marks(learner, adapted, data.validation).mean())
     assert float(after.scheduler[1][2]) == pytest.approx(1 - 3**0.5 * (1 - accuracy), abs=1e-6)
 
     by_label = Scheduler(lambda key: jnp.int32(0), lambda state, heads: jnp.argmax(heads), lambda state, *_: state)
-    _, _, taken = adapt(learner_for(tasks, by_label, batches_per_update=1), data, weights, jnp.float32(0.1), stream)
+    _, _, taken = adapted_from(learner_for(tasks, by_label, batches_per_update=1), data, weights, stream)
     assert taken[0] == np.argmax([task.labels[0] for task in tasks.tasks])
 
 
@@ -149,12 +156,12 @@ class TestReward:
         learner = learner_for(tasks, keep, batches_per_update=1, reward=kind)
         data = device_data(tasks)
         weights, stream = begin(learner, data)
-        adapted, after, _ = adapt(learner, data, weights, jnp.float32(0.1), stream)
+        adapted, after, _ = adapted_from(learner, data, weights, stream)
         return float(after.scheduler), learner, data, weights, adapted
 
     def test_gain_is_by_how_much_the_batch_lowered_the_validation_loss(self, tasks):
         told, learner, data, before, after = self.told(tasks, "gain")
-        x, y = data.validation
+        x, y, _ = data.validation
         losses = [
             -jax.nn.log_softmax(learner.network.apply(weights, x))[jnp.arange(len(y)), y].mean()
             for weights in (before, after)
@@ -163,7 +170,7 @@ class TestReward:
 
     def test_accuracy_is_that_of_the_validation_rows(self, tasks):
         told, learner, data, _, after = self.told(tasks, "accuracy")
-        assert told == pytest.approx(float(hits(learner, after, data.validation).mean()))
+        assert told == pytest.approx(float(marks(learner, after, data.validation).mean()))
 
 
 class TestHeads:
@@ -185,7 +192,7 @@ class TestHeads:
         learner = learner_for(own, fixed([0, 0]), batches_per_update=2)
         data = device_data(own)
         weights, stream = begin(learner, data)
-        adapted, _, _ = adapt(learner, data, weights, jnp.float32(0.1), stream)
+        adapted, _, _ = adapted_from(learner, data, weights, stream)
         change = np.abs(np.asarray(adapted[-1]["w"] - weights[-1]["w"])).reshape(300, 3, 4).max(axis=(0, 2))
         assert change[0] > 0
         assert change[1] == change[2] == 0
@@ -197,7 +204,7 @@ class TestHeads:
         weights, _ = begin(learner, data)
         inputs = jax.random.normal(jax.random.key(0), (500, 4)) * 10
         for head, classes in ((0, 4), (1, 2), (2, 3)):
-            predicted = logits(learner, weights, inputs, head).argmax(axis=1)
+            predicted = outputs(learner, weights, inputs, head).argmax(axis=1)
             assert set(np.unique(predicted)) <= set(range(classes))
 
     def test_accuracy_reads_the_targets_head(self, own):
@@ -206,4 +213,4 @@ class TestHeads:
         weights, _ = begin(learner, data)
         scores = learner.network.apply(weights, data.validation.inputs).reshape(8, 3, 4)[:, 2, :3]
         expected = scores.argmax(axis=1) == data.validation.labels
-        np.testing.assert_array_equal(hits(learner, weights, Rows(*data.validation)), expected)
+        np.testing.assert_array_equal(marks(learner, weights, data.validation), expected)

@@ -10,8 +10,9 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched import schedulers
-from metasched.meta.inner import Data, Heads, Learner, Rows, Stream, device_data, heads_of
+from metasched.meta.inner import Data, Stream, device_data, knobs_of
 from metasched.meta.networks import Network, mlp
+from metasched.meta.objective import Heads, Learner, Rows, heads_of
 from metasched.meta.outer import MetaParameters, first_state, meta_loss, meta_update, optimiser, validation_batch
 
 
@@ -39,11 +40,12 @@ def test_the_hand_computed_case():
     config = ms.TrainConfig(batch_size=1, batches_per_update=1)
     learner = Learner(network, schedulers.cyclic(1), config, Heads(1, 2, (2,)))
     row = jnp.ones((1, 1))
-    data = Data(Rows(row, jnp.array([0])), jnp.zeros(1, jnp.int32), jnp.ones(1, jnp.int32), Rows(row, jnp.array([1])))
+    target = Rows(row, jnp.array([1]))
+    data = Data(Rows(row, jnp.array([0])), jnp.zeros(1, jnp.int32), jnp.ones(1, jnp.int32), target, target)
     stream = Stream(jnp.int32(0), jnp.zeros(1, jnp.int32), jnp.zeros((1, 2), jnp.int32))
     parameters = MetaParameters(jnp.float64(w), jnp.log(jnp.float64(rate)))
     (value, _), gradient = jax.value_and_grad(meta_loss, argnums=3, has_aux=True)(
-        learner, data, data.validation, parameters, stream
+        learner, data, data.validation, parameters, stream, knobs_of(config)
     )
 
     def sigmoid(z):
@@ -68,7 +70,7 @@ def test_the_meta_gradient_equals_central_differences(batches, steps):
     parameters = as_float64(state.parameters)._replace(log_rate=jnp.log(jnp.float64(0.4)))
 
     def value(parameters):
-        return meta_loss(learner, data, data.validation, parameters, state.stream)[0]
+        return meta_loss(learner, data, data.validation, parameters, state.stream, state.knobs)[0]
 
     compiled = jax.jit(value)
     gradient = jax.jit(jax.grad(value))(parameters)
@@ -96,7 +98,7 @@ def test_without_inner_steps_it_is_plain_training_on_the_target():
     learner = small_learner(tasks, batches_per_update=0, validation_batch="all")
     data = device_data(tasks)
     state = first_state(learner, data, seed=0)
-    after, _ = meta_update(learner, data, state)
+    after, _ = meta_update(learner, data, optimiser(learner.config), state)
 
     def plain(weights):
         scores = jax.nn.log_softmax(learner.network.apply(weights, data.validation.inputs))
@@ -114,8 +116,8 @@ def test_validation_rows_are_drawn_without_replacement_and_differ_between_update
     learner = small_learner(tasks)
     data = device_data(tasks)
     state = first_state(learner, data, seed=0)
-    first = np.asarray(validation_batch(learner.config, data.validation, state).inputs)
-    second = np.asarray(validation_batch(learner.config, data.validation, state._replace(update=jnp.int32(1))).inputs)
+    first = np.asarray(validation_batch(learner, data.validation, state)[0].inputs)
+    second = np.asarray(validation_batch(learner, data.validation, state._replace(update=jnp.int32(1)))[0].inputs)
     assert first.shape == (4, 4)
     assert len(np.unique(first, axis=0)) == 4
     assert not np.array_equal(first, second)
@@ -125,7 +127,7 @@ def test_few_validation_rows_are_all_used():
     tasks = make_tasks(validation=3)
     learner = small_learner(tasks)
     data = device_data(tasks)
-    batch = validation_batch(learner.config, data.validation, first_state(learner, data, seed=0))
+    batch, _ = validation_batch(learner, data.validation, first_state(learner, data, seed=0))
     assert len(batch.labels) == 3
 
 

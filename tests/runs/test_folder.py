@@ -46,7 +46,7 @@ def test_a_folder_that_is_no_run_is_said(tmp_path):
 
 def test_a_line_cut_short_by_a_kill_is_dropped(tmp_path):
     for update in (1, 2, 3):
-        folder.append_record(tmp_path, {"seed": 0, "update": update})
+        folder.append_records(tmp_path, [{"seed": 0, "update": update}])
     path = tmp_path / "metrics.jsonl"
     path.write_text(path.read_text()[:-5])
     assert [record["update"] for record in folder.read_records(tmp_path)] == [1, 2]
@@ -55,7 +55,7 @@ def test_a_line_cut_short_by_a_kill_is_dropped(tmp_path):
 
 
 def test_metrics_that_lack_lines_are_refused(tmp_path):
-    folder.append_record(tmp_path, {"seed": 0, "update": 1})
+    folder.append_records(tmp_path, [{"seed": 0, "update": 1}])
     with pytest.raises(RunError, match="lines of seed 0 are missing"):
         folder.keep_records(tmp_path, {0: 2})
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from metasched.runs.train import OnRecord, Run
 
 DEMO_THRESHOLD = 0.6
-DEMO_CONFIG = TrainConfig(meta_updates=20, reward="gain")
+DEMO_CONFIG = TrainConfig(meta_updates=20, reward="gain", eval_every=1)
 
 
 @app.command

@@ -1,6 +1,7 @@
 """The settings of a training run, in one place: the command line's flags are made from them."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,16 +13,31 @@ _WHOLE_NUMBERS = {
     "meta_updates": 1,
     "batches_per_update": 0,
     "steps_per_batch": 1,
-    "eval_every": 1,
     "eval_rows": 1,
+    "adapt_on_target": 0,
 }
 """Settings that count something, and the least they may be."""
 _POSITIVE_NUMBERS = ("inner_rate", "outer_rate", "outer_decay")
+REWARDS = ("scaled", "accuracy", "gain")
+OPTIMISERS = ("adam", "adamw", "nadam", "rmsprop", "sgd", "lion")
+"""Transformations of Optax that need no more than a rate; any other is passed to ``train`` as an object."""
 _CHOICES = {
-    "validation_batch": ("uniform", "all"),
-    "reward": ("scaled", "accuracy", "gain"),
+    "validation_batch": ("uniform", "all", "ucb"),
+    "reward": REWARDS,
     "cursor": ("rested", "global"),
+    "gradient": ("auto", "scan", "remat", "stored", "first-order", "reptile"),
+    "inner_layers": ("all", "head"),
+    "inner_rates": ("scalar", "layer", "parameter"),
+    "heads": ("auto", "shared"),
+    "precision": ("float32", "bfloat16"),
+    "optimiser": OPTIMISERS,
 }
+_FLAGS = ("abstain", "row_weights", "balanced_loss", "balanced_accuracy")
+_OPTIONAL_COUNTS = ("eval_every", "reward_rows")
+EVALUATION_SHARE = 0.1
+"""The share of a run that measuring on test rows may take, where ``eval_every`` is left to us."""
+SECOND_ORDER_COST = 8
+"""Forward passes that one differentiated inner step is worth: 3 for the gradient, 5 for its derivative."""
 
 
 @dataclass(frozen=True)
@@ -42,46 +58,100 @@ class TrainConfig:
     """SGD steps on each batch (R)."""
     inner_rate: float = 0.01
     """Initial inner learning rate; it is meta-learned from there, as its logarithm."""
+    inner_rates: Literal["scalar", "layer", "parameter"] = "scalar"
+    """One inner learning rate for all weights, for each array of them, or for each single weight."""
+    inner_layers: Literal["all", "head"] = "all"
+    """What the inner loop trains: everything, or the output layer alone (ANIL)."""
+    row_weights: bool = False
+    """Whether every source row has a meta-learned weight; those of a batch are normalised to sum to one."""
+    gradient: Literal["auto", "scan", "remat", "stored", "first-order", "reptile"] = "auto"
+    """How the meta-gradient is found. Exact: ``scan`` keeps all intermediate values, ``remat`` a few and computes the
+    others again, ``stored`` the weights of each step, with a forward-over-reverse product on the way back. Not exact:
+    ``first-order`` (FOMAML), ``reptile``. ``auto`` is ``stored``, or ``remat`` where the weights would not fit."""
+    optimiser: Literal["adam", "adamw", "nadam", "rmsprop", "sgd", "lion"] = "adam"
+    """Optax's, of the outer step."""
     outer_rate: float = 1e-3
-    """Adam's rate at the first meta-update."""
+    """Its rate at the first meta-update."""
     outer_decay: float = 0.1
-    """Adam's rate at the last meta-update, as a fraction of the first; it falls geometrically."""
-    validation_batch: Literal["uniform", "all"] = "uniform"
-    """Validation rows of one outer step: B drawn uniformly without replacement, or all of them."""
+    """Its rate at the last meta-update, as a fraction of the first; it falls geometrically."""
+    outer_clip: float | None = None
+    """Largest norm of the meta-gradient; a longer one is shortened to it."""
+    initial_share: float = 0.0
+    """Share s of the initial model in the outer loss: (1 − s)·loss(adapted) + s·loss(initial). 0 is the paper's."""
+    validation_batch: Literal["uniform", "all", "ucb"] = "uniform"
+    """Validation rows of one outer step: B drawn uniformly without replacement, all of them, or B of the classes with
+    the highest upper confidence bound on what their rows gained so far."""
+    heads: Literal["auto", "shared"] = "auto"
+    """Tasks with label sets of their own get heads of their own; ``shared`` forces one head on all."""
     reward: Literal["scaled", "accuracy", "gain"] = "scaled"
     """What a scheduler is told after a batch: the paper's 1 − √t·(1 − validation accuracy), the accuracy itself, or by
     how much the batch lowered the validation loss."""
+    reward_rows: int | None = None
+    """Validation rows that rewards are measured on, a fixed random subset; by default all."""
     cursor: Literal["rested", "global"] = "rested"
     """Whether a task's cursor moves only when the task is drawn, or all cursors with every batch."""
     abstain: bool = False
     """Whether the scheduler has one more arm, "no source this time": a batch that trains nothing and draws no rows."""
-    eval_every: int = 1
-    """Meta-updates between measurements on test rows."""
+    balanced_loss: bool = False
+    """Whether rows of a task's rare labels weigh more in the inner loss: each by one over its label's frequency."""
+    balanced_accuracy: bool = False
+    """Whether accuracy, and with it the reward, is the mean over classes of each one's accuracy."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Number type of the network's forward pass; weights, losses and updates are always float32."""
+    eval_every: int | None = None
+    """Meta-updates between measurements on test rows; by default so many that they take a tenth of the run."""
     eval_rows: int = 1000
     """Test rows of such a measurement, a fixed random subset; the last one uses all."""
+    adapt_on_target: int = 0
+    """Steps on the target's labelled rows before the adapted model is measured once more, at the end."""
 
     def resolve(self, tasks: TaskSet) -> "TrainConfig":
-        """Fill in ``batches_per_update`` and refuse what cannot run on these tasks."""
+        """Fill in what was left open and refuse what cannot run on these tasks."""
         smallest = min(tasks.tasks, key=len)
         filled = self
         if self.batches_per_update is None:
             filled = replace(self, batches_per_update=len(smallest) // max(int(self.batch_size), 1))
         for name, least in _WHOLE_NUMBERS.items():
-            value = getattr(filled, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{name} is {value!r}; give a whole number ≥ {least}")
-        for name in _POSITIVE_NUMBERS:
-            value = getattr(filled, name)
-            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-                raise ConfigError(f"{name} is {value!r}; give a number > 0")
+            _whole(name, getattr(filled, name), least)
+        for name in _OPTIONAL_COUNTS:
+            if getattr(filled, name) is not None:
+                _whole(name, getattr(filled, name), 1)
+        for name in (*_POSITIVE_NUMBERS, *(["outer_clip"] if self.outer_clip is not None else [])):
+            _number(name, getattr(filled, name), lambda value: value > 0, "> 0")
+        _number("initial_share", self.initial_share, lambda value: 0 <= value <= 1, "from 0 to 1")
         for name, choices in _CHOICES.items():
             if getattr(filled, name) not in choices:
                 raise ConfigError(f"{name} is {getattr(filled, name)!r}; give {' or '.join(choices)}")
-        if not isinstance(self.abstain, bool):
-            raise ConfigError(f"abstain is {self.abstain!r}; give True or False")
+        for name in _FLAGS:
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; give True or False")
         if self.batch_size > len(smallest):
             raise ConfigError(
                 f"batch_size is {self.batch_size}, but task '{smallest.name}' has {len(smallest)} rows; "
                 f"give at most {len(smallest)}"
             )
+        if filled.eval_every is None:
+            filled = replace(filled, eval_every=_affordable(filled, tasks))
         return filled
+
+
+def _affordable(config: TrainConfig, tasks: TaskSet) -> int:
+    """Meta-updates between measurements so that these are ``EVALUATION_SHARE`` of all rows passed forward.
+
+    Two models are measured, the adapted and the initial one.
+    """
+    steps = (config.batches_per_update or 0) * config.steps_per_batch
+    update = SECOND_ORDER_COST * steps * config.batch_size + 3 * min(config.batch_size, len(tasks.validation.labels))
+    measured = 2 * min(config.eval_rows, len(tasks.test.labels))
+    return min(max(1, math.ceil(measured / (EVALUATION_SHARE * update))), config.meta_updates)
+
+
+def _whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{name} is {value!r}; give a whole number ≥ {least}")
+
+
+def _number(name: str, value: object, fits: Callable[[float], bool], said: str) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and fits(value)):  # type: ignore[arg-type]
+        raise ConfigError(f"{name} is {value!r}; give a number {said}")

@@ -1,61 +1,44 @@
-"""The inner loop: scheduled batches, SGD on each, differentiable from end to end."""
+"""The inner loop: scheduled batches, SGD on each, from the initial weights to the adapted ones."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from metasched.meta.config import TrainConfig
-from metasched.meta.networks import Network, Weights, head_width, num_heads
-from metasched.schedulers.base import Scheduler
+from metasched.errors import ConfigError
+from metasched.meta.config import REWARDS, TrainConfig
+from metasched.meta.networks import Network, Weights
+from metasched.meta.objective import Judgement, Learner, Rows, judge, reward, task_loss
 from metasched.tasks import TaskSet
 
-
-class Heads(NamedTuple):
-    """How logits are read: ``number`` heads of ``width`` each, head h with ``classes[h]`` real classes."""
-
-    number: int
-    width: int
-    classes: tuple[int, ...]
-
-    @property
-    def target(self) -> int:
-        """The target's head: the only one, or the last."""
-        return self.number - 1
-
-    def of_task(self, task: jax.Array) -> jax.Array:
-        """The head of a task: its own, or the one that all share."""
-        return task if self.number > 1 else jnp.zeros_like(task)
-
-
-class Learner(NamedTuple):
-    """What does not change during a run: the model, who schedules, the resolved settings, the heads."""
-
-    network: Network
-    scheduler: Scheduler
-    config: TrainConfig
-    heads: Heads
-
-
-class Rows(NamedTuple):
-    """Labelled rows on the device: ``inputs`` (n, *shape), ``labels`` (n,)."""
-
-    inputs: jax.Array
-    labels: jax.Array
+Rates: TypeAlias = Any
+"""Learning rates by array of weights: scalars, or arrays of the weights' shapes."""
 
 
 class Data(NamedTuple):
     """The rows a learner may see: all tasks end to end, and the target's validation rows.
 
-    Row u of task i is ``sources`` row ``starts[i] + u``; ``starts`` and ``sizes`` are int32 (N,).
+    Row u of task i is ``sources`` row ``starts[i] + u``; ``starts`` and ``sizes`` are int32 (N,). ``emphasis`` (rows,)
+    are log weights of the source rows, where the inner loss is balanced; ``judged`` are the validation rows that
+    rewards are measured on.
     """
 
     sources: Rows
     starts: jax.Array
     sizes: jax.Array
     validation: Rows
+    judged: Rows
+    emphasis: jax.Array | None = None
+
+
+class Tuned(NamedTuple):
+    """What the inner loop starts from and can be differentiated by: weights, rates, log weights of the source rows."""
+
+    weights: Weights
+    rates: Rates
+    emphasis: jax.Array | None = None
 
 
 class Stream(NamedTuple):
@@ -66,107 +49,152 @@ class Stream(NamedTuple):
     drawn: jax.Array
 
 
-def heads_of(tasks: TaskSet) -> Heads:
-    """One head for a shared label set, else one for each task and one for the target."""
-    own = () if tasks.shared_labels else tuple(len(task.classes) for task in tasks.tasks)
-    return Heads(num_heads(tasks), head_width(tasks), (*own, len(tasks.classes)))
+class Knobs(NamedTuple):
+    """Settings that may differ between runs of one compiled program: reward's number, factor on the outer rate."""
+
+    reward: jax.Array
+    outer: jax.Array
 
 
-def device_data(tasks: TaskSet) -> Data:
+class Batch(NamedTuple):
+    """A scheduled batch: row numbers (B,) among the sources, its task, and whether it trains anything."""
+
+    rows: jax.Array
+    task: jax.Array
+    trains: jax.Array
+
+
+class Adapted(NamedTuple):
+    """What came of m batches: weights, the stream after them, and the tasks int32 (m,) drawn (N: none)."""
+
+    weights: Weights
+    stream: Stream
+    tasks: jax.Array
+
+
+def device_data(tasks: TaskSet, config: TrainConfig | None = None) -> Data:
     """Copy what the learner may see to the default device; the test rows stay behind."""
+    config = config or TrainConfig()
     starts = np.concatenate([[0], np.cumsum(tasks.sizes)[:-1]])
-    sources = Rows(
-        jnp.asarray(np.concatenate([task.inputs for task in tasks.tasks])),
-        jnp.asarray(np.concatenate([task.labels for task in tasks.tasks])),
+    sources = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), *map(host_rows, tasks.tasks))
+    validation = to_device(host_rows(tasks.validation))
+    count = len(tasks.validation.labels)
+    kept = config.reward_rows is None or config.reward_rows >= count
+    judged = validation if kept else validation.take(np.random.default_rng(0).permutation(count)[: config.reward_rows])
+    rarity = [-np.log(np.bincount(task.labels)[task.labels]) for task in tasks.tasks]
+    return Data(
+        sources,
+        jnp.asarray(starts, jnp.int32),
+        jnp.asarray(tasks.sizes, jnp.int32),
+        validation,
+        judged,
+        jnp.asarray(np.concatenate(rarity), jnp.float32) if config.balanced_loss else None,
     )
-    validation = Rows(jnp.asarray(tasks.validation.inputs), jnp.asarray(tasks.validation.labels))
-    return Data(sources, jnp.asarray(starts, jnp.int32), jnp.asarray(tasks.sizes, jnp.int32), validation)
 
 
-def logits(learner: Learner, weights: Weights, inputs: jax.Array, head: Any) -> jax.Array:
-    """Logits (n, width) of one head; a class that the head does not have can never be predicted."""
-    heads = learner.heads
-    every = learner.network.apply(weights, inputs).reshape(len(inputs), heads.number, heads.width)
-    mine = lax.dynamic_index_in_dim(every, jnp.asarray(head), axis=1, keepdims=False)
-    real = jnp.arange(heads.width) < jnp.asarray(heads.classes)[head]
-    return jnp.where(real, mine, -1e9)
+def host_rows(split: Any) -> Rows:
+    """The rows of a task or a split, still in host memory."""
+    return Rows(split.inputs, split.labels, getattr(split, "targets", None))
 
 
-def loss(learner: Learner, weights: Weights, rows: Rows, head: Any) -> jax.Array:
-    """Mean of −log softmax(logits)[label]: the paper's cross-entropy and its multinomial logistic loss alike."""
-    log_probabilities = jax.nn.log_softmax(logits(learner, weights, rows.inputs, head))
-    return -jnp.take_along_axis(log_probabilities, rows.labels[:, None], axis=1).mean()
+def to_device(rows: Rows) -> Rows:
+    """The same rows on the default device."""
+    return Rows(*(None if part is None else jnp.asarray(part) for part in rows))  # type: ignore[arg-type]
 
 
-def hits(learner: Learner, weights: Weights, rows: Rows) -> jax.Array:
-    """Which of the target's rows (n,) the target's head gets right."""
-    return logits(learner, weights, rows.inputs, learner.heads.target).argmax(axis=1) == rows.labels
+def knobs_of(config: TrainConfig) -> Knobs:
+    """The settings of one run."""
+    return Knobs(jnp.int32(REWARDS.index(config.reward)), jnp.float32(1))
 
 
-def scaled_reward(accuracy: jax.Array, step: jax.Array) -> jax.Array:
-    """The paper's time-invariant reward r = 1 − √t·(1 − accuracy); t counts batches since the initial weights."""
-    return 1 - jnp.sqrt(step.astype(jnp.float32)) * (1 - accuracy)
+def trained_arrays(network: Network, weights: Weights, config: TrainConfig) -> Any:
+    """Which arrays of the weights the inner loop trains: bools, structured like the weights."""
+    if config.inner_layers == "all":
+        return jax.tree.map(lambda _: True, weights)
+    if network.head is None:
+        raise ConfigError("inner_layers is head, but the network does not name its head; give Network(..., head=...)")
+    return network.head(weights)
 
 
-def reward(learner: Learner, validation: Rows, before: Weights, after: Weights, step: jax.Array) -> jax.Array:
-    """What a batch was worth, by the setting ``reward``: see :class:`~metasched.TrainConfig`."""
-    if learner.config.reward == "gain":
-        target = learner.heads.target
-        return loss(learner, before, validation, target) - loss(learner, after, validation, target)
-    accuracy = hits(learner, after, validation).mean()
-    return accuracy if learner.config.reward == "accuracy" else scaled_reward(accuracy, step)
+def descend(
+    learner: Learner, weights: Weights, rates: Rates, emphasis: jax.Array | None, batch: Rows, head: jax.Array
+) -> Weights:
+    """One SGD step w ← w − rate · ∇loss(w) on one batch; first-order modes take the gradient for a constant."""
+    gradient = jax.grad(task_loss, argnums=1)(learner, weights, emphasis, batch, head)
+    if learner.config.gradient in ("first-order", "reptile"):
+        gradient = lax.stop_gradient(gradient)
+    trained = trained_arrays(learner.network, weights, learner.config)
+    return jax.tree.map(lambda w, g, rate, moves: w - rate * g if moves else w, weights, gradient, rates, trained)
 
 
-def sgd(learner: Learner, weights: Weights, rate: jax.Array, batch: Rows, head: jax.Array) -> Weights:
-    """R = ``steps_per_batch`` times w ← w − rate · ∇loss(w) on one batch."""
+def fit(learner: Learner, data: Data, tuned: Tuned, batch: Batch) -> tuple[Weights, Weights]:
+    """R = ``steps_per_batch`` steps on one batch from ``tuned.weights``; also the weights before each step (R, …)."""
+    rows = data.sources.take(batch.rows)
+    emphasis = None if tuned.emphasis is None else tuned.emphasis[batch.rows]
+    head = learner.heads.of_task(batch.task)
 
-    def step(weights: Weights, _: None) -> tuple[Weights, None]:
-        gradient = jax.grad(loss, argnums=1)(learner, weights, batch, head)
-        return jax.tree.map(lambda w, g: w - rate * g, weights, gradient), None
+    def step(weights: Weights, _: None) -> tuple[Weights, Weights]:
+        return descend(learner, weights, tuned.rates, emphasis, rows, head), weights
 
-    return lax.scan(step, weights, None, length=learner.config.steps_per_batch)[0]
+    if learner.config.steps_per_batch == 1:
+        after, before = step(tuned.weights, None)
+        return after, jax.tree.map(lambda leaf: leaf[None], before)
+    return lax.scan(step, tuned.weights, None, length=learner.config.steps_per_batch)
 
 
-def adapt(
-    learner: Learner, data: Data, weights: Weights, rate: jax.Array, stream: Stream
-) -> tuple[Weights, Stream, jax.Array]:
-    """Train from ``weights`` at learning rate ``rate`` on m scheduled batches of B rows.
+def next_batch(learner: Learner, data: Data, stream: Stream) -> tuple[Batch, jax.Array]:
+    """The batch that the scheduler wants now, and the task it named (N: none)."""
+    chosen = learner.scheduler.select(stream.scheduler, data.sources.labels[data.starts + stream.cursors])
+    task = jnp.minimum(chosen, len(data.sizes) - 1) if learner.config.abstain else chosen
+    offsets = jnp.arange(learner.config.batch_size)
+    rows = data.starts[task] + (stream.cursors[task] + offsets) % data.sizes[task]
+    return Batch(rows, task, chosen == task), chosen
 
-    After each batch the scheduler is told its reward, measured on all validation rows. For a scheduler that ignores
-    the reward this costs nothing: the compiler drops what nobody reads. With ``abstain`` the scheduler has an arm N:
-    such a batch trains nothing, moves no cursor and draws no rows, and is told its reward like any other.
 
-    Returns:
-        Adapted weights, the stream m batches later, and the tasks int32 (m,) the batches came from (N: none).
+def advance(learner: Learner, data: Data, stream: Stream, batch: Batch, chosen: jax.Array, worth: jax.Array) -> Stream:
+    """The stream after one batch: the scheduler has its reward, cursors have moved, rows are counted."""
+    drawn = jnp.arange(len(data.sizes)) == chosen
+    moves = drawn if learner.config.cursor == "rested" else jnp.full_like(drawn, chosen < len(data.sizes))
+    labels = jnp.zeros(learner.heads.width, jnp.int32).at[data.sources.labels[batch.rows]].add(1)
+    return Stream(
+        learner.scheduler.update(stream.scheduler, chosen, worth),
+        (stream.cursors + learner.config.batch_size * moves) % data.sizes,
+        stream.drawn + drawn[:, None] * labels,
+    )
+
+
+class Walk(NamedTuple):
+    """What one batch hands to the next."""
+
+    weights: Weights
+    stream: Stream
+    judged: Judgement
+
+
+def one_batch(
+    learner: Learner, data: Data, tuned: Tuned, knobs: Knobs, walk: Walk, step: jax.Array
+) -> tuple[Walk, tuple[jax.Array, Batch, Weights]]:
+    """Select, train, judge, tell: one turn of the inner loop.
+
+    After each batch the scheduler is told its reward. For a scheduler that ignores it this costs nothing: the compiler
+    drops what nobody reads. With ``abstain`` the scheduler has an arm N: such a batch trains nothing, moves no cursor
+    and draws no rows, and is told its reward like any other.
     """
-    config, scheduler = learner.config, learner.scheduler
-    offsets = jnp.arange(config.batch_size)
-    numbers = jnp.arange(len(data.sizes))
+    batch, chosen = next_batch(learner, data, walk.stream)
+    weights, before = fit(learner, data, tuned._replace(weights=walk.weights), batch)
+    if learner.config.abstain:
+        weights = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), weights, walk.weights)
+    judged = judge(learner, weights, data.judged)
+    worth = reward(knobs.reward, walk.judged, judged, step)
+    stream = advance(learner, data, walk.stream, batch, chosen, worth)
+    return Walk(weights, stream, judged), (chosen, batch, before)
 
-    def train_on(batch: Rows, task: jax.Array, weights: Weights) -> Weights:
-        return sgd(learner, weights, rate, batch, learner.heads.of_task(task))
 
-    def one_batch(carry: tuple[Weights, Stream], step: jax.Array) -> tuple[tuple[Weights, Stream], jax.Array]:
-        before, stream = carry
-        task = scheduler.select(stream.scheduler, data.sources.labels[data.starts + stream.cursors])
-        source = jnp.minimum(task, len(data.sizes) - 1) if config.abstain else task
-        rows = data.starts[source] + (stream.cursors[source] + offsets) % data.sizes[source]
-        batch = Rows(data.sources.inputs[rows], data.sources.labels[rows])
-        if config.abstain:
-            weights = lax.cond(task == source, train_on, lambda _, __, kept: kept, batch, source, before)
-        else:
-            weights = train_on(batch, source, before)
-        worth = lax.stop_gradient(reward(learner, data.validation, before, weights, step))
-        drawn = numbers == task
-        moves = drawn if config.cursor == "rested" else jnp.full_like(drawn, task < len(data.sizes))
-        labels = jnp.zeros(learner.heads.width, jnp.int32).at[batch.labels].add(1)
-        stream = Stream(
-            scheduler.update(stream.scheduler, task, worth),
-            (stream.cursors + config.batch_size * moves) % data.sizes,
-            stream.drawn + drawn[:, None] * labels,
-        )
-        return (weights, stream), task
+def first_walk(learner: Learner, data: Data, tuned: Tuned, stream: Stream) -> Walk:
+    """Where a meta-update begins."""
+    return Walk(tuned.weights, stream, judge(learner, tuned.weights, data.judged))
 
-    steps = jnp.arange(1, (config.batches_per_update or 0) + 1)
-    (weights, stream), tasks = lax.scan(one_batch, (weights, stream), steps)
-    return weights, stream, tasks
+
+def batch_numbers(config: TrainConfig) -> jax.Array:
+    """T = 1 … m."""
+    return jnp.arange(1, (config.batches_per_update or 0) + 1)

@@ -1,114 +1,77 @@
-"""Algorithm 1 from the first meta-update to the last: what the compiled step returns, as records for people."""
+"""Algorithm 1 from the first meta-update to the last, for any number of seeds.
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any, NamedTuple
+Python only decides how many meta-updates the next chunk has, and reads what came of them.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from metasched.errors import RunError
-from metasched.meta.config import TrainConfig
-from metasched.meta.inner import Data, Learner, Rows, device_data, heads_of, hits
-from metasched.meta.networks import Network, Weights
-from metasched.meta.outer import MetaState, Outcome, first_state, meta_update
-from metasched.schedulers.base import Scheduler
-from metasched.tasks import Inputs, Labels, TaskSet
+from metasched.meta.outer import MetaState
+from metasched.meta.program import CHUNK, Program, prepare, side_by_side, start
+from metasched.meta.records import Record, add_final, records_of
 
-Record = dict[str, Any]
-"""What happened in one meta-update, as JSON types."""
+__all__ = ["Program", "Record", "prepare", "run", "side_by_side", "start"]
 
-EVALUATION_CHUNK = 1000
+CHUNK_SECONDS = 1.0
+"""About how long one call should take, so that progress is seen and little is lost."""
 
 
-class Program(NamedTuple):
-    """A learner with its data and compiled step; :func:`prepare` makes one, any number of seeds run it."""
+def run(program: Program, states: Mapping[int, MetaState]) -> Iterator[tuple[dict[int, MetaState], list[Record]]]:
+    """All meta-updates that are left to ``states`` (by seed), ``together`` seeds at a time.
 
-    learner: Learner
-    tasks: TaskSet
-    data: Data
-    step: Callable[[Data, MetaState], tuple[MetaState, Outcome]]
-    test_accuracy: Callable[[Weights, int | None], tuple[float, int]]
-
-
-def prepare(tasks: TaskSet, network: Network, scheduler: Scheduler, config: TrainConfig) -> Program:
-    """Check the settings against the tasks, copy the data to the device and set up compilation."""
-    learner = Learner(network, scheduler, config.resolve(tasks), heads_of(tasks))
-    data = device_data(tasks)
-    return Program(learner, tasks, data, jax.jit(partial(meta_update, learner)), _evaluator(learner, tasks))
-
-
-def start(program: Program, seed: int) -> MetaState:
-    """The state of a run that has made no meta-update yet."""
-    return first_state(program.learner, program.data, seed)
-
-
-def run(program: Program, state: MetaState) -> Iterator[tuple[MetaState, Record]]:
-    """Meta-updates from ``state`` to the last, one at a time; the last record also has the full test accuracy.
-
-    Test accuracy at update k is that of the model adapted *in* update k, before its outer step; while training it is
-    measured on ``eval_rows`` fixed test rows, at the end on all of them (``final``).
+    Yields, after every chunk, the states that moved and one record for each of their meta-updates, the last of a seed
+    with ``final``. A seed whose loss is no longer finite ends with a record that has ``diverged``; the others go on.
     """
-    config = program.learner.config
-    for update in range(int(state.update) + 1, config.meta_updates + 1):
-        before = state.parameters
-        state, outcome = program.step(program.data, state)
-        if not np.isfinite(outcome.loss):
-            raise RunError(
-                f"the loss is no longer finite at meta-update {update}; lower inner_rate (now starts at "
-                f"{config.inner_rate:g}, learned {float(jnp.exp(before.log_rate)):.3g}) or outer_rate"
-            )
-        drawn = np.asarray(state.stream.drawn)
-        record: Record = {
-            "update": update,
-            "samples": int(drawn.sum()),
-            "drawn": drawn.sum(axis=1).tolist(),
-            "abstained": update * (config.batches_per_update or 0) - int(drawn.sum()) // config.batch_size,
-            "tasks": np.asarray(outcome.tasks).tolist(),
-            "loss": float(outcome.loss),
-            "validation_accuracy": float(outcome.validation_accuracy),
-            "inner_rate": float(jnp.exp(before.log_rate)),
-        }
-        last = update == config.meta_updates
-        if last or update % config.eval_every == 0:
-            record["test_accuracy"], record["test_rows"] = program.test_accuracy(outcome.adapted, config.eval_rows)
-        if last:
-            accuracy, rows = program.test_accuracy(outcome.adapted, None)
-            initial, _ = program.test_accuracy(before.weights, None)
-            record["final"] = {
-                "test_accuracy": accuracy,
-                "initial_test_accuracy": initial,
-                "test_rows": rows,
-                "drawn_by_label": drawn.tolist(),
-            }
-        yield state, record
+    seeds = list(states)
+    for begin in range(0, len(seeds), program.together):
+        group = {seed: states[seed] for seed in seeds[begin : begin + program.together]}
+        yield from _run_group(program, group)
 
 
-def _evaluator(learner: Learner, tasks: TaskSet) -> Callable[[Weights, int | None], tuple[float, int]]:
-    """``accuracy(weights, rows)``: on that many test rows, the same for every run; None means all."""
-    order = np.random.default_rng(0).permutation(len(tasks.test.labels))
+def _run_group(program: Program, group: Mapping[int, MetaState]) -> Iterator[tuple[dict[int, MetaState], list[Record]]]:
+    config, seeds = program.learner.config, list(group)
+    stacked = _stack(program, list(group.values()))
+    done = int(next(iter(group.values())).update)
+    alive = {seed: bool(_finite(state)) for seed, state in group.items()}
+    count = 1
+    while done < config.meta_updates and any(alive.values()):
+        count = min(count, CHUNK, config.meta_updates - done)
+        began = time.monotonic()
+        stacked, log, last = program.chunk(program.data, program.test, stacked, done, count)
+        log = jax.tree.map(np.asarray, log)
+        seconds = time.monotonic() - began
+        records = records_of(program, seeds, alive, log, done, count)
+        done += count
+        if done == config.meta_updates:
+            add_final(program, seeds, alive, stacked, last, records)
+        yield dict(zip(seeds, _unstack(program, stacked, len(seeds)), strict=True)), records
+        count = max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-3))))
 
-    @jax.jit
-    def correct(weights: Weights, inputs: jax.Array, labels: jax.Array, count: jax.Array) -> jax.Array:
-        real = jnp.arange(len(labels)) < count
-        return jnp.sum(hits(learner, weights, Rows(inputs, labels)) & real)
 
-    def accuracy(weights: Weights, rows: int | None) -> tuple[float, int]:
-        chosen = order[:rows]
-        total = 0
-        for begin in range(0, len(chosen), EVALUATION_CHUNK):
-            part = chosen[begin : begin + EVALUATION_CHUNK]
-            inputs, labels = _pad(tasks.test.inputs[part], tasks.test.labels[part])
-            total += int(correct(weights, inputs, labels, jnp.int32(len(part))))
-        return total / len(chosen), len(chosen)
-
-    return accuracy
+def _finite(state: MetaState) -> bool:
+    return all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
 
 
-def _pad(inputs: Inputs, labels: Labels) -> tuple[Inputs, Labels]:
-    """Grow a last, short chunk to the common size, so that one compiled function serves all."""
-    missing = EVALUATION_CHUNK - len(labels)
-    if not missing:
-        return inputs, labels
-    return np.pad(inputs, [(0, missing)] + [(0, 0)] * (inputs.ndim - 1)), np.pad(labels, (0, missing))
+def _stack(program: Program, states: Sequence[MetaState]) -> MetaState:
+    """States along a first axis, spread over all devices; a short group is filled up with its last seed."""
+    if program.together == 1:
+        return states[0]
+    full = [*states, *[states[-1]] * (program.together - len(states))]
+    stacked: MetaState = jax.tree.map(lambda *leaves: jnp.stack(leaves), *full)
+    devices = jax.devices()
+    if len(devices) > 1 and program.together % len(devices) == 0:
+        by_seed = PartitionSpec("seeds")  # type: ignore[no-untyped-call]
+        stacked = jax.device_put(stacked, NamedSharding(Mesh(np.asarray(devices), ("seeds",)), by_seed))
+    return stacked
+
+
+def _unstack(program: Program, stacked: Any, number: int) -> list[Any]:
+    if program.together == 1:
+        return [stacked]
+    return [jax.tree.map(lambda leaf, lane=lane: leaf[lane], stacked) for lane in range(number)]

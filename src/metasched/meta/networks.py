@@ -19,11 +19,14 @@ class Network(NamedTuple):
 
     Attributes:
         init: ``init(key, inputs) -> weights``; ``inputs`` is a batch that shows the shape.
-        apply: ``apply(weights, inputs (n, *shape)) -> logits (n, outputs)``.
+        apply: ``apply(weights, inputs (n, *shape)) -> outputs (n, classes)``.
+        head: ``head(weights) -> bools`` of the same structure, true for the arrays of the output layer; only needed
+            when the inner loop trains nothing else (``inner_layers="head"``).
     """
 
     init: Callable[[jax.Array, jax.Array], Weights]
     apply: Callable[[Weights, jax.Array], jax.Array]
+    head: Callable[[Weights], Any] | None = None
 
 
 def mlp(outputs: int, hidden: Sequence[int] = (300, 300, 300)) -> Network:
@@ -40,7 +43,7 @@ def mlp(outputs: int, hidden: Sequence[int] = (300, 300, 300)) -> Network:
             values = jax.nn.relu(linear(values, layer))
         return linear(values, weights[-1])
 
-    return Network(init, apply)
+    return Network(init, apply, _last_layer)
 
 
 def cnn(outputs: int, filters: int = 64, layers: int = 4) -> Network:
@@ -61,7 +64,7 @@ def cnn(outputs: int, filters: int = 64, layers: int = 4) -> Network:
             values = jax.nn.relu(linear(strided_patches(values), layer))
         return linear(values.reshape(len(values), -1), weights[-1])
 
-    return Network(init, apply)
+    return Network(init, apply, _last_layer)
 
 
 def strided_patches(images: jax.Array) -> jax.Array:
@@ -88,9 +91,15 @@ def _dense(key: jax.Array, fan_in: int, fan_out: int) -> dict[str, jax.Array]:
     return {"w": scale * jax.random.normal(key, (fan_in, fan_out)), "b": jnp.zeros(fan_out)}
 
 
-def num_heads(tasks: TaskSet) -> int:
+def _last_layer(weights: Weights) -> Weights:
+    """Which arrays belong to the output layer, for a list of layers."""
+    last = len(weights) - 1
+    return [jax.tree.map(lambda _, mine=number == last: mine, layer) for number, layer in enumerate(weights)]
+
+
+def num_heads(tasks: TaskSet, shared: bool = False) -> int:
     """One head for a shared label set; otherwise one for each task and, last, one for the target."""
-    return 1 if tasks.shared_labels else len(tasks.tasks) + 1
+    return 1 if tasks.shared_labels or shared else len(tasks.tasks) + 1
 
 
 def head_width(tasks: TaskSet) -> int:
@@ -98,14 +107,21 @@ def head_width(tasks: TaskSet) -> int:
     return max(len(tasks.classes), *(len(task.classes) for task in tasks.tasks))
 
 
-def default_network(tasks: TaskSet, kind: Network | str = "auto") -> Network:
+def num_outputs(tasks: TaskSet, shared: bool = False) -> int:
+    """Outputs that a network for these tasks must have: all heads end to end, or the targets of a regression."""
+    if getattr(tasks.validation, "targets", None) is not None:
+        return int(tasks.validation.targets.shape[1])
+    return num_heads(tasks, shared) * head_width(tasks)
+
+
+def default_network(tasks: TaskSet, kind: Network | str = "auto", shared: bool = False) -> Network:
     """``"mlp"``, ``"cnn"``, or ``"auto"``: convolutional when inputs are (height, width, channels).
 
-    A network that is built already is handed back.
+    A network that is built already is handed back. ``shared`` forces one head on tasks with label sets of their own.
     """
     if not isinstance(kind, str):
         return kind
-    outputs = num_heads(tasks) * head_width(tasks)
+    outputs = num_outputs(tasks, shared)
     if kind == "auto":
         kind = "cnn" if len(tasks.shape) == 3 else "mlp"
     if kind == "mlp":

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,11 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def append_record(folder: Path, record: Mapping[str, Any]) -> None:
-    """Add one line to the metrics."""
+def append_records(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Add a line for each record to the metrics."""
     try:
         with (folder / METRICS).open("a") as stream:
-            stream.write(json.dumps(record, separators=(",", ":")) + "\n")
+            stream.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
     except OSError as error:
         raise write_error(folder / METRICS, error) from None
 
@@ -93,8 +93,9 @@ def keep_records(folder: Path, done: Mapping[int, int]) -> list[dict[str, Any]]:
     """Drop what was recorded after the checkpoint (``done``: updates by seed); it will be computed again."""
     records = read_records(folder)
     kept = [record for record in records if record["update"] <= done.get(record["seed"], 0)]
+    ended = {record["seed"] for record in kept if "diverged" in record}
     for seed, updates in done.items():
-        if sum(record["seed"] == seed for record in kept) != updates:
+        if seed not in ended and sum(record["seed"] == seed for record in kept) != updates:
             raise RunError(f"{folder / METRICS}: lines of seed {seed} are missing; start again in another folder")
     lines = [json.dumps(record, separators=(",", ":")) + "\n" for record in kept]
     write_whole(folder / METRICS, "".join(lines).encode())

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
+import optax
 
 from metasched import datasets, schedulers
 from metasched.errors import ConfigError, RunError, unknown
@@ -21,6 +23,7 @@ from metasched.meta.config import TrainConfig
 from metasched.meta.diagnose import diagnose
 from metasched.meta.loop import Program, Record
 from metasched.meta.networks import Network, default_network
+from metasched.meta.objective import Loss, Losses
 from metasched.meta.outer import MetaParameters, MetaState
 from metasched.meta.plan import plan
 from metasched.runs import checkpoint, folder
@@ -28,6 +31,8 @@ from metasched.schedulers import Scheduler
 from metasched.tasks import TaskSet
 
 TARGET_ONLY = "target-only"
+SINGLE = "single:"
+BEST_SINGLE = "oracle-best-single"
 AUTO = "auto"
 RECOMMENDED = {"bandit": "ucb", "gittins": "gittins", "mdp": "mdp"}
 """The scheduler behind each recommendation of a diagnosis."""
@@ -56,9 +61,17 @@ class Run:
         """Final test accuracy by seed: of the adapted model and of the initial one."""
         return {record["seed"]: record["final"] for record in self.records if "final" in record}
 
+    @property
+    def diverged(self) -> dict[int, Record]:
+        """The last record of each seed whose loss was no longer finite: its ``update``, and why (``diverged``)."""
+        return {record["seed"]: record for record in self.records if "diverged" in record}
+
 
 def methods() -> tuple[str, ...]:
-    """What ``train`` takes by name, besides ``auto``: schedulers, and the control that draws nothing from sources."""
+    """What ``train`` takes by name, besides ``auto``: schedulers, and the control that draws nothing from sources.
+
+    ``single:<task>`` and ``oracle-best-single`` are further controls.
+    """
     return (*schedulers.names(), TARGET_ONLY)
 
 
@@ -70,6 +83,10 @@ def train(
     *,
     seeds: Sequence[int] = (0,),
     scheduler_options: Mapping[str, Any] | None = None,
+    loss: Loss | None = None,
+    target_loss: Loss | None = None,
+    optimiser: optax.GradientTransformation | None = None,
+    seeds_at_once: int | None = None,
     out: str | os.PathLike[str] | None = None,
     on_record: OnRecord | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
@@ -80,18 +97,40 @@ def train(
         tasks: the sources and the target.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
         scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, ``"auto"``: what the evidence on label
-            order calls for, or ``"target-only"``: no source rows. With ``config.abstain`` a scheduler of your own
-            chooses among one arm more than there are tasks.
+            order calls for, or a control: ``"target-only"``, no source rows; ``"single:<task>"``, one task by name or
+            number from 1; ``"oracle-best-single"``, the single task that did best, known only in hindsight. With
+            ``config.abstain`` a scheduler of your own chooses among one arm more than there are tasks.
         config: the settings; defaults when left out.
-        seeds: one after another; each decides initial weights, validation batches and the scheduler's chance.
+        seeds: each decides initial weights, validation batches and the scheduler's chance. A seed whose loss is no
+            longer finite ends alone, with a record that says why (``diverged``).
         scheduler_options: options of a scheduler given by name; for ``gittins`` and ``mdp`` also those of
             :func:`metasched.plan`, which is then made from the initial model of the first seed.
+        loss: of one source row, ``loss(outputs, label) -> number``; by default cross-entropy, or half the squared error
+            where the tasks have ``targets``.
+        target_loss: of one target row; by default ``loss``.
+        optimiser: an Optax transformation for the outer step, in place of the one in ``config``.
+        seeds_at_once: seeds that run side by side in one program; by default one on a CPU, where side by side is
+            slower, and on accelerators as many as fit, spread over all devices.
         out: folder of the run. A run that was interrupted there continues; without it nothing is written.
         on_record: called after every meta-update.
         checkpoint_seconds: at least this long between checkpoints.
     """
-    program, description = _plan(tasks, network, scheduler, config or TrainConfig(), seeds, scheduler_options or {})
     where = None if out is None else Path(out)
+    if scheduler == BEST_SINGLE:
+        arguments = {"seeds": seeds, "loss": loss, "target_loss": target_loss, "optimiser": optimiser}
+        every = {"on_record": on_record, "seeds_at_once": seeds_at_once, "checkpoint_seconds": checkpoint_seconds}
+        return _best_single(tasks, network, config, where, {**arguments, **every})
+    program, description = _plan(
+        tasks,
+        network,
+        scheduler,
+        config or TrainConfig(),
+        seeds,
+        scheduler_options or {},
+        losses=None if loss is None else Losses(loss, target_loss or loss),
+        optimiser=optimiser,
+        seeds_at_once=seeds_at_once,
+    )
     if where is not None:
         if (where / folder.RUN).exists():
             _refuse_other_run(where, description)
@@ -104,9 +143,10 @@ def resume(where: Path, on_record: OnRecord | None = None) -> Run:
     """Continue the run in ``where`` from its last checkpoint; it ends with the numbers it would have had anyway."""
     description = folder.describe(where)
     recipe = description["data"]["recipe"]
-    if recipe is None or description["scheduler"]["name"] is None or description["network"] is None:
+    named = (recipe, description["scheduler"]["name"], description["network"])
+    if None in named or description.get("made_in_python"):
         raise RunError(
-            f"{where}: has data, a scheduler or a network made in Python; "
+            f"{where}: has data, a scheduler, a network, a loss or an optimiser made in Python; "
             f"call metasched.train(..., out={str(where)!r}) again to go on"
         )
     tasks = datasets.load(recipe["set"], **recipe["options"])
@@ -119,8 +159,35 @@ def resume(where: Path, on_record: OnRecord | None = None) -> Run:
         TrainConfig(**description["config"]),
         description["seeds"],
         description["scheduler"]["options"],
+        seeds_at_once=description.get("seeds_at_once"),
     )
     return _execute(program, description["seeds"], where, on_record, CHECKPOINT_SECONDS)
+
+
+def _best_single(
+    tasks: TaskSet, network: Network | str, config: TrainConfig | None, out: Path | None, arguments: Mapping[str, Any]
+) -> Run:
+    """A run for each task alone, in folders of their own; the one with the best mean test accuracy is handed back."""
+    runs = [
+        train(
+            *(tasks, network, f"{SINGLE}{number}", config),
+            **arguments,
+            out=None if out is None else out / f"single-{number}",
+        )
+        for number in range(1, len(tasks.tasks) + 1)
+    ]
+    return max(runs, key=lambda run: float(np.mean([final["test_accuracy"] for final in run.final.values()])))
+
+
+def _single_task(tasks: TaskSet, name: str) -> int:
+    """The task that ``single:<task>`` names, by name or by number from 1."""
+    word = name.removeprefix(SINGLE)
+    names = [task.name for task in tasks.tasks]
+    if word in names:
+        return names.index(word)
+    if word.isdecimal() and 1 <= int(word) <= len(names):
+        return int(word) - 1
+    raise unknown("task", word, names)
 
 
 def _plan(
@@ -130,13 +197,19 @@ def _plan(
     config: TrainConfig,
     seeds: Sequence[int],
     options: Mapping[str, Any],
+    *,
+    losses: Losses | None = None,
+    optimiser: optax.GradientTransformation | None = None,
+    seeds_at_once: int | None = None,
 ) -> tuple[Program, dict[str, Any]]:
     """Check everything and build the program, before anything is written; and the description for ``run.json``."""
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
         raise ConfigError(f"seeds are {list(seeds)}; give one or more different whole numbers ≥ 0")
     name = scheduler if isinstance(scheduler, str) else None
-    if name is not None and name not in (AUTO, *methods()):
-        raise unknown("scheduler", name, (AUTO, *methods()))
+    if name is not None and name.startswith(SINGLE):
+        scheduler, options = "single", {"task": _single_task(tasks, name)}
+    elif name is not None and name not in (AUTO, *methods()):
+        raise unknown("scheduler", name, (AUTO, *methods(), f"{SINGLE}1", BEST_SINGLE))
     reason = None
     if name == AUTO:
         evidence = diagnose(tasks, permutations=999, steps=0)
@@ -160,8 +233,11 @@ def _plan(
         scheduler = schedulers.with_abstain(scheduler) if config.abstain else scheduler
     elif options:
         raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
-    built = default_network(tasks, network)
-    program = loop.prepare(tasks, built, scheduler, config)
+    built = default_network(tasks, network, config.heads == "shared")
+    together = loop.side_by_side(tasks, built, config, len(seeds)) if seeds_at_once is None else seeds_at_once
+    if together < 1:
+        raise ConfigError(f"seeds_at_once is {seeds_at_once}; give a whole number ≥ 1")
+    program = loop.prepare(tasks, built, scheduler, config, losses=losses, outer=optimiser, together=together)
     description = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": " ".join(sys.argv),
@@ -175,12 +251,14 @@ def _plan(
         },
         "scheduler": {
             "name": name,
-            "options": dict(options),
+            "options": {} if name and name.startswith(SINGLE) else dict(options),
             **({"chosen": chosen, "reason": reason} if reason else {}),
         },
         "network": network if isinstance(network, str) else None,
-        "config": asdict(config),
+        "config": asdict(program.learner.config),
+        **({"made_in_python": True} if losses or optimiser else {}),
         "seeds": list(seeds),
+        "seeds_at_once": together,
         "versions": {
             "python": platform.python_version(),
             **{package: _version(package) for package in ("metasched", "jax", "numpy", "optax")},
@@ -216,33 +294,40 @@ def _execute(
             for record in records:
                 if on_record:
                     on_record(record)
-            for seed in seeds:
-                for record in _run_seed(program, seed, states, where, checkpoint_seconds):
-                    records.append(record)
-                    if on_record:
-                        on_record(record)
+            unfinished = {seed: states.get(seed) or loop.start(program, seed) for seed in seeds}
+            for record in _run(program, unfinished, states, where, checkpoint_seconds):
+                records.append(record)
+                if on_record:
+                    on_record(record)
         except KeyboardInterrupt:
             if where and states:
                 _save(where, states)
             raise
-    return Run(records, {seed: state.parameters for seed, state in states.items()}, program.tasks, where)
+    result = Run(records, {seed: state.parameters for seed, state in states.items()}, program.tasks, where)
+    if result.diverged and not result.final:
+        first = next(iter(result.diverged.values()))
+        raise RunError(f"seed {first['seed']}, meta-update {first['update']}: {first['diverged']}")
+    return result
 
 
-def _run_seed(
-    program: Program, seed: int, states: dict[int, MetaState], where: Path | None, checkpoint_seconds: float
+def _run(
+    program: Program,
+    begun: Mapping[int, MetaState],
+    states: dict[int, MetaState],
+    where: Path | None,
+    checkpoint_seconds: float,
 ) -> Iterator[Record]:
-    """The remaining meta-updates of one seed; ``states`` always holds the latest state of every seed begun."""
+    """The remaining meta-updates of all seeds; ``states`` always holds the latest state of every seed begun."""
     saved = time.monotonic()
-    first = states[seed] if seed in states else loop.start(program, seed)
-    for state, result in loop.run(program, first):
-        record = {"seed": seed, **result}
+    for moved, records in loop.run(program, begun):
         if where:
-            folder.append_record(where, record)
-        states[seed] = state
-        if where and ("final" in record or time.monotonic() - saved >= checkpoint_seconds):
+            folder.append_records(where, records)
+        states.update(moved)
+        ended = any("final" in record or "diverged" in record for record in records)
+        if where and (ended or time.monotonic() - saved >= checkpoint_seconds):
             _save(where, states)
             saved = time.monotonic()
-        yield record
+        yield from records
 
 
 def _save(where: Path, states: Mapping[int, MetaState]) -> None:

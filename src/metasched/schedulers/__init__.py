@@ -10,6 +10,7 @@ from metasched.schedulers.abstain import with_abstain
 from metasched.schedulers.base import Scheduler, State
 from metasched.schedulers.cyclic import cyclic
 from metasched.schedulers.discounted_ucb import discounted_ucb
+from metasched.schedulers.either import either
 from metasched.schedulers.epsilon_greedy import epsilon_greedy
 from metasched.schedulers.exp3 import exp3
 from metasched.schedulers.gittins import gittins
@@ -28,6 +29,7 @@ __all__ = [
     "State",
     "cyclic",
     "discounted_ucb",
+    "either",
     "epsilon_greedy",
     "exp3",
     "gittins",

@@ -4,22 +4,38 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from metasched.planning.gittins_jax import gittins_index_jax
 from metasched.schedulers import arms, options
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
-from metasched.schedulers.refresh import PlanLike, bonus, cursors_of, require_plan, shrunk, transitions_of
+from metasched.schedulers.refresh import (
+    Cursors,
+    PlanLike,
+    bonus,
+    cursors_of,
+    heads_at,
+    mover,
+    require_plan,
+    shrunk,
+    transitions_of,
+)
 
 
 class GittinsState(NamedTuple):
-    """Rewards by task, faded sums and weights by task and label (N, C), cursors (N,) and the indices in use (N, C)."""
+    """Rewards by task, faded sums and weights by task and label (N, C), and the indices in use (N, C).
+
+    ``walk`` and ``transitions`` (N, C, C) come from the plan and stay as they are. They live in the state, and not in
+    the functions, so that one compiled program serves any plan.
+    """
 
     seen: Arms
     sums: jax.Array
     weights: jax.Array
-    cursors: jax.Array
     indices: jax.Array
+    walk: Cursors
+    transitions: jax.Array
 
 
 def gittins(
@@ -50,24 +66,25 @@ def gittins(
     width, weight = options.number("upper", upper, least=0), options.number("xi", xi, above=1)
     tasks = jnp.arange(num_tasks)
     if every == 0:
-        planned = jnp.asarray(known.indices, jnp.float32)
+        planned = np.asarray(known.indices, np.float32)
         return Scheduler(
-            lambda key: jnp.zeros((), jnp.int32),  # noqa: ARG005
-            lambda state, heads: arms.best(planned[tasks, heads]),  # noqa: ARG005
-            lambda state, task, reward: state,  # noqa: ARG005
+            lambda key: jnp.asarray(planned),  # noqa: ARG005
+            lambda indices, heads: arms.best(indices[tasks, heads]),
+            lambda indices, task, reward: indices,  # noqa: ARG005
         )
-    transitions = transitions_of(known, num_tasks)
-    walk = cursors_of(known, num_tasks)
+    move = mover(known)
 
     def init(key: jax.Array) -> GittinsState:
+        transitions = transitions_of(known, num_tasks)
         nothing = jnp.zeros(transitions.shape[:2], jnp.float32)
-        return GittinsState(arms.first(num_tasks, key), nothing, nothing, jnp.zeros(num_tasks, jnp.int32), nothing)
+        walk = cursors_of(known, num_tasks)
+        return GittinsState(arms.first(num_tasks, key), nothing, nothing, nothing, walk, transitions)
 
     def select(state: GittinsState, heads: jax.Array) -> jax.Array:
         return arms.best(state.indices[tasks, heads] + bonus(state.seen, width, weight))
 
     def update(state: GittinsState, task: jax.Array, reward: jax.Array) -> GittinsState:
-        label = walk.heads(state.cursors)[task]
+        label = heads_at(state.walk)[task]
         seen = arms.observe(state.seen, task, reward, fade)
         sums = (state.sums * fade).at[task, label].add(reward)
         weights = (state.weights * fade).at[task, label].add(1)
@@ -75,9 +92,9 @@ def gittins(
         due = (seen.turn <= 2 * num_tasks) | (seen.turn % every == 0)
         indices = jax.lax.cond(
             due,
-            lambda: gittins_index_jax(transitions, shrunk(sums, weights, seen), known.discount),
+            lambda: gittins_index_jax(state.transitions, shrunk(sums, weights, seen), known.discount),
             lambda: state.indices,
         )
-        return GittinsState(seen, sums, weights, walk.move(state.cursors, task), indices)
+        return GittinsState(seen, sums, weights, indices, move(state.walk, task), state.transitions)
 
     return Scheduler(init, select, update)

@@ -1,6 +1,5 @@
 """The paper's MDP scheduler, and one that keeps its rewards up to date."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -11,17 +10,31 @@ from metasched.planning.gittins_jax import gittins_index_jax
 from metasched.schedulers import arms, options
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
-from metasched.schedulers.refresh import PlanLike, bonus, cursors_of, require_plan, shrunk, transitions_of
+from metasched.schedulers.refresh import (
+    Cursors,
+    PlanLike,
+    bonus,
+    cursors_of,
+    heads_at,
+    mover,
+    require_plan,
+    shrunk,
+    transitions_of,
+)
 
 
 class MdpState(NamedTuple):
-    """Rewards by task, faded sums and weights by task, own label and label met (N, C, C), cursors (N,), A in use."""
+    """Rewards by task; faded sums, weights and the A in use by task, own label and label met (N, C, C).
+
+    ``walk`` and ``transitions`` (N, C, C) come from the plan and stay as they are, as in the Gittins scheduler.
+    """
 
     seen: Arms
     sums: jax.Array
     weights: jax.Array
-    cursors: jax.Array
     coupled: jax.Array
+    walk: Cursors
+    transitions: jax.Array
 
 
 def mdp(
@@ -54,45 +67,45 @@ def mdp(
     fade = options.number("forget", forget, above=0, most=1)
     width, weight = options.number("upper", upper, least=0), options.number("xi", xi, above=1)
     if every == 0:
-        return Scheduler(
-            lambda key: jnp.zeros((), jnp.int32),  # noqa: ARG005
-            _planned_choice(known),
-            lambda state, task, reward: state,  # noqa: ARG005
-        )
+        return _planned(known)
     tasks = jnp.arange(num_tasks)
-    transitions = transitions_of(known, num_tasks)
-    labels = transitions.shape[-1]
-    walk = cursors_of(known, num_tasks)
+    move = mover(known)
 
     def init(key: jax.Array) -> MdpState:
-        nothing = jnp.zeros((num_tasks, labels, labels), jnp.float32)
-        return MdpState(arms.first(num_tasks, key), nothing, nothing, jnp.zeros(num_tasks, jnp.int32), nothing)
+        transitions = transitions_of(known, num_tasks)
+        nothing = jnp.zeros_like(transitions)
+        walk = cursors_of(known, num_tasks)
+        return MdpState(arms.first(num_tasks, key), nothing, nothing, nothing, walk, transitions)
 
     def select(state: MdpState, heads: jax.Array) -> jax.Array:
-        met = jax.nn.one_hot(heads, labels).sum(axis=0)
+        met = jax.nn.one_hot(heads, state.coupled.shape[-1]).sum(axis=0)
         others = jnp.einsum("icd,d->ic", state.coupled, met) - state.coupled[tasks, :, heads]
         own = jnp.diagonal(state.coupled, axis1=1, axis2=2)
-        indices = gittins_index_jax(transitions, (others + own) / num_tasks, known.discount)
+        indices = gittins_index_jax(state.transitions, (others + own) / num_tasks, known.discount)
         return arms.best(indices[tasks, heads] + bonus(state.seen, width, weight))
 
     def update(state: MdpState, task: jax.Array, reward: jax.Array) -> MdpState:
-        heads = walk.heads(state.cursors)
+        heads = heads_at(state.walk)
         seen = arms.observe(state.seen, task, reward, fade)
         sums = (state.sums * fade).at[task, heads[task], heads].add(reward)
         weights = (state.weights * fade).at[task, heads[task], heads].add(1)
         due = (seen.turn <= 2 * num_tasks) | (seen.turn % every == 0)
         coupled = jnp.where(due, shrunk(sums, weights, seen), state.coupled)
-        return MdpState(seen, sums, weights, walk.move(state.cursors, task), coupled)
+        return MdpState(seen, sums, weights, coupled, move(state.walk, task), state.transitions)
 
     return Scheduler(init, select, update)
 
 
-def _planned_choice(plan: PlanLike) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """``select`` from a table of actions, or through a call to the host where there is none."""
+def _planned(plan: PlanLike) -> Scheduler:
+    """The plan's policy: a table of actions, which is the state, or a call to the host where there is none."""
     actions = plan.policy.actions
     if actions is not None:
-        table = jnp.asarray(actions, jnp.int32)
-        return lambda state, heads: table[tuple(heads)]  # noqa: ARG005
+        table = np.asarray(actions, np.int8 if len(plan.tasks.tasks) < 128 else np.int32)
+        return Scheduler(
+            lambda key: jnp.asarray(table),  # noqa: ARG005
+            lambda table, heads: table[tuple(heads)].astype(jnp.int32),
+            lambda table, task, reward: table,  # noqa: ARG005
+        )
     result: Any = jax.ShapeDtypeStruct((), np.int32)  # type: ignore[no-untyped-call]
 
     def choose(heads: Any) -> Any:
@@ -103,4 +116,4 @@ def _planned_choice(plan: PlanLike) -> Callable[[jax.Array, jax.Array], jax.Arra
         task: jax.Array = jax.pure_callback(choose, result, heads, vmap_method="sequential")
         return task
 
-    return select
+    return Scheduler(lambda key: jnp.zeros((), jnp.int32), select, lambda state, task, reward: state)  # noqa: ARG005

@@ -1,5 +1,6 @@
 """Rewards re-estimated while training runs, by task and label, old ones fading: what refreshing schedulers share."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import jax
@@ -29,39 +30,44 @@ class PlanLike(Protocol):
 class Cursors(NamedTuple):
     """Labels at the tasks' cursors, followed by the scheduler itself: labels of all tasks end to end, and their sizes.
 
-    A scheduler is told a reward without the label that earned it, so a refreshing one walks along with the tasks:
-    every draw moves the task's cursor by ``step`` rows, and the others rest, unless cursors are global. The first
-    ``tasks`` arms are tasks; one more, which abstains, moves nothing.
+    A scheduler is told a reward without the label that earned it, so a refreshing one walks along with the tasks.
+    All are int32: ``labels`` (rows,), ``starts``, ``sizes`` and ``cursors`` (N,).
     """
 
     labels: jax.Array
     starts: jax.Array
     sizes: jax.Array
-    step: int
-    rested: bool
-    tasks: int
-
-    def heads(self, cursors: jax.Array) -> jax.Array:
-        """Labels (N,) at cursors (N,)."""
-        return self.labels[self.starts + cursors]
-
-    def move(self, cursors: jax.Array, task: jax.Array) -> jax.Array:
-        """Cursors (N,) after one draw of ``task``."""
-        moves = jnp.arange(len(cursors)) == task if self.rested else jnp.full(len(cursors), task < self.tasks)
-        return jnp.where(moves, (cursors + self.step) % self.sizes, cursors)
+    cursors: jax.Array
 
 
 def cursors_of(plan: PlanLike, num_tasks: int) -> Cursors:
-    """The cursors of a plan's tasks, one batch to a draw; one more arm, to abstain, has one row of label 0."""
+    """The cursors of a plan's tasks, all at the first row; one more arm, to abstain, has one row of label 0."""
     spare = num_tasks - len(plan.tasks.tasks)
     sizes = np.array([*plan.tasks.sizes, *[1] * spare], np.int32)
     labels = np.concatenate([*(task.labels for task in plan.tasks.tasks), np.zeros(spare, np.int32)])
     starts = np.cumsum(sizes) - sizes
-    rested = plan.cursor == "rested"
-    tasks = len(plan.tasks.tasks)
-    return Cursors(
-        jnp.asarray(labels), jnp.asarray(starts, jnp.int32), jnp.asarray(sizes), plan.batch_size, rested, tasks
-    )
+    return Cursors(*(jnp.asarray(part, jnp.int32) for part in (labels, starts, sizes, np.zeros_like(sizes))))
+
+
+def heads_at(walk: Cursors) -> jax.Array:
+    """Labels (N,) at the cursors."""
+    return walk.labels[walk.starts + walk.cursors]
+
+
+def mover(plan: PlanLike) -> Callable[[Cursors, jax.Array], Cursors]:
+    """``move(walk, task)``: the cursors after a draw of ``task``.
+
+    Every draw moves the task's cursor by one batch, and the others rest, unless cursors are global. Arms beyond the
+    tasks abstain: they move nothing.
+    """
+    step, rested, tasks = plan.batch_size, plan.cursor == "rested", len(plan.tasks.tasks)
+
+    def move(walk: Cursors, task: jax.Array) -> Cursors:
+        everyone = jnp.arange(len(walk.cursors))
+        moves = everyone == task if rested else jnp.full(len(everyone), task < tasks)
+        return walk._replace(cursors=jnp.where(moves, (walk.cursors + step) % walk.sizes, walk.cursors))
+
+    return move
 
 
 def transitions_of(plan: PlanLike, num_tasks: int) -> jax.Array:
