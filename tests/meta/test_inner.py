@@ -20,8 +20,7 @@ def learner_for(tasks, scheduler=None, **config):
 
 
 def adapted_from(learner, data, weights, stream, rate=0.1):
-    rates = jax.tree.map(lambda _: jnp.float32(rate), weights)
-    return adapt(learner, data, Tuned(weights, rates), stream, knobs_of(learner.config))
+    return adapt(learner, data, Tuned(weights, jnp.float32(rate)), stream, knobs_of(learner.config))
 
 
 def begin(learner, data):

@@ -60,7 +60,7 @@ def test_continuing_from_any_state_gives_the_same_records():
     assert len(chunks) > 1
     for number, (middle, _) in enumerate(chunks[:-1], start=1):
         done = sum(len(chunk) for _, chunk in chunks[:number])
-        assert [record for _, chunk in loop.run(program, middle) for record in chunk] == records[done:]
+        assert [record for _, chunk in loop.run(program, middle()) for record in chunk] == records[done:]
 
 
 def test_a_loss_that_is_no_longer_finite_ends_the_seed_with_the_knob_to_turn():

@@ -56,7 +56,7 @@ def adapt_further(learner: Learner, data: Data, parameters: MetaParameters, weig
 
     def step(number: int, weights: Weights) -> Weights:
         batch = data.validation.take((number * size + jnp.arange(size)) % rows)
-        rates = tuned(learner, data, parameters).rates
+        rates = tuned(data, parameters).rates
         return descend(on_target, weights, rates, None, batch, jnp.int32(learner.heads.target))
 
     return jax.lax.fori_loop(0, config.adapt_on_target, step, weights)

@@ -5,7 +5,6 @@ v − H(ρ ⊙ v), H the Hessian of the batch's loss; by the rate ρ it is −v 
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,12 +17,14 @@ from metasched.meta.inner import (
     Batch,
     Data,
     Knobs,
+    Rates,
     Stream,
     Tuned,
     Walk,
     batch_numbers,
     first_walk,
     one_batch,
+    rates_by_array,
     trained_arrays,
 )
 from metasched.meta.networks import Weights
@@ -79,11 +80,7 @@ def _rematerialised(learner: Learner, data: Data, tuned: Tuned, stream: Stream, 
 
 
 def _stored(learner: Learner, data: Data, tuned: Tuned, stream: Stream, knobs: Knobs) -> Adapted:
-    """Only the weights before each step are kept; the way back takes one Hessian-vector product for each step.
-
-    The product is forward-over-reverse: the tangent of (∂loss/∂w, ∂loss/∂emphasis) in the direction (ρ ⊙ v, 0) is
-    (H(ρ ⊙ v), the mixed derivative that the emphasis needs), and the gradient g itself comes along.
-    """
+    """Only the weights before each step are kept; the way back takes one Hessian-vector product for each step."""
 
     def walk_all(tuned: Tuned, data: Data, stream: Stream, knobs: Knobs) -> tuple[Adapted, Any]:
         walk, (tasks, batches, weights) = lax.scan(
@@ -109,60 +106,50 @@ def _walk_back(
     learner: Learner, tuned: Tuned, data: Data, batches: Batch, weights: Weights, cotangent: Weights
 ) -> Tuned:
     """Derivatives by ``tuned`` from the weights (m, R, …) before every step and the derivative by the last ones."""
-    trained = trained_arrays(learner.network, tuned.weights, learner.config)
-
-    def unstep(rows: Any, head: jax.Array, emphasis: jax.Array | None, carry: Any, before: Weights) -> tuple[Any, None]:
-        by_weights, by_rates, by_emphasis = carry
-        direction = jax.tree.map(
-            lambda v, rate, moves: rate * v if moves else jnp.zeros_like(v), by_weights, tuned.rates, trained
-        )
-        slope = jax.grad(
-            lambda w, e: task_loss(learner, w, e, rows, head), argnums=(0,) if emphasis is None else (0, 1)
-        )
-        still = None if emphasis is None else jnp.zeros_like(emphasis)
-        (gradient, *_), (bend, *mixed) = jax.jvp(slope, (before, emphasis), (direction, still))
-        by_rates = jax.tree.map(
-            lambda total, v, g, moves: total - _summed_like(total, v * g) if moves else total,
-            by_rates,
-            by_weights,
-            gradient,
-            trained,
-        )
-        by_weights = jax.tree.map(jnp.subtract, by_weights, bend)
-        return (by_weights, by_rates, None if emphasis is None else by_emphasis - mixed[0]), None
 
     def unfit(carry: Tuned, kept: tuple[Batch, Weights]) -> tuple[Tuned, None]:
         batch, before = kept
+        rows, head = data.sources.take(batch.rows), learner.heads.of_task(batch.task)
         emphasis = None if tuned.emphasis is None else tuned.emphasis[batch.rows]
-        back = partial(unstep, data.sources.take(batch.rows), learner.heads.of_task(batch.task), emphasis)
-        first = (carry.weights, carry.rates, None if emphasis is None else jnp.zeros_like(emphasis))
-        (by_weights, by_rates, by_emphasis), _ = lax.scan(back, first, before, reverse=True)
+        first = carry._replace(emphasis=None if emphasis is None else jnp.zeros_like(emphasis))
+
+        def unstep(so_far: Tuned, before: Weights) -> tuple[Tuned, None]:
+            by_step = _step_back(learner, tuned._replace(weights=before, emphasis=emphasis), rows, head, so_far.weights)
+            return jax.tree.map(jnp.subtract, so_far, by_step), None
+
+        back, _ = lax.scan(unstep, first, before, reverse=True)
         if learner.config.abstain:
-            by_weights, by_rates = jax.tree.map(
-                lambda new, old: jnp.where(batch.trains, new, old),
-                (by_weights, by_rates),
-                (carry.weights, carry.rates),
-            )
-            by_emphasis = None if by_emphasis is None else by_emphasis * batch.trains
+            back = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), back, first)
         total = carry.emphasis
-        if total is not None and by_emphasis is not None:
-            total = total.at[batch.rows].add(by_emphasis)
-        return Tuned(by_weights, by_rates, total), None
+        if total is not None and back.emphasis is not None:
+            total = total.at[batch.rows].add(back.emphasis)
+        return back._replace(emphasis=total), None
 
     nothing = jax.tree.map(jnp.zeros_like, (tuned.rates, tuned.emphasis))
     result, _ = lax.scan(unfit, Tuned(cotangent, *nothing), (batches, weights), reverse=True)
     return result
 
 
-def _loss_of(learner: Learner, rows: Rows, head: jax.Array) -> Callable[..., jax.Array]:
-    """A batch's loss as a function of the weights and, where rows have weights, of the emphasis."""
+def _step_back(learner: Learner, tuned: Tuned, rows: Rows, head: jax.Array, v: Weights) -> Tuned:
+    """What one step subtracts from the derivatives: that of φ = ⟨ρ ⊙ v, g(w)⟩ by the weights, rates and emphasis.
 
-    def loss(weights: Weights, emphasis: jax.Array | None = None) -> jax.Array:
-        return task_loss(learner, weights, emphasis, rows, head)
+    φ is the derivative of the loss in the direction ρ ⊙ v, found in forward mode, so this is reverse over forward: the
+    gradient g itself is never formed. With one rate for all, ∂φ/∂ρ is φ/ρ.
+    """
+    trained = trained_arrays(learner.network, tuned.weights, learner.config)
+    one_rate = learner.config.inner_rates == "scalar"
 
-    return loss
+    def phi(weights: Weights, emphasis: jax.Array | None, rates: Rates) -> jax.Array:
+        direction = jax.tree.map(
+            lambda v, rate, moves: rate * v if moves else jnp.zeros_like(v), v, rates_by_array(rates, v), trained
+        )
+        slope: jax.Array = jax.jvp(
+            lambda weights: task_loss(learner, weights, emphasis, rows, head), (weights,), (direction,)
+        )[1]
+        return slope
 
-
-def _summed_like(rate: jax.Array, values: jax.Array) -> jax.Array:
-    """Values summed to a scalar where the rate is one number for the whole array."""
-    return values if rate.shape == values.shape else values.sum()
+    wanted = (0,) if one_rate else (0, 2)
+    wanted = wanted if tuned.emphasis is None else (*wanted, 1)
+    value, slopes = jax.value_and_grad(phi, argnums=wanted)(tuned.weights, tuned.emphasis, tuned.rates)
+    found = dict(zip(wanted, slopes, strict=True))
+    return Tuned(found[0], value / tuned.rates if one_rate else found[2], found.get(1))

@@ -14,7 +14,7 @@ from metasched.meta.objective import Judgement, Learner, Rows, judge, reward, ta
 from metasched.tasks import TaskSet
 
 Rates: TypeAlias = Any
-"""Learning rates by array of weights: scalars, or arrays of the weights' shapes."""
+"""One learning rate for all, or by array of the weights: scalars, or arrays of the weights' shapes."""
 
 
 class Data(NamedTuple):
@@ -116,6 +116,11 @@ def trained_arrays(network: Network, weights: Weights, config: TrainConfig) -> A
     return network.head(weights)
 
 
+def rates_by_array(rates: Rates, weights: Weights) -> Any:
+    """Rates structured like the weights."""
+    return jax.tree.map(lambda _: rates, weights) if isinstance(rates, jax.Array) else rates
+
+
 def descend(
     learner: Learner, weights: Weights, rates: Rates, emphasis: jax.Array | None, batch: Rows, head: jax.Array
 ) -> Weights:
@@ -124,7 +129,8 @@ def descend(
     if learner.config.gradient in ("first-order", "reptile"):
         gradient = lax.stop_gradient(gradient)
     trained = trained_arrays(learner.network, weights, learner.config)
-    return jax.tree.map(lambda w, g, rate, moves: w - rate * g if moves else w, weights, gradient, rates, trained)
+    by_array = rates_by_array(rates, weights)
+    return jax.tree.map(lambda w, g, rate, moves: w - rate * g if moves else w, weights, gradient, by_array, trained)
 
 
 def fit(learner: Learner, data: Data, tuned: Tuned, batch: Batch) -> tuple[Weights, Weights]:

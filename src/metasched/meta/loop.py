@@ -4,8 +4,8 @@ Python only decides how many meta-updates the next chunk has, and reads what cam
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -16,29 +16,33 @@ from metasched.meta.outer import MetaState
 from metasched.meta.program import CHUNK, Program, prepare, side_by_side, start
 from metasched.meta.records import Record, add_final, records_of
 
-__all__ = ["Program", "Record", "prepare", "run", "side_by_side", "start"]
+__all__ = ["Program", "Record", "prepare", "run", "run_together", "side_by_side", "spread", "stack", "start"]
 
 CHUNK_SECONDS = 1.0
 """About how long one call should take, so that progress is seen and little is lost."""
 
 
-def run(program: Program, states: Mapping[int, MetaState]) -> Iterator[tuple[dict[int, MetaState], list[Record]]]:
+Chunk = tuple[Callable[[], dict[int, MetaState]], list[Record]]
+"""The states after a chunk, by seed, made when asked for; and one record for each of its meta-updates and seeds."""
+
+
+def run(program: Program, states: Mapping[int, MetaState]) -> Iterator[Chunk]:
     """All meta-updates that are left to ``states`` (by seed), ``together`` seeds at a time.
 
-    Yields, after every chunk, the states that moved and one record for each of their meta-updates, the last of a seed
-    with ``final``. A seed whose loss is no longer finite ends with a record that has ``diverged``; the others go on.
+    The last record of a seed has ``final``. A seed whose loss is no longer finite ends with a record that has
+    ``diverged``; the others go on.
     """
     seeds = list(states)
     for begin in range(0, len(seeds), program.together):
-        group = {seed: states[seed] for seed in seeds[begin : begin + program.together]}
-        yield from _run_group(program, group)
+        group = seeds[begin : begin + program.together]
+        yield from run_together(program, group, stack(program, [states[seed] for seed in group]))
 
 
-def _run_group(program: Program, group: Mapping[int, MetaState]) -> Iterator[tuple[dict[int, MetaState], list[Record]]]:
-    config, seeds = program.learner.config, list(group)
-    stacked = _stack(program, list(group.values()))
-    done = int(next(iter(group.values())).update)
-    alive = {seed: bool(_finite(state)) for seed, state in group.items()}
+def run_together(program: Program, seeds: Sequence[int], stacked: MetaState) -> Iterator[Chunk]:
+    """The same for the seeds of one group, whose states are stacked already."""
+    config, number = program.learner.config, len(seeds)
+    done = int(np.asarray(stacked.update).reshape(-1)[0])
+    alive = dict(zip(seeds, _finite(program, stacked)[:number], strict=True))
     count = 1
     while done < config.meta_updates and any(alive.values()):
         count = min(count, CHUNK, config.meta_updates - done)
@@ -50,28 +54,36 @@ def _run_group(program: Program, group: Mapping[int, MetaState]) -> Iterator[tup
         done += count
         if done == config.meta_updates:
             add_final(program, seeds, alive, stacked, last, records)
-        yield dict(zip(seeds, _unstack(program, stacked, len(seeds)), strict=True)), records
+        yield partial(_by_seed, program, stacked, seeds), records
         count = max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-3))))
 
 
-def _finite(state: MetaState) -> bool:
-    return all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
+def _finite(program: Program, stacked: MetaState) -> list[bool]:
+    """Which states, along the first axis, have finite meta-parameters."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(stacked.parameters)]
+    whole = [np.isfinite(leaf).reshape(program.together, -1).all(axis=1) for leaf in leaves]
+    return [bool(fine) for fine in np.logical_and.reduce(whole)]
 
 
-def _stack(program: Program, states: Sequence[MetaState]) -> MetaState:
+def stack(program: Program, states: Sequence[MetaState]) -> MetaState:
     """States along a first axis, spread over all devices; a short group is filled up with its last seed."""
     if program.together == 1:
         return states[0]
     full = [*states, *[states[-1]] * (program.together - len(states))]
-    stacked: MetaState = jax.tree.map(lambda *leaves: jnp.stack(leaves), *full)
+    return spread(program, jax.tree.map(lambda *leaves: jnp.stack(leaves), *full))
+
+
+def spread(program: Program, stacked: MetaState) -> MetaState:
+    """Stacked states dealt out to all devices, where they come out even."""
     devices = jax.devices()
-    if len(devices) > 1 and program.together % len(devices) == 0:
-        by_seed = PartitionSpec("seeds")  # type: ignore[no-untyped-call]
-        stacked = jax.device_put(stacked, NamedSharding(Mesh(np.asarray(devices), ("seeds",)), by_seed))
-    return stacked
+    if len(devices) == 1 or program.together % len(devices):
+        return stacked
+    by_seed = PartitionSpec("seeds")  # type: ignore[no-untyped-call]
+    dealt: MetaState = jax.device_put(stacked, NamedSharding(Mesh(np.asarray(devices), ("seeds",)), by_seed))
+    return dealt
 
 
-def _unstack(program: Program, stacked: Any, number: int) -> list[Any]:
+def _by_seed(program: Program, stacked: MetaState, seeds: Sequence[int]) -> dict[int, MetaState]:
     if program.together == 1:
-        return [stacked]
-    return [jax.tree.map(lambda leaf, lane=lane: leaf[lane], stacked) for lane in range(number)]
+        return {seeds[0]: stacked}
+    return {seed: jax.tree.map(lambda leaf, lane=lane: leaf[lane], stacked) for lane, seed in enumerate(seeds)}

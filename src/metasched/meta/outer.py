@@ -8,7 +8,7 @@ import optax
 
 from metasched.meta.config import TrainConfig
 from metasched.meta.gradients import adapt
-from metasched.meta.inner import Adapted, Data, Knobs, Stream, Tuned, knobs_of
+from metasched.meta.inner import Adapted, Data, Knobs, Stream, Tuned, knobs_of, rates_by_array
 from metasched.meta.networks import Weights
 from metasched.meta.objective import Learner, Rows, score, target_loss
 from metasched.schedulers import arms
@@ -103,11 +103,9 @@ def _first_rates(config: TrainConfig, weights: Weights) -> Any:
     return jax.tree.map(lambda leaf: jnp.full(leaf.shape if whole else (), start), weights)
 
 
-def tuned(learner: Learner, data: Data, parameters: MetaParameters) -> Tuned:
+def tuned(data: Data, parameters: MetaParameters) -> Tuned:
     """What the inner loop starts from, given λ."""
     rates = jax.tree.map(jnp.exp, parameters.log_rate)
-    if learner.config.inner_rates == "scalar":
-        rates = jax.tree.map(lambda _: rates, parameters.weights)
     known = [part for part in (data.emphasis, parameters.emphasis) if part is not None]
     return Tuned(parameters.weights, rates, sum(known[1:], known[0]) if known else None)
 
@@ -120,7 +118,7 @@ def meta_loss(
     Its derivative with respect to ``parameters`` is the full second-order meta-gradient: the inner gradients are part
     of the graph. ``initial_share`` mixes in the loss of the initial model.
     """
-    adapted = adapt(learner, data, tuned(learner, data, parameters), stream, knobs)
+    adapted = adapt(learner, data, tuned(data, parameters), stream, knobs)
     value = target_loss(learner, adapted.weights, batch)
     share = learner.config.initial_share
     if share > 0:
@@ -136,10 +134,11 @@ def reptile(
     Reference: Nichol, Achiam, Schulman, *On First-Order Meta-Learning Algorithms*, arXiv:1803.02999. The inner rate
     is not learned.
     """
-    start = tuned(learner, data, parameters)
+    start = tuned(data, parameters)
     adapted = adapt(learner, data, start, stream, knobs)
     value, slope = jax.value_and_grad(target_loss, argnums=1)(learner, adapted.weights, batch)
-    final = jax.tree.map(lambda w, rate, g: w - rate * g, adapted.weights, start.rates, slope)
+    rates = rates_by_array(start.rates, slope)
+    final = jax.tree.map(lambda w, rate, g: w - rate * g, adapted.weights, rates, slope)
     still = jax.tree.map(jnp.zeros_like, parameters)
     return (value, adapted), still._replace(weights=jax.tree.map(jnp.subtract, parameters.weights, final))
 

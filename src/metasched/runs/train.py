@@ -322,7 +322,7 @@ def _run(
     for moved, records in loop.run(program, begun):
         if where:
             folder.append_records(where, records)
-        states.update(moved)
+        states.update(moved())
         ended = any("final" in record or "diverged" in record for record in records)
         if where and (ended or time.monotonic() - saved >= checkpoint_seconds):
             _save(where, states)

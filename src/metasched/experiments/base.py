@@ -1,0 +1,93 @@
+"""What an experiment is: data, a network, and cells, each with its settings. Nothing here runs anything."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from metasched import datasets
+from metasched.meta.config import TrainConfig
+from metasched.tasks import Task, TaskSet
+
+Regime = Literal["paper", "few-label", "robust"]
+REGIMES: tuple[Regime, ...] = ("paper", "few-label", "robust")
+LABELS = (10, 30, 100)
+"""Target labels of the few-label cells."""
+ROBUST_LABELS = 30
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting of an experiment, in which all methods are compared.
+
+    Attributes:
+        name: unique within the experiment, such as ``few-label-30``.
+        regime: ``paper``, ``few-label`` or ``robust``.
+        variant: what distinguishes it within the regime, for people.
+        config: settings of Algorithm 1, the same for all methods but for the two tuned rates.
+        threshold: test accuracy, fixed here and so before any run, to which samples are counted.
+        data: options of ``datasets.load``.
+        noisy: numbers, from 0, of tasks whose labels are shuffled.
+        irrelevant: number of a task whose inputs have their values in a fixed random order.
+    """
+
+    name: str
+    regime: Regime
+    variant: str
+    config: TrainConfig
+    threshold: float
+    data: Mapping[str, Any] = field(default_factory=dict)
+    noisy: tuple[int, ...] = ()
+    irrelevant: int | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A data set, a network and the cells in which methods are compared on it; rates are tuned in ``tuned_in``."""
+
+    name: str
+    title: str
+    dataset: str
+    network: Literal["mlp", "cnn"]
+    tuned_in: str
+    cells: tuple[Cell, ...]
+
+    def load(self, cell: Cell, extra: Mapping[str, Any] | None = None) -> TaskSet:
+        """The task set of a cell; ``extra`` are options of the user's, such as the path of a weather file."""
+        tasks = datasets.load(self.dataset, **{**cell.data, **(extra or {})})
+        if cell.noisy:
+            tasks = tasks.variant(noise={tasks.tasks[number].name: 1.0 for number in cell.noisy})
+        if cell.irrelevant is not None:
+            tasks = _with_irrelevant(tasks, cell.irrelevant)
+        return tasks
+
+
+def _with_irrelevant(tasks: TaskSet, number: int) -> TaskSet:
+    """Task ``number`` with the values of every input in one fixed random order: learnable, yet about nothing else."""
+    task = tasks.tasks[number]
+    order = np.random.default_rng(0).permutation(task.inputs[0].size)
+    flat = task.inputs.reshape(len(task), -1)[:, order]
+    changed = Task(task.name, flat.reshape(task.inputs.shape), task.labels, task.classes)
+    everyone = tuple(changed if index == number else other for index, other in enumerate(tasks.tasks))
+    return replace(tasks, tasks=everyone, recipe=None)
+
+
+def few_label_cells(config: TrainConfig, threshold: Mapping[int, float], **data: Any) -> tuple[Cell, ...]:
+    """Cells with 10, 30 and 100 target labels."""
+    return tuple(
+        Cell(f"few-label-{n}", "few-label", f"{n} labels", config, threshold[n], {"target_labels": n, **data})
+        for n in LABELS
+    )
+
+
+def robust_cells(config: TrainConfig, threshold: float, num_tasks: int, **data: Any) -> tuple[Cell, ...]:
+    """Cells with shuffled labels in 40 % and 80 % of the tasks, and with one irrelevant task."""
+    options = {"target_labels": ROBUST_LABELS, **data}
+    some = (1, 2)
+    most = tuple(range(num_tasks - 1))
+    return (
+        Cell("robust-40", "robust", "40% noisy", config, threshold, options, noisy=some),
+        Cell("robust-80", "robust", "80% noisy", config, threshold, options, noisy=most),
+        Cell("robust-irrelevant", "robust", "irrelevant task", config, threshold, options, irrelevant=0),
+    )

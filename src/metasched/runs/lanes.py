@@ -1,0 +1,183 @@
+"""Many methods, seeds and rates on one task set, through one compiled program.
+
+A *lane* is one run: a method, a seed, two rates. The scheduler that decides is part of a lane's state
+(:func:`metasched.schedulers.either`), so all lanes share one program; on accelerators many run side by side, on a CPU
+one after another.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from metasched import schedulers
+from metasched.experiments.methods import DISCOUNT, Method
+from metasched.meta import loop
+from metasched.meta.config import REWARDS, TrainConfig
+from metasched.meta.evaluate import full_scorer, measured_subset
+from metasched.meta.inner import device_data
+from metasched.meta.loop import Program, Record
+from metasched.meta.networks import default_network
+from metasched.meta.outer import MetaState, first_state
+from metasched.meta.plan import Plan, plan
+from metasched.schedulers import Scheduler
+from metasched.tasks import TaskSet
+
+TIMED_UPDATES = 5
+
+
+class Lane(NamedTuple):
+    """One run of a comparison."""
+
+    method: Method
+    seed: int
+    inner_rate: float
+    outer_rate: float
+
+
+class Bench(NamedTuple):
+    """A compiled program for all methods on tasks of one shape, and the task set that it holds now."""
+
+    program: Program
+    network: str
+    arms: tuple[Method, ...]
+    start: Callable[[Any], MetaState]
+
+
+def prepare(tasks: TaskSet, network: str, config: TrainConfig, methods: Sequence[Method], together: int) -> Bench:
+    """Build the program; every scheduler is there once, however many methods use it."""
+    config = replace(config, abstain=True).resolve(tasks)
+    arms = _distinct(methods)
+    plan = _plan(tasks, network, config, 0) if any(_planned(method) for method in arms) else None
+    scheduler = schedulers.either([_scheduler(method, tasks, config, plan) for method in arms])
+    built = default_network(tasks, network, config.heads == "shared")
+    program = loop.prepare(tasks, built, scheduler, config, together=together)
+
+    def start(seeds: Any) -> MetaState:
+        return jax.vmap(partial(first_state, program.learner, program.data, outer=program.outer))(seeds)
+
+    return Bench(program, network, arms, jax.jit(start))
+
+
+def refill(bench: Bench, tasks: TaskSet) -> Bench:
+    """The same program with other rows of the same shapes; nothing is compiled again."""
+    learner = bench.program.learner
+    program = bench.program._replace(
+        tasks=tasks,
+        data=device_data(tasks, learner.config),
+        test=measured_subset(tasks, learner.config.eval_rows),
+        full_score=full_scorer(learner, tasks),
+    )
+    return bench._replace(program=program)
+
+
+def run(bench: Bench, lanes: Sequence[Lane]) -> Iterator[tuple[int, Record]]:
+    """Records of all lanes, each with the number of its lane; a lane's last record has ``final`` or ``diverged``."""
+    tasks, config = bench.program.tasks, bench.program.learner.config
+    plans: dict[int, Plan] = {}
+    together = bench.program.together
+    for begin in range(0, len(lanes), together):
+        numbers = list(range(begin, min(begin + together, len(lanes))))
+        for number in numbers:
+            seed = lanes[number].seed
+            if _planned(lanes[number].method) and seed not in plans:
+                plans[seed] = _plan(tasks, bench.network, config, seed)
+        group = [lanes[number] for number in numbers]
+        group += [group[-1]] * (together - len(group))
+        stacked = _first_states(bench, group, plans)
+        if together == 1:
+            stacked = jax.tree.map(lambda leaf: leaf[0], stacked)
+        for _, records in loop.run_together(bench.program, numbers, loop.spread(bench.program, stacked)):
+            for record in records:
+                yield record.pop("seed"), record
+
+
+def _first_states(bench: Bench, lanes: Sequence[Lane], plans: Mapping[int, Plan]) -> MetaState:
+    """States of all lanes before any meta-update, stacked: seeds differ, then method, reward and rates."""
+    config = bench.program.learner.config
+    state = bench.start(jnp.asarray([lane.seed for lane in lanes]))
+    places = [_place(bench.arms, lane.method) for lane in lanes]
+    states = list(state.stream.scheduler.states)
+    for number, arm in enumerate(bench.arms):
+        if arm.scheduler == "single":
+            tasks = [lane.method.options.get("task", 0) for lane in lanes]
+            states[number] = jnp.asarray(tasks, jnp.int32)
+        elif _planned(arm) and arm.options.get("refresh") == 0:
+            made = {seed: _scheduler(arm, bench.program.tasks, config, plan) for seed, plan in plans.items()}
+            tables = {seed: scheduler.init(jax.random.key(0)) for seed, scheduler in made.items()}
+            spare = next(iter(tables.values()), jax.tree.map(lambda leaf: leaf[0], states[number]))
+            states[number] = jnp.stack([tables.get(lane.seed, spare) for lane in lanes])
+    which = jnp.asarray(places, jnp.int32)
+    rates = jnp.log(jnp.asarray([lane.inner_rate for lane in lanes], jnp.float32))
+    rewards = jnp.asarray([REWARDS.index(lane.method.reward) for lane in lanes], jnp.int32)
+    outer = jnp.asarray([lane.outer_rate / config.outer_rate for lane in lanes], jnp.float32)
+    stream = state.stream._replace(scheduler=state.stream.scheduler._replace(which=which, states=tuple(states)))
+    return state._replace(
+        parameters=state.parameters._replace(log_rate=rates),
+        stream=stream,
+        knobs=state.knobs._replace(reward=rewards, outer=outer),
+    )
+
+
+def _key(method: Method) -> tuple[Any, ...]:
+    """What makes two methods share a scheduler; the single task is a lane's own."""
+    if method.scheduler == "single":
+        return ("single",)
+    return (method.scheduler, tuple(sorted(method.options.items())), method.abstain)
+
+
+def _distinct(methods: Sequence[Method]) -> tuple[Method, ...]:
+    return tuple({_key(method): method for method in methods}.values())
+
+
+def _place(arms: Sequence[Method], method: Method) -> int:
+    return [_key(arm) for arm in arms].index(_key(method))
+
+
+def _planned(method: Method) -> bool:
+    return method.scheduler in schedulers.PLANNED
+
+
+def _plan(tasks: TaskSet, network: str, config: TrainConfig, seed: int) -> Plan:
+    return plan(tasks, network, config, discount=DISCOUNT, seed=seed)
+
+
+def _scheduler(method: Method, tasks: TaskSet, config: TrainConfig, plan: Plan | None) -> Scheduler:
+    passes = [max(1, size // config.batch_size) for size in tasks.sizes]
+    if method.scheduler == "single":
+        return schedulers.make("single", num_tasks=len(passes) + 1)
+    arms = len(passes) + method.abstain
+    context = {"passes": passes + [1] * method.abstain}
+    made = schedulers.make(method.scheduler, num_tasks=arms, plan=plan, context=context, **method.options)
+    return schedulers.with_abstain(made) if method.abstain else made
+
+
+def seconds_per_update(bench: Bench, lane: Lane) -> float:
+    """Seconds of one meta-update of a lane that runs alone, compilation and measuring aside."""
+    program = bench.program
+    plans = {}
+    if _planned(lane.method):
+        plans = {lane.seed: _plan(program.tasks, bench.network, program.learner.config, lane.seed)}
+    state = jax.tree.map(lambda leaf: leaf[0], _first_states(bench, [lane], plans))
+    program.chunk(program.data, program.test, state, 0, 1)[1].loss.block_until_ready()
+    began = time.monotonic()
+    program.chunk(program.data, program.test, state, 0, TIMED_UPDATES)[1].loss.block_until_ready()
+    return (time.monotonic() - began) / TIMED_UPDATES
+
+
+def lanes_at_once(lanes: int, most: int = 128) -> int:
+    """Lanes to run side by side: one on a CPU, else equal groups of at most ``most``."""
+    if jax.default_backend() == "cpu":
+        return 1
+    return math.ceil(lanes / math.ceil(lanes / most))
+
+
+def mean_drawn(rows: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
+    """Rows drawn by task and label, mean over runs."""
+    return [[round(float(count), 1) for count in task] for task in np.mean(np.asarray(rows, float), axis=0)]

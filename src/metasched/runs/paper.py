@@ -1,0 +1,266 @@
+"""``metasched paper``: tune, run and write down every cell that is asked for and not there yet."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metasched.datasets import store
+from metasched.datasets.simulate import simulate_weather
+from metasched.datasets.weather import FILE
+from metasched.experiments import Cell, Experiment, Method, methods
+from metasched.meta.config import TrainConfig
+from metasched.meta.diagnose import diagnose
+from metasched.runs import cells, lanes
+from metasched.runs.cells import OnLane, Rates, Setting
+from metasched.runs.files import write_json, write_whole
+from metasched.runs.lanes import Bench, Lane
+from metasched.runs.supervised import Supervised, supervised
+from metasched.tasks import TaskSet
+
+GRID: tuple[Rates, ...] = tuple((inner, outer) for inner in (0.01, 0.03, 0.1) for outer in (1e-3, 3e-3))
+"""Inner and outer rates that are tried for every method alike."""
+TUNING_SEEDS = (1001, 1002)
+"""Never reported."""
+WORK = ".work"
+"""Folder of finished runs, beside the results."""
+
+
+class Order(NamedTuple):
+    """What to run: seeds, full or quick, where, options of the data sets, the command for the record."""
+
+    out: Path
+    seeds: tuple[int, ...]
+    quick: bool
+    command: str
+    data: Mapping[str, Mapping[str, Any]]
+    on_lane: OnLane | None = None
+
+
+def quick(cell: Cell) -> Cell:
+    """The same cell in a few seconds: fewer and shorter meta-updates, at most a hundred target labels.
+
+    Numbers mean nothing then; tables and figures are complete.
+    """
+    short = replace(
+        cell.config,
+        meta_updates=4,
+        batches_per_update=min(cell.config.batches_per_update or 1, 6),
+        steps_per_batch=min(cell.config.steps_per_batch, 6),
+        eval_every=1,
+        eval_rows=200,
+        reward_rows=None,
+    )
+    return replace(cell, config=short, data={"target_labels": 100, **cell.data})
+
+
+def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order) -> Iterator[Path]:
+    """Run the cells of one experiment that are not there yet; yields each result file as it is written."""
+    benches: dict[Any, Bench] = {}
+    tuning = None if order.quick else _tuned(experiment, order, benches)
+    ceiling: Supervised | None = None
+    seconds: dict[str, float] = {}
+    for listed in wanted:
+        path = order.out / experiment.name / f"{listed.name}.json"
+        if _holds(path, order):
+            yield path
+            continue
+        cell = quick(listed) if order.quick else listed
+        tasks = experiment.load(cell, order.data.get(experiment.name))
+        everyone = methods(len(tasks.tasks))
+        chosen = {method.name: _rates(tuning, method, cell.config) for method in everyone}
+        runs = [Lane(method, seed, *chosen[method.name]) for method in everyone for seed in order.seeds]
+        bench = _bench(experiment, cell, tasks, everyone, len(order.seeds) * len(everyone), benches)
+        name = f"{experiment.name}/{cell.name}"
+        outcomes = cells.run_lanes(bench, runs, order.out / WORK / f"{name}.jsonl", name, order.on_lane)
+        if ceiling is None:
+            ceiling = _ceiling(experiment, cell, order)
+        if bench.program.together > 1 and not seconds:
+            seconds = _time(experiment, order, everyone)
+        by_method = {
+            method.name: dict(zip(order.seeds, outcomes[begin : begin + len(order.seeds)], strict=True))
+            for begin, method in zip(range(0, len(runs), len(order.seeds)), everyone, strict=True)
+        }
+        scale = _steps(cell.config) / max(1, _steps(experiment_cell(experiment, experiment.tuned_in).config))
+        timed = {name: value * scale for name, value in seconds.items()}
+        setting = Setting(order.command, tuning)
+        found = cells.result(experiment, cell, tasks, bench, by_method, everyone, ceiling, timed, setting)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, (json.dumps(found, separators=(",", ":")) + "\n").encode())
+        yield path
+
+
+def experiment_cell(experiment: Experiment, name: str) -> Cell:
+    """A cell by its name."""
+    return next(cell for cell in experiment.cells if cell.name == name)
+
+
+def _steps(config: TrainConfig) -> int:
+    return (config.batches_per_update or 1) * config.steps_per_batch
+
+
+def _holds(path: Path, order: Order) -> bool:
+    """Whether a result file has all the seeds; one that cannot be read is made again."""
+    try:
+        found = json.loads(path.read_text())
+        return all(
+            set(order.seeds) <= set(row["seeds"]) for row in found["methods"].values() if row["family"] != "ceiling"
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _bench(
+    experiment: Experiment,
+    cell: Cell,
+    tasks: TaskSet,
+    everyone: Sequence[Method],
+    number: int,
+    benches: dict[Any, Bench],
+) -> Bench:
+    """A program for the cell; one that was compiled for the same shapes and settings serves again."""
+    shapes = (
+        tasks.sizes,
+        tasks.shape,
+        len(tasks.validation.labels),
+        min(cell.config.eval_rows, len(tasks.test.labels)),
+    )
+    key = (cell.config, shapes)
+    if key in benches:
+        return lanes.refill(benches[key], tasks)
+    benches[key] = lanes.prepare(tasks, experiment.network, cell.config, everyone, lanes.lanes_at_once(number))
+    return benches[key]
+
+
+def _rates(tuning: Mapping[str, Any] | None, method: Method, config: TrainConfig) -> Rates:
+    if tuning is None:
+        return config.inner_rate, config.outer_rate
+    found = tuning["chosen"][method.name]
+    return found["inner_rate"], found["outer_rate"]
+
+
+def _tuned(experiment: Experiment, order: Order, benches: dict[Any, Bench]) -> dict[str, Any]:
+    """For every method the rates with the best mean final accuracy over the tuning seeds, from the same grid."""
+    path = order.out / WORK / experiment.name / "tuning.json"
+    if path.exists():
+        return dict(json.loads(path.read_text()))
+    cell = experiment_cell(experiment, experiment.tuned_in)
+    tasks = experiment.load(cell, order.data.get(experiment.name))
+    everyone = methods(len(tasks.tasks))
+    bench = _bench(experiment, cell, tasks, everyone, len(order.seeds) * len(everyone), benches)
+    runs = [Lane(method, seed, *rates) for method in everyone for rates in GRID for seed in TUNING_SEEDS]
+    name = f"{experiment.name}/tuning"
+    outcomes = cells.run_lanes(bench, runs, order.out / WORK / f"{name}.jsonl", name, order.on_lane)
+    finals = [outcome["final"]["test_accuracy"] if "final" in outcome else 0.0 for outcome in outcomes]
+    scores = np.asarray(finals).reshape(len(everyone), len(GRID), len(TUNING_SEEDS)).mean(axis=2)
+    best = scores.argmax(axis=1)
+    tuning = {
+        "seeds": list(TUNING_SEEDS),
+        "cell": f"{experiment.name}/{cell.name}",
+        "grid": {"inner_rate": [0.01, 0.03, 0.1], "outer_rate": [0.001, 0.003]},
+        "chosen": {
+            method.name: {
+                "inner_rate": GRID[number][0],
+                "outer_rate": GRID[number][1],
+                "accuracy": round(float(row[number]), 4),
+            }
+            for method, number, row in zip(everyone, best, scores, strict=True)
+        },
+    }
+    write_json(path, tuning)
+    return tuning
+
+
+def _ceiling(experiment: Experiment, cell: Cell, order: Order) -> Supervised:
+    """A supervised network on all rows: every target label there is, clean tasks."""
+    everything = {key: value for key, value in cell.data.items() if key != "target_labels"}
+    tasks = experiment.load(replace(cell, data=everything, noisy=(), irrelevant=None), order.data.get(experiment.name))
+    config = replace(cell.config, heads="auto").resolve(tasks)
+    return supervised(tasks, experiment.network, config, list(order.seeds), 60 if order.quick else 2000)
+
+
+def _time(experiment: Experiment, order: Order, everyone: Sequence[Method]) -> dict[str, float]:
+    """Seconds of one meta-update for every method alone on this device, in the cell that rates are tuned in."""
+    cell = experiment_cell(experiment, experiment.tuned_in)
+    tasks = experiment.load(cell, order.data.get(experiment.name))
+    config = replace(cell.config, meta_updates=lanes.TIMED_UPDATES + 1, eval_every=lanes.TIMED_UPDATES + 1)
+    bench = lanes.prepare(tasks, experiment.network, config, everyone, 1)
+    found: dict[str, float] = {}
+    for method in everyone:
+        lane = Lane(method, 0, cell.config.inner_rate, cell.config.outer_rate)
+        found[method.name] = lanes.seconds_per_update(bench, lane)
+    return found
+
+
+def write_evidence(experiment: Experiment, order: Order) -> Path:
+    """Order tests, transition matrices and the scaled error of one experiment's sources."""
+    path = order.out / experiment.name / "evidence.json"
+    if path.exists():
+        return path
+    cell = experiment.cells[0]
+    tasks = experiment.load(replace(cell, noisy=(), irrelevant=None), order.data.get(experiment.name))
+    permutations, steps = (999, 40) if order.quick else (10_000, 120)
+    config = replace(cell.config, batch_size=20, batches_per_update=None, steps_per_batch=1)
+    found = diagnose(tasks, experiment.network, config, permutations=permutations, steps=steps)
+    stationarity = found.stationarity
+    scaled: dict[str, Any] | None = None
+    if stationarity is not None:
+        errors = np.nanmean(stationarity.errors, axis=0)
+        times = np.arange(1, len(errors) + 1)
+        curves = np.sqrt(times)[:, None] * errors
+        scaled = {
+            "steps": times.tolist(),
+            "by_class": {
+                name: np.round(curves[:, number], 4).tolist()
+                for number, name in enumerate(tasks.classes)
+                if np.isfinite(curves[:, number]).all()
+            },
+            "exponent": round(float(np.nanmean(stationarity.exponent)), 4),
+        }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(
+        path,
+        {
+            "format": cells.FORMAT,
+            "kind": "evidence",
+            "experiment": experiment.name,
+            "simulated": tasks.simulated,
+            **cells.origin(order.command),
+            "order": [
+                {
+                    "task": task.name,
+                    "rows": len(task),
+                    "p_permutation": test.p_value,
+                    "p_asymptotic": test.asymptotic_p_value,
+                    "p_diagonal": test.stickiness_p_value,
+                    "association": test.cramers_v,
+                }
+                for task, test in zip(tasks.tasks, found.orders, strict=True)
+            ],
+            "transitions": {
+                task.name: np.round(test.transitions, 4).tolist()
+                for task, test in zip(tasks.tasks, found.orders, strict=True)
+            },
+            "classes": list(tasks.classes),
+            "scaled_error": scaled,
+        },
+    )
+    return path
+
+
+def weather_file(given: Path | None, out: Path, quick: bool) -> Path | None:
+    """The ExtremeWeather file to read: the given one, None for that of the data folders, else one that we simulate.
+
+    What is simulated is marked so in the file, and every result and caption says it.
+    """
+    if given is not None or store.find(FILE) is not None:
+        return given
+    images = 120 if quick else 900
+    path = out / WORK / f"simulated-weather-{images}.h5"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        simulate_weather(path, images=images, height=192, width=288)
+    return path
