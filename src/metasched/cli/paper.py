@@ -16,6 +16,7 @@ def paper(
     regime: Literal["all", "paper", "few-label", "robust"] = "all",
     seeds: int = 10,
     quick: bool = False,
+    timing: bool = True,
     weather: Path | None = None,
     out: Path = Path("results"),
     quiet: bool = False,
@@ -32,6 +33,7 @@ def paper(
         regime: One regime only.
         seeds: Seeds of every method, counting up from 0.
         quick: Tiny settings and two seeds: every table and figure in minutes, numbers without meaning.
+        timing: Whether to time every method alone as well; leave it out while the device does other work.
         weather: An ExtremeWeather file; by default the one in the data folders, else a simulated one, and said so.
         out: Folder of the results; the report goes beside them.
         quiet: No progress bars.
@@ -51,7 +53,7 @@ def paper(
     place = runs.weather_file(weather, out, quick) if "weather" in wanted else None
     data = {"weather": {"path": str(place)}} if place else {}
     with several(stderr(), quiet) as on_lane:
-        order = runs.Order(out, tuple(range(count)), quick, command, data, on_lane)
+        order = runs.Order(out, tuple(range(count)), quick, command, data, on_lane, timing)
         for name in wanted:
             definition = EXPERIMENTS[name]
             runs.write_evidence(definition, order)

@@ -5,8 +5,18 @@ from dataclasses import replace
 from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
 from metasched.meta.config import TrainConfig
 
-STREAM = TrainConfig(batch_size=10, batches_per_update=50, meta_updates=40, eval_every=2, eval_rows=500)
-PER_BATCH = replace(STREAM, batch_size=20, batches_per_update=1, steps_per_batch=50, meta_updates=80, reward_rows=200)
+FEW = TrainConfig(
+    validation_batch="all", batch_size=10, batches_per_update=50, meta_updates=40, eval_every=2, eval_rows=500
+)
+PER_BATCH = replace(
+    FEW,
+    validation_batch="uniform",
+    batch_size=20,
+    batches_per_update=1,
+    steps_per_batch=50,
+    meta_updates=80,
+    reward_rows=200,
+)
 
 CIFAR = Experiment(
     name="cifar",
@@ -17,7 +27,7 @@ CIFAR = Experiment(
     cells=(
         Cell("paper-own-heads", "paper", "own heads", PER_BATCH, 0.4),
         Cell("paper-shared-head", "paper", "shared head", replace(PER_BATCH, heads="shared"), 0.4),
-        *few_label_cells(STREAM, {10: 0.25, 30: 0.3, 100: 0.35}),
-        *robust_cells(STREAM, 0.3, num_tasks=4),
+        *few_label_cells(FEW, {10: 0.25, 30: 0.3, 100: 0.35}),
+        *robust_cells(FEW, 0.3, num_tasks=4),
     ),
 )

@@ -3,8 +3,8 @@
 from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
 from metasched.meta.config import TrainConfig
 
-STREAM = TrainConfig(batch_size=20, batches_per_update=35, meta_updates=60, eval_every=2)
-"""A pass of 35 batches in every meta-update, one step on each."""
+FEW = TrainConfig(batches_per_update=35, meta_updates=60, eval_every=2, validation_batch="all")
+"""35 batches in every meta-update, one step on each; an outer step takes all of the few target labels."""
 PER_BATCH = TrainConfig(batches_per_update=1, steps_per_batch=100, meta_updates=60, eval_every=1, reward_rows=200)
 """One batch in every meta-update, a hundred steps on it: the reading that fits the sample counts of the paper."""
 
@@ -23,7 +23,7 @@ DIGITS = Experiment(
                 (100, TrainConfig(**{**vars(PER_BATCH), "batch_size": 100})),
             )
         ),
-        *few_label_cells(STREAM, {10: 0.4, 30: 0.55, 100: 0.7}),
-        *robust_cells(STREAM, 0.55, num_tasks=5),
+        *few_label_cells(FEW, {10: 0.4, 30: 0.55, 100: 0.7}),
+        *robust_cells(FEW, 0.55, num_tasks=5),
     ),
 )

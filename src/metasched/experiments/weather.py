@@ -6,8 +6,12 @@ from metasched.datasets.weather import TEST_FEATURES
 from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
 from metasched.meta.config import TrainConfig
 
-STREAM = TrainConfig(batch_size=20, batches_per_update=25, meta_updates=30, eval_every=2, eval_rows=500)
-PER_BATCH = replace(STREAM, batches_per_update=1, steps_per_batch=50, meta_updates=40, reward_rows=200)
+FEW = TrainConfig(
+    validation_batch="all", batch_size=20, batches_per_update=25, meta_updates=30, eval_every=2, eval_rows=500
+)
+PER_BATCH = replace(
+    FEW, validation_batch="uniform", batches_per_update=1, steps_per_batch=50, meta_updates=40, reward_rows=200
+)
 
 WEATHER = Experiment(
     name="weather",
@@ -20,7 +24,7 @@ WEATHER = Experiment(
             Cell(f"paper-{feature}", "paper", feature, PER_BATCH, 0.6, {"test_feature": feature})
             for feature in TEST_FEATURES
         ),
-        *few_label_cells(STREAM, {10: 0.4, 30: 0.5, 100: 0.6}, test_feature="U850"),
-        *robust_cells(STREAM, 0.5, num_tasks=5, test_feature="U850"),
+        *few_label_cells(FEW, {10: 0.4, 30: 0.5, 100: 0.6}, test_feature="U850"),
+        *robust_cells(FEW, 0.5, num_tasks=5, test_feature="U850"),
     ),
 )

@@ -5,7 +5,8 @@ from dataclasses import replace
 from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
 from metasched.meta.config import TrainConfig
 
-STREAM = TrainConfig(
+FEW = TrainConfig(
+    validation_batch="all",
     batch_size=20,
     batches_per_update=20,
     meta_updates=60,
@@ -14,7 +15,7 @@ STREAM = TrainConfig(
     balanced_accuracy=True,
 )
 """Most source rows are background, so losses and accuracies are balanced over the classes."""
-PER_BATCH = replace(STREAM, batches_per_update=1, steps_per_batch=100, reward_rows=200)
+PER_BATCH = replace(FEW, validation_batch="uniform", batches_per_update=1, steps_per_batch=100, reward_rows=200)
 
 WEATHER_POINTS = Experiment(
     name="weather-points",
@@ -24,7 +25,7 @@ WEATHER_POINTS = Experiment(
     tuned_in="few-label-30",
     cells=(
         Cell("paper", "paper", "all labels", PER_BATCH, 0.7),
-        *few_label_cells(STREAM, {10: 0.5, 30: 0.6, 100: 0.7}),
-        *robust_cells(STREAM, 0.6, num_tasks=5),
+        *few_label_cells(FEW, {10: 0.5, 30: 0.6, 100: 0.7}),
+        *robust_cells(FEW, 0.6, num_tasks=5),
     ),
 )

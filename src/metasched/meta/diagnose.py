@@ -74,9 +74,9 @@ def diagnose(
     followed = None
     if steps > 0:
         settings = (config or TrainConfig()).resolve(tasks)
-        loss, hits, weights = initial_model(tasks, network, settings, seed)
+        loss, hits, start = initial_model(tasks, network, settings)
         followed = stationarity(
-            loss, hits, weights, settings.inner_rate, tasks, steps=steps, batch_size=settings.batch_size
+            loss, hits, start(seed), settings.inner_rate, tasks, steps=steps, batch_size=settings.batch_size
         )
     recommendation, reason = recommend(tasks, orders, p_values, corrected, alpha)
     return Diagnosis(tasks, orders, p_values, association, corrected, followed, recommendation, reason)

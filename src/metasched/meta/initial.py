@@ -1,5 +1,7 @@
 """The model before any training, as the two functions that probing asks for."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -12,9 +14,12 @@ from metasched.meta.outer import first_state
 from metasched.planning.rewards import Hits, Loss
 from metasched.tasks import TaskSet
 
+Start = Callable[[int], Weights]
+"""Initial weights by seed."""
 
-def initial_model(tasks: TaskSet, network: Network | str, config: TrainConfig, seed: int) -> tuple[Loss, Hits, Weights]:
-    """The loss of a batch under a task, the validation rows that weights get right, and the initial weights."""
+
+def initial_model(tasks: TaskSet, network: Network | str, config: TrainConfig) -> tuple[Loss, Hits, Start]:
+    """The loss of a batch under a task, the validation rows that weights get right, and initial weights by seed."""
     built = default_network(tasks, network, config.heads == "shared")
     learner = Learner(built, schedulers.cyclic(len(tasks.tasks)), config, heads_of(tasks, config))
     data = device_data(tasks, config)
@@ -25,4 +30,7 @@ def initial_model(tasks: TaskSet, network: Network | str, config: TrainConfig, s
     def validation_hits(weights: Weights) -> jax.Array:
         return marks(learner, weights, data.validation) > 0
 
-    return batch_loss, validation_hits, first_state(learner, data, seed).parameters.weights
+    def start(seed: int) -> Weights:
+        return first_state(learner, data, seed).parameters.weights
+
+    return batch_loss, validation_hits, start

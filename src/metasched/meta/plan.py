@@ -15,12 +15,12 @@ from metasched.dependence import transition_matrix
 from metasched.errors import ConfigError, unknown
 from metasched.meta.config import TrainConfig
 from metasched.meta.initial import initial_model
-from metasched.meta.networks import Network, default_network
+from metasched.meta.networks import Network
 from metasched.planning import Policy, coupled_rewards, gittins_index, solve_joint
 from metasched.planning.checks import as_discount
 from metasched.planning.joint import METHODS
 from metasched.planning.replay import replay
-from metasched.planning.rewards import Probe, probe
+from metasched.planning.rewards import Probe, prober
 from metasched.tasks import TaskSet
 
 Floats = NDArray[np.float64]
@@ -91,6 +91,34 @@ def plan(
 ) -> Plan:
     """Probe the initial model and solve for the task to draw on.
 
+    The arguments are those of :func:`planner`, and the ``seed`` of the initial weights: the same that
+    :func:`metasched.train` starts from.
+    """
+    return planner(
+        tasks,
+        network,
+        config,
+        discount=discount,
+        stride=stride,
+        smoothing=smoothing,
+        rewards=rewards,
+        method=method,
+    )(seed)
+
+
+def planner(
+    tasks: TaskSet,
+    network: Network | str = "auto",
+    config: TrainConfig | None = None,
+    *,
+    discount: float = 0.99,
+    stride: Literal["batch", "row"] = "batch",
+    smoothing: float = 0.0,
+    rewards: Literal["auto", "coupled", "separable"] = "auto",
+    method: str = "auto",
+) -> Callable[[int], Plan]:
+    """Plans by the seed of the initial weights; whatever they share is prepared once.
+
     Args:
         tasks: the sources and the target.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
@@ -101,7 +129,6 @@ def plan(
         rewards: of the joint problem; ``"auto"`` is coupled where tasks and target share their labels, and separable
             where they do not, since then no label of one task is a class of another.
         method: of the joint problem; see :func:`metasched.planning.solve_joint`.
-        seed: of the initial weights; the same that :func:`metasched.train` starts from.
     """
     if stride not in ("batch", "row"):
         raise ConfigError(f"stride is '{stride}'; give batch or row")
@@ -113,24 +140,24 @@ def plan(
         raise unknown("method", method, METHODS)
     gamma = as_discount(discount)
     settings = (config or TrainConfig()).resolve(tasks)
-    built = default_network(tasks, network)
     classes = max(len(task.classes) for task in tasks.tasks)
     moves = settings.batch_size if stride == "batch" else 1
     transitions = np.stack(
         [transition_matrix(task.labels, classes, smoothing=smoothing, stride=moves) for task in tasks.tasks]
     )
+    loss, hits, start = initial_model(tasks, network, settings)
+    measure = prober(loss, hits, settings.inner_rate, settings.steps_per_batch, tasks)
 
-    def probed() -> Probe:
-        loss, hits, weights = initial_model(tasks, built, settings, seed)
-        return probe(loss, hits, weights, settings.inner_rate, settings.steps_per_batch, tasks)
+    def planned(seed: int) -> Plan:
+        return Plan(
+            tasks=tasks,
+            transitions=transitions,
+            discount=gamma,
+            coupled=tasks.shared_labels and rewards != "separable",
+            batch_size=settings.batch_size,
+            cursor=settings.cursor,
+            method=method,
+            _probe=lambda: measure(start(seed)),
+        )
 
-    return Plan(
-        tasks=tasks,
-        transitions=transitions,
-        discount=gamma,
-        coupled=tasks.shared_labels and rewards != "separable",
-        batch_size=settings.batch_size,
-        cursor=settings.cursor,
-        method=method,
-        _probe=probed,
-    )
+    return planned

@@ -62,32 +62,45 @@ def first_rows(tasks: TaskSet) -> Rows:
     return rows
 
 
-def probe(loss: Loss, hits: Hits, weights: Weights, rate: float, steps: int, tasks: TaskSet) -> Probe:
-    """Fit the first row of every label of every task, each from ``weights``, in one compiled call.
+def prober(loss: Loss, hits: Hits, rate: float, steps: int, tasks: TaskSet) -> Callable[[Weights], Probe]:
+    """A function that fits the first row of every label of every task, each from the weights given.
 
     ``steps`` SGD steps (R) at ``rate`` on that one row; C is the most labels that a task has, C' those of the target.
+    All fits are one compiled call, and it is compiled once for any number of weights.
     """
     rows = first_rows(tasks)
     numbers, classes = (found.tolist() for found in np.nonzero(rows >= 0))
     chosen = [tasks.tasks[task].inputs[rows[task, label]] for task, label in zip(numbers, classes, strict=True)]
-
-    def fit(case: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        row, label, task = case
-
-        def step(weights: Weights, _: None) -> tuple[Weights, None]:
-            gradient = jax.grad(loss)(weights, row[None], label[None], task)
-            return jax.tree.map(lambda w, g: w - rate * g, weights, gradient), None
-
-        return hits(lax.scan(step, weights, None, length=steps)[0])
-
     cases = (jnp.asarray(np.stack(chosen)), jnp.asarray(classes, jnp.int32), jnp.asarray(numbers, jnp.int32))
-    right = np.asarray(jax.jit(lambda cases: lax.map(fit, cases, batch_size=PROBES_AT_ONCE))(cases))
 
-    accuracy = np.zeros(rows.shape)
-    accuracy[numbers, classes] = right.mean(axis=1)
-    by_class = np.zeros((*rows.shape, len(tasks.classes)))
-    by_class[numbers, classes] = _by_class(right, tasks, right.mean(axis=1)[:, None])
-    return Probe(accuracy, by_class, rows >= 0)
+    @jax.jit
+    def right_after(weights: Weights, cases: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        def fit(case: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+            row, label, task = case
+
+            def step(weights: Weights, _: None) -> tuple[Weights, None]:
+                gradient = jax.grad(loss)(weights, row[None], label[None], task)
+                return jax.tree.map(lambda w, g: w - rate * g, weights, gradient), None
+
+            return hits(lax.scan(step, weights, None, length=steps)[0])
+
+        found: jax.Array = lax.map(fit, cases, batch_size=PROBES_AT_ONCE)
+        return found
+
+    def measure(weights: Weights) -> Probe:
+        right = np.asarray(right_after(weights, cases))
+        accuracy = np.zeros(rows.shape)
+        accuracy[numbers, classes] = right.mean(axis=1)
+        by_class = np.zeros((*rows.shape, len(tasks.classes)))
+        by_class[numbers, classes] = _by_class(right, tasks, right.mean(axis=1)[:, None])
+        return Probe(accuracy, by_class, rows >= 0)
+
+    return measure
+
+
+def probe(loss: Loss, hits: Hits, weights: Weights, rate: float, steps: int, tasks: TaskSet) -> Probe:
+    """The same for one set of weights."""
+    return prober(loss, hits, rate, steps, tasks)(weights)
 
 
 def stationarity(

@@ -5,7 +5,6 @@ Every finished run is kept at once, in a file of its own beside the results; wha
 
 import json
 import platform
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -49,15 +48,12 @@ def run_lanes(
     if on_lane:
         on_lane(name, len(wanted) - len(missing), len(wanted))
     records: dict[int, list[Record]] = {}
-    began = time.monotonic()
     for number, record in lanes.run(bench, missing):
         records.setdefault(number, []).append(record)
         if "final" not in record and "diverged" not in record:
             continue
         lane = missing[number]
         outcome = _outcome(bench, records.pop(number))
-        if bench.program.together == 1:
-            outcome["seconds"], began = round(time.monotonic() - began, 3), time.monotonic()
         known[_key(lane)] = outcome
         with kept.open("a") as stream:
             stream.write(json.dumps({"lane": _key(lane), "outcome": outcome}, separators=(",", ":")) + "\n")
@@ -120,10 +116,9 @@ def result(
     outcomes: Mapping[str, Mapping[int, Outcome]],
     methods: Sequence[Method],
     ceiling: Supervised | None,
-    seconds: Mapping[str, float],
     setting: Setting,
 ) -> dict[str, Any]:
-    """The result file of a cell; ``outcomes`` by method and seed, ``seconds`` per meta-update by method."""
+    """The result file of a cell; ``outcomes`` by method and seed."""
     config = bench.program.learner.config
     rows: dict[str, Any] = {}
     for method in methods:
@@ -131,11 +126,8 @@ def result(
             "family": method.family,
             "role": method.role,
             "options": {**method.options, "reward": method.reward, "abstain": method.abstain},
-            **_columns(outcomes[method.name], seconds.get(method.name), config.meta_updates),
+            **_columns(outcomes[method.name]),
         }
-        if method.name in seconds and "cyclic" in seconds and config.batches_per_update:
-            spent = max(0.0, seconds[method.name] - seconds["cyclic"]) / config.batches_per_update
-            rows[method.name]["scheduling_seconds"] = float(f"{spent:.3g}")
     if ceiling is not None:
         rows["supervised"] = _ceiling(ceiling)
     return {
@@ -180,14 +172,13 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _columns(by_seed: Mapping[int, Outcome], seconds: float | None, updates: int) -> dict[str, Any]:
+def _columns(by_seed: Mapping[int, Outcome]) -> dict[str, Any]:
     """One method over its seeds, column by column; a seed that diverged has None."""
     good = [outcome for outcome in by_seed.values() if "final" in outcome]
 
     def column(name: str) -> list[Any]:
         return [outcome.get(name) for outcome in by_seed.values()]
 
-    times = [round(seconds * updates, 3)] * len(by_seed) if seconds is not None else column("seconds")
     columns: dict[str, Any] = {
         "seeds": list(by_seed),
         "updates": good[0]["updates"] if good else [],
@@ -200,7 +191,7 @@ def _columns(by_seed: Mapping[int, Outcome], seconds: float | None, updates: int
         "per_class": column("per_class"),
         "drawn": column("drawn"),
         "abstained": column("abstained"),
-        "seconds": times,
+        "seconds": [None] * len(by_seed),
         "diverged": {str(seed): outcome["diverged"] for seed, outcome in by_seed.items() if "diverged" in outcome},
     }
     if good:

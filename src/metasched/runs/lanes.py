@@ -25,7 +25,7 @@ from metasched.meta.inner import device_data
 from metasched.meta.loop import Program, Record
 from metasched.meta.networks import default_network
 from metasched.meta.outer import MetaState, first_state
-from metasched.meta.plan import Plan, plan
+from metasched.meta.plan import Plan, planner
 from metasched.schedulers import Scheduler
 from metasched.tasks import TaskSet
 
@@ -54,7 +54,7 @@ def prepare(tasks: TaskSet, network: str, config: TrainConfig, methods: Sequence
     """Build the program; every scheduler is there once, however many methods use it."""
     config = replace(config, abstain=True).resolve(tasks)
     arms = _distinct(methods)
-    plan = _plan(tasks, network, config, 0) if any(_planned(method) for method in arms) else None
+    plan = _planner(tasks, network, config)(0) if any(_planned(method) for method in arms) else None
     scheduler = schedulers.either([_scheduler(method, tasks, config, plan) for method in arms])
     built = default_network(tasks, network, config.heads == "shared")
     program = loop.prepare(tasks, built, scheduler, config, together=together)
@@ -79,15 +79,11 @@ def refill(bench: Bench, tasks: TaskSet) -> Bench:
 
 def run(bench: Bench, lanes: Sequence[Lane]) -> Iterator[tuple[int, Record]]:
     """Records of all lanes, each with the number of its lane; a lane's last record has ``final`` or ``diverged``."""
-    tasks, config = bench.program.tasks, bench.program.learner.config
-    plans: dict[int, Plan] = {}
     together = bench.program.together
+    seeds = {lane.seed for lane in lanes if _planned(lane.method)}
+    plans = _plans(bench, sorted(seeds))
     for begin in range(0, len(lanes), together):
         numbers = list(range(begin, min(begin + together, len(lanes))))
-        for number in numbers:
-            seed = lanes[number].seed
-            if _planned(lanes[number].method) and seed not in plans:
-                plans[seed] = _plan(tasks, bench.network, config, seed)
         group = [lanes[number] for number in numbers]
         group += [group[-1]] * (together - len(group))
         stacked = _first_states(bench, group, plans)
@@ -108,11 +104,14 @@ def _first_states(bench: Bench, lanes: Sequence[Lane], plans: Mapping[int, Plan]
         if arm.scheduler == "single":
             tasks = [lane.method.options.get("task", 0) for lane in lanes]
             states[number] = jnp.asarray(tasks, jnp.int32)
-        elif _planned(arm) and arm.options.get("refresh") == 0:
+        elif _planned(arm) and plans:
             made = {seed: _scheduler(arm, bench.program.tasks, config, plan) for seed, plan in plans.items()}
-            tables = {seed: scheduler.init(jax.random.key(0)) for seed, scheduler in made.items()}
-            spare = next(iter(tables.values()), jax.tree.map(lambda leaf: leaf[0], states[number]))
-            states[number] = jnp.stack([tables.get(lane.seed, spare) for lane in lanes])
+            known = {seed: scheduler.init(jax.random.key(0)) for seed, scheduler in made.items()}
+            spare = next(iter(known.values()))
+            planned = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(known.get(lane.seed, spare) for lane in lanes))
+            fresh = states[number]
+            tables = isinstance(planned, jax.Array)
+            states[number] = planned if tables else fresh._replace(walk=planned.walk, transitions=planned.transitions)
     which = jnp.asarray(places, jnp.int32)
     rates = jnp.log(jnp.asarray([lane.inner_rate for lane in lanes], jnp.float32))
     rewards = jnp.asarray([REWARDS.index(lane.method.reward) for lane in lanes], jnp.int32)
@@ -144,8 +143,15 @@ def _planned(method: Method) -> bool:
     return method.scheduler in schedulers.PLANNED
 
 
-def _plan(tasks: TaskSet, network: str, config: TrainConfig, seed: int) -> Plan:
-    return plan(tasks, network, config, discount=DISCOUNT, seed=seed)
+def _plans(bench: Bench, seeds: Sequence[int]) -> dict[int, Plan]:
+    if not seeds:
+        return {}
+    make = _planner(bench.program.tasks, bench.network, bench.program.learner.config)
+    return {seed: make(seed) for seed in seeds}
+
+
+def _planner(tasks: TaskSet, network: str, config: TrainConfig) -> Callable[[int], Plan]:
+    return planner(tasks, network, config, discount=DISCOUNT)
 
 
 def _scheduler(method: Method, tasks: TaskSet, config: TrainConfig, plan: Plan | None) -> Scheduler:
@@ -159,11 +165,9 @@ def _scheduler(method: Method, tasks: TaskSet, config: TrainConfig, plan: Plan |
 
 
 def seconds_per_update(bench: Bench, lane: Lane) -> float:
-    """Seconds of one meta-update of a lane that runs alone, compilation and measuring aside."""
+    """Seconds of one meta-update of a lane that runs alone, its share of measuring included, compilation aside."""
     program = bench.program
-    plans = {}
-    if _planned(lane.method):
-        plans = {lane.seed: _plan(program.tasks, bench.network, program.learner.config, lane.seed)}
+    plans = _plans(bench, [lane.seed] if _planned(lane.method) else [])
     state = jax.tree.map(lambda leaf: leaf[0], _first_states(bench, [lane], plans))
     program.chunk(program.data, program.test, state, 0, 1)[1].loss.block_until_ready()
     began = time.monotonic()

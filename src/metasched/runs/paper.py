@@ -30,7 +30,7 @@ WORK = ".work"
 
 
 class Order(NamedTuple):
-    """What to run: seeds, full or quick, where, options of the data sets, the command for the record."""
+    """What to run: where, seeds, full or quick, the command for the record, options of data sets, whether to time."""
 
     out: Path
     seeds: tuple[int, ...]
@@ -38,6 +38,7 @@ class Order(NamedTuple):
     command: str
     data: Mapping[str, Mapping[str, Any]]
     on_lane: OnLane | None = None
+    timing: bool = True
 
 
 def quick(cell: Cell) -> Cell:
@@ -62,11 +63,11 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order)
     benches: dict[Any, Bench] = {}
     tuning = None if order.quick else _tuned(experiment, order, benches)
     ceiling: Supervised | None = None
-    seconds: dict[str, float] = {}
+    paths = []
     for listed in wanted:
         path = order.out / experiment.name / f"{listed.name}.json"
+        paths.append(path)
         if _holds(path, order):
-            yield path
             continue
         cell = quick(listed) if order.quick else listed
         tasks = experiment.load(cell, order.data.get(experiment.name))
@@ -78,19 +79,21 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order)
         outcomes = cells.run_lanes(bench, runs, order.out / WORK / f"{name}.jsonl", name, order.on_lane)
         if ceiling is None:
             ceiling = _ceiling(experiment, cell, order)
-        if bench.program.together > 1 and not seconds:
-            seconds = _time(experiment, order, everyone)
         by_method = {
             method.name: dict(zip(order.seeds, outcomes[begin : begin + len(order.seeds)], strict=True))
             for begin, method in zip(range(0, len(runs), len(order.seeds)), everyone, strict=True)
         }
-        scale = _steps(cell.config) / max(1, _steps(experiment_cell(experiment, experiment.tuned_in).config))
-        timed = {name: value * scale for name, value in seconds.items()}
         setting = Setting(order.command, tuning)
-        found = cells.result(experiment, cell, tasks, bench, by_method, everyone, ceiling, timed, setting)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, (json.dumps(found, separators=(",", ":")) + "\n").encode())
-        yield path
+        found = cells.result(experiment, cell, tasks, bench, by_method, everyone, ceiling, setting)
+        _write(path, found)
+    if order.timing:
+        _add_seconds(experiment, paths, order, benches)
+    yield from paths
+
+
+def _write(path: Path, found: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, (json.dumps(found, separators=(",", ":")) + "\n").encode())
 
 
 def experiment_cell(experiment: Experiment, name: str) -> Cell:
@@ -98,8 +101,9 @@ def experiment_cell(experiment: Experiment, name: str) -> Cell:
     return next(cell for cell in experiment.cells if cell.name == name)
 
 
-def _steps(config: TrainConfig) -> int:
-    return (config.batches_per_update or 1) * config.steps_per_batch
+def _steps(config: Mapping[str, Any]) -> int:
+    """Inner steps of one meta-update."""
+    return int(config["batches_per_update"] or 1) * int(config["steps_per_batch"])
 
 
 def _holds(path: Path, order: Order) -> bool:
@@ -182,17 +186,33 @@ def _ceiling(experiment: Experiment, cell: Cell, order: Order) -> Supervised:
     return supervised(tasks, experiment.network, config, list(order.seeds), 60 if order.quick else 2000)
 
 
-def _time(experiment: Experiment, order: Order, everyone: Sequence[Method]) -> dict[str, float]:
-    """Seconds of one meta-update for every method alone on this device, in the cell that rates are tuned in."""
-    cell = experiment_cell(experiment, experiment.tuned_in)
+def _add_seconds(experiment: Experiment, paths: Sequence[Path], order: Order, benches: dict[Any, Bench]) -> None:
+    """Write into result files how long each method takes, and what its decisions cost; timed where rates are tuned.
+
+    A meta-update of another cell takes as much more as it has inner steps more.
+    """
+    unset = {path: found for path in paths if not (found := json.loads(path.read_text())).get("timed")}
+    if not unset:
+        return
+    listed = experiment_cell(experiment, experiment.tuned_in)
+    cell = quick(listed) if order.quick else listed
     tasks = experiment.load(cell, order.data.get(experiment.name))
-    config = replace(cell.config, meta_updates=lanes.TIMED_UPDATES + 1, eval_every=lanes.TIMED_UPDATES + 1)
-    bench = lanes.prepare(tasks, experiment.network, config, everyone, 1)
-    found: dict[str, float] = {}
-    for method in everyone:
-        lane = Lane(method, 0, cell.config.inner_rate, cell.config.outer_rate)
-        found[method.name] = lanes.seconds_per_update(bench, lane)
-    return found
+    everyone = methods(len(tasks.tasks))
+    bench = _bench(experiment, cell, tasks, everyone, 1, benches)
+    alone = {method.name: lanes.seconds_per_update(bench, _plain_lane(method, cell.config)) for method in everyone}
+    for path, found in unset.items():
+        scale = _steps(found["config"]) / _steps(vars(cell.config))
+        batches = found["config"]["batches_per_update"]
+        for name, row in found["methods"].items():
+            if name not in alone:
+                continue
+            row["seconds"] = [round(alone[name] * scale * found["config"]["meta_updates"], 3)] * len(row["seeds"])
+            row["scheduling_seconds"] = float(f"{max(0.0, alone[name] - alone['cyclic']) * scale / batches:.3g}")
+        _write(path, {**found, "timed": f"{experiment.name}/{cell.name}, each method alone"})
+
+
+def _plain_lane(method: Method, config: TrainConfig) -> Lane:
+    return Lane(method, 0, config.inner_rate, config.outer_rate)
 
 
 def write_evidence(experiment: Experiment, order: Order) -> Path:
