@@ -24,6 +24,8 @@ from metasched.meta.networks import Network, default_network
 from metasched.meta.outer import MetaParameters, MetaState
 from metasched.meta.plan import plan
 from metasched.runs import checkpoint, folder
+from metasched.runs import trackers as tracker_room
+from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
 from metasched.tasks import TaskSet
 
@@ -73,6 +75,7 @@ def train(
     out: str | os.PathLike[str] | None = None,
     on_record: OnRecord | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    trackers: Sequence[str | Tracker] = (),
 ) -> Run:
     """Meta-train on ``tasks`` and measure on their test rows.
 
@@ -89,7 +92,9 @@ def train(
         out: folder of the run. A run that was interrupted there continues; without it nothing is written.
         on_record: called after every meta-update.
         checkpoint_seconds: at least this long between checkpoints.
+        trackers: where else records go: ``"tensorboard"``, ``"mlflow"``, ``"wandb"``, or a ``Tracker`` of your own.
     """
+    sinks = tracker_room.make(trackers, out)
     program, description = _plan(tasks, network, scheduler, config or TrainConfig(), seeds, scheduler_options or {})
     where = None if out is None else Path(out)
     if where is not None:
@@ -97,11 +102,12 @@ def train(
             _refuse_other_run(where, description)
         else:
             folder.create(where, description)
-    return _execute(program, seeds, where, on_record, checkpoint_seconds)
+    return _execute(program, seeds, where, on_record, checkpoint_seconds, sinks)
 
 
-def resume(where: Path, on_record: OnRecord | None = None) -> Run:
+def resume(where: Path, on_record: OnRecord | None = None, trackers: Sequence[str | Tracker] = ()) -> Run:
     """Continue the run in ``where`` from its last checkpoint; it ends with the numbers it would have had anyway."""
+    sinks = tracker_room.make(trackers, where)
     description = folder.describe(where)
     recipe = description["data"]["recipe"]
     if recipe is None or description["scheduler"]["name"] is None or description["network"] is None:
@@ -120,7 +126,7 @@ def resume(where: Path, on_record: OnRecord | None = None) -> Run:
         description["seeds"],
         description["scheduler"]["options"],
     )
-    return _execute(program, description["seeds"], where, on_record, CHECKPOINT_SECONDS)
+    return _execute(program, description["seeds"], where, on_record, CHECKPOINT_SECONDS, sinks)
 
 
 def _plan(
@@ -207,18 +213,25 @@ def _refuse_other_run(where: Path, description: Mapping[str, Any]) -> None:
 
 
 def _execute(
-    program: Program, seeds: Sequence[int], where: Path | None, on_record: OnRecord | None, checkpoint_seconds: float
+    program: Program,
+    seeds: Sequence[int],
+    where: Path | None,
+    on_record: OnRecord | None,
+    checkpoint_seconds: float,
+    sinks: Sequence[Tracker] = (),
 ) -> Run:
     """Run every seed from where it stands to its end; an interruption leaves a checkpoint behind."""
-    with folder.locked(where) if where else nullcontext():
+    with folder.locked(where) if where else nullcontext(), tracker_room.tracking(sinks, where) as track:
         states, records = _restore(program, seeds, where)
         try:
             for record in records:
+                track(record)
                 if on_record:
                     on_record(record)
             for seed in seeds:
                 for record in _run_seed(program, seed, states, where, checkpoint_seconds):
                     records.append(record)
+                    track(record)
                     if on_record:
                         on_record(record)
         except KeyboardInterrupt:
