@@ -1,3 +1,5 @@
+import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -284,6 +286,11 @@ class TestRegression:
         assert tasks.tasks[0].targets.dtype == np.float32
         assert make_tasks().target_size is None
         assert make_tasks().test.targets is None
+
+    def test_copies_of_a_split_keep_its_targets(self):
+        split = make_regression().test
+        for twin in (copy.deepcopy(split), pickle.loads(pickle.dumps(split)), split._replace(labels=split.labels)):
+            np.testing.assert_array_equal(twin.targets, split.targets)
 
     def test_one_number_a_row_is_a_column(self):
         assert build_regression().tasks[0].targets.shape == (6, 1)

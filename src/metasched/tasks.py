@@ -48,6 +48,9 @@ class Split(_Pair):
         split.targets = targets
         return split
 
+    def _replace(self, **changes: Any) -> "Split":
+        return Split(**{**self._asdict(), "targets": self.targets, **changes})
+
     def take(self, rows: Rows) -> "Split":
         """Those rows, in that order."""
         return Split(self.inputs[rows], self.labels[rows], _at(self.targets, rows))
