@@ -2,8 +2,9 @@
 
 ``metrics.jsonl`` is always written and is what a run continues from; a tracker only looks on. It works in a thread of
 its own, so that a slow one does not hold up the training, and one that fails is reported in one line and dropped. How
-far it got is kept in its folder: a record that is replayed or computed again after an interruption is not logged twice,
-and a tracker that joins later is given everything from the first meta-update on.
+far it got is kept in its folder: a record that is replayed or computed again after an interruption is not logged twice
+(but for those that a kill overtakes between being logged and being noted as logged), and a tracker that joins later is
+given everything from the first meta-update on.
 """
 
 import json
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from textwrap import shorten
 from threading import Thread
 from typing import Any
 
@@ -29,6 +31,8 @@ LOGGED = "logged.json"
 """In a tracker's folder: the last update that it has, by seed."""
 FINISH_SECONDS = 30.0
 """How long a run that has ended waits for a tracker."""
+
+_LONGEST_REASON = 240
 
 _REGISTRY: dict[str, Callable[[], Tracker]] = {"mlflow": MLflow, "tensorboard": TensorBoard, "wandb": WandB}
 _log = logging.getLogger("metasched")
@@ -121,7 +125,8 @@ class _Worker:
 
 
 def _drop(tracker: Tracker, reason: str) -> None:
-    _log.warning("metasched: tracker %s failed, the run goes on without it: %s", tracker.name, " ".join(reason.split()))
+    line = shorten(reason, _LONGEST_REASON, placeholder=" …")
+    _log.warning("metasched: tracker %s failed, the run goes on without it: %s", tracker.name, line)
 
 
 def _read_logged(folder: Path) -> dict[int, int]:
