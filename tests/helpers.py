@@ -21,6 +21,23 @@ def make_tasks(sizes=(12, 20, 9), classes=3, shape=(4,), validation=10, test=30,
     )
 
 
+def make_regression(sizes=(30, 25, 40), numbers=2, validation=12, test=30, seed=0, **options):
+    """Tasks whose targets are linear in their inputs, each task a little apart."""
+    random = np.random.default_rng(seed)
+    slopes = random.normal(size=(4, numbers))
+
+    def rows(count, shift=0.0):
+        inputs = random.normal(size=(count, 4))
+        return inputs, inputs @ slopes + shift
+
+    return ms.TaskSet.regression(
+        {f"task-{number}": rows(size, number) for number, size in enumerate(sizes)},
+        validation=rows(validation),
+        test=rows(test),
+        **options,
+    )
+
+
 def made(name, num_tasks, **options):
     """A scheduler by name, with the plan it may need for tasks of eight rows and two labels."""
     plan = None

@@ -1,12 +1,14 @@
 """What the README shows must run."""
 
 import re
+import tomllib
 from inspect import signature
 from pathlib import Path
 
 import pytest
 
 import metasched as ms
+from metasched.runs import trackers
 
 ROOT = Path(__file__).parent.parent
 
@@ -55,3 +57,32 @@ def test_the_first_screen_has_the_two_commands():
 def test_the_example_of_the_evidence_page_runs():
     (example,) = blocks("docs/evidence.md", "python")
     exec(example, {})
+
+
+def test_the_tracker_of_the_training_page_keeps_a_diary(tmp_path, monkeypatch):
+    pytest.importorskip("mlxtend")
+    monkeypatch.chdir(tmp_path)
+    (example,) = blocks("docs/training.md", "python")
+    exec(example, {})
+    lines = (tmp_path / "runs" / "diary" / "diary" / "diary.txt").read_text().splitlines()
+    assert [line.split()[:2] for line in lines] == [["0", "1"], ["0", "2"]]
+
+
+def test_every_tracker_has_an_extra_and_a_row_on_that_page():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    page = (ROOT / "docs" / "training.md").read_text()
+    for name in trackers.names():
+        assert name in extras
+        assert f"| `{name}` |" in page
+
+
+def test_every_key_of_a_record_is_on_that_page(tasks):
+    run = ms.train(tasks, config=ms.TrainConfig(batch_size=4, meta_updates=1))
+    page = (ROOT / "docs" / "training.md").read_text()
+    assert [key for key in run.records[-1] if f"`{key}`" not in page] == []
+
+
+def test_the_example_of_regression_runs(capsys):
+    (example,) = blocks("docs/data.md", "python")
+    exec(example, {})
+    assert "seen by schedulers as 5 bins" in capsys.readouterr().out

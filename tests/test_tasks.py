@@ -1,12 +1,16 @@
+import copy
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import metasched as ms
-from helpers import make_tasks
+from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError, DataError
-from metasched.tasks import stratified_rows
+from metasched.tasks import bin_edges, stratified_rows
 
 
 def rows(count=6, shape=(2,), label=0, seed=0):
@@ -259,3 +263,181 @@ class TestSummary:
         own = build(classes={"a": ["cat", "dog"], "b": ["p", "q"], "target": ["x", "y"]})
         assert "classes of a: cat, dog" in own.summary()
         assert "classes of target: x, y" in own.summary()
+
+
+def build_regression(**changes):
+    def rows(seed, count=6):
+        random = np.random.default_rng(seed)
+        return random.normal(size=(count, 2)), random.normal(size=count)
+
+    arguments = {"tasks": {"a": rows(1), "b": rows(2)}, "validation": rows(3), "test": rows(4), **changes}
+    return ms.TaskSet.regression(arguments.pop("tasks"), **arguments)
+
+
+FINITE = st.floats(-1e6, 1e6, width=32)
+
+
+class TestRegression:
+    def test_rows_have_targets_and_unpack_as_before(self):
+        tasks = make_regression(numbers=2)
+        assert tasks.target_size == 2
+        inputs, labels = tasks.validation
+        assert tasks.validation.targets.shape == (len(labels), 2) == (len(inputs), 2)
+        assert tasks.tasks[0].targets.dtype == np.float32
+        assert make_tasks().target_size is None
+        assert make_tasks().test.targets is None
+
+    def test_copies_of_a_split_keep_its_targets(self):
+        split = make_regression().test
+        for twin in (copy.deepcopy(split), pickle.loads(pickle.dumps(split)), split._replace(labels=split.labels)):
+            np.testing.assert_array_equal(twin.targets, split.targets)
+
+    def test_one_number_a_row_is_a_column(self):
+        assert build_regression().tasks[0].targets.shape == (6, 1)
+
+    def test_labels_are_bins_of_the_first_number_named_by_their_range(self):
+        targets = np.array([[0.0, 9], [1, 9], [2, 9], [3, 9]])
+        tasks = ms.TaskSet.regression(
+            {"a": (np.eye(4), targets[::-1])},
+            validation=(np.eye(4) * 2, [[-5.0, 0], [1.9, 0], [2, 0], [50, 0]]),
+            test=(np.eye(4), targets),
+            bins=2,
+        )
+        assert tasks.classes == ("< 2", "≥ 2")
+        assert tasks.tasks[0].labels.tolist() == [1, 1, 0, 0]
+        assert tasks.validation.labels.tolist() == [0, 0, 1, 1]
+        assert tasks.shared_labels
+
+    def test_the_targets_own_rows_have_no_part_in_the_bins(self):
+        random = np.random.default_rng(0)
+        far = [(random.normal(size=(6, 2)), random.normal(size=6) + 1e6) for _ in range(2)]
+        assert build_regression(validation=far[0], test=far[1]).classes == build_regression().classes
+
+    @given(st.lists(FINITE, min_size=1, max_size=60), st.integers(2, 12))
+    def test_no_bin_is_empty_and_values_keep_their_order(self, values, bins):
+        values = np.array(values, np.float32)
+        tasks = ms.TaskSet.regression(
+            {"a": (np.zeros((len(values), 1)), values)},
+            validation=(np.zeros((1, 1)), [0.0]),
+            test=(np.ones((1, 1)), [0.0]),
+            bins=bins,
+        )
+        labels = tasks.tasks[0].labels
+        assert sorted(set(labels)) == list(range(len(tasks.classes)))
+        assert len(tasks.classes) <= bins
+        assert len(set(tasks.classes)) == len(tasks.classes)
+        order = np.argsort(values, kind="stable")
+        assert np.all(np.diff(labels[order]) >= 0)
+        for value in np.unique(values):
+            assert len(set(labels[values == value])) == 1
+
+    @given(st.lists(FINITE, min_size=1, max_size=60, unique=True), st.integers(2, 12))
+    def test_bins_of_different_values_hold_equally_many_but_for_one(self, values, bins):
+        values = np.array(values, np.float32)
+        counts = np.bincount(np.searchsorted(bin_edges(values, bins), values, side="right"))
+        if len(values) >= bins:
+            assert len(counts) == bins
+            assert counts.max() - counts.min() <= 2
+        else:
+            assert counts.max() <= 2
+
+    def test_edges_that_lie_close_get_the_digits_that_tell_them_apart(self):
+        values = 1000 + np.arange(4) / 1000
+        tasks = build_regression(tasks={"a": (np.zeros((4, 2)), values)}, bins=4)
+        assert tasks.classes == ("< 1000.001", "1000.001 … 1000.002", "1000.002 … 1000.003", "≥ 1000.003")
+
+    def test_targets_that_are_all_the_same_are_one_bin(self):
+        assert build_regression(tasks={"a": (np.zeros((4, 2)), [2.5] * 4)}).classes == ("any",)
+
+    @pytest.mark.parametrize(
+        ("changes", "error", "message"),
+        [
+            ({"bins": 1}, ConfigError, "bins is 1"),
+            ({"bins": 2.5}, ConfigError, "bins is 2.5"),
+            ({"tasks": {}}, DataError, "no tasks"),
+            ({"tasks": {"test": rows()}}, DataError, "may not be named"),
+            ({"tasks": {"a": rows(0)}}, DataError, "task 'a' is empty"),
+            ({"tasks": {"a": (rows()[0], [0.5])}}, DataError, r"task 'a': inputs \(6, 2\) and targets \(1, 1\) do not"),
+            ({"tasks": {"a": (rows()[0], np.zeros((6, 1, 1)))}}, DataError, r"and targets \(6, 1, 1\) do not match"),
+            ({"tasks": {"a": (rows()[0], np.zeros((6, 0)))}}, DataError, r"and targets \(6, 0\) do not match"),
+            (
+                {"tasks": {"a": (rows()[0], np.zeros((6, 3)))}},
+                DataError,
+                "task 'a': one target has 3 numbers, those of",
+            ),
+            ({"tasks": {"a": (rows()[0], ["x"] * 6)}}, DataError, "a: targets have dtype"),
+            ({"tasks": {"a": (rows()[0][:, :1], [0.5] * 6)}}, DataError, "task 'a': one input has shape"),
+        ],
+    )
+    def test_garbage_is_refused_with_its_place(self, changes, error, message):
+        with pytest.raises(error, match=message):
+            build_regression(**changes)
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e39])
+    @pytest.mark.parametrize("where", ["task 'a'", "validation", "test"])
+    def test_a_target_that_is_no_number_is_named_by_row(self, bad, where):
+        inputs, targets = np.random.default_rng(9).normal(size=(6, 2)), np.zeros(6)
+        targets[[4, 5]] = bad
+        key = "tasks" if where == "task 'a'" else where
+        with pytest.raises(DataError, match=rf"{where}: the target of row 4 is NaN or infinite \(2 such rows\)"):
+            build_regression(**{key: {"a": (inputs, targets)} if key == "tasks" else (inputs, targets)})
+
+    def test_all_rows_have_targets_or_none(self):
+        tasks = build_regression()
+        with pytest.raises(DataError, match="task 'a' and the test rows must both have targets or neither"):
+            replace(tasks, tasks=(replace(tasks.tasks[0], targets=None), tasks.tasks[1]))
+
+    def test_the_same_input_with_another_target_is_no_leak(self):
+        inputs = np.random.default_rng(4).normal(size=(6, 2))
+        assert build_regression(validation=(inputs, np.arange(6)), test=(inputs, np.arange(6) + 0.5))
+        with pytest.raises(DataError, match="test row 0 is also validation row 0"):
+            build_regression(validation=(inputs, np.arange(6)), test=(inputs, np.arange(6)))
+
+    def test_the_fingerprint_covers_the_targets(self):
+        tasks = make_regression()
+        moved = tasks.tasks[1].targets.copy()
+        moved[3, 1] += 1e-3
+        for changed in (
+            replace(tasks, tasks=(tasks.tasks[0], replace(tasks.tasks[1], targets=moved), tasks.tasks[2])),
+            replace(tasks, test=ms.Split(*tasks.test, tasks.test.targets + 1)),
+        ):
+            assert changed.fingerprint != tasks.fingerprint
+        assert make_regression().fingerprint == tasks.fingerprint
+
+    @given(st.integers(0, 2**16), st.floats(0, 1), st.integers(1, 12))
+    def test_variants_keep_inputs_labels_and_targets_together(self, seed, fraction, count):
+        tasks = make_regression()
+        changed = tasks.variant(target_labels=count, noise={"task-1": fraction}, shuffle_order=True, seed=seed)
+        for name in ("task-0", "task-2", "validation"):
+            before, after = (
+                {**{t.name: t for t in s.tasks}, "validation": s.validation}[name] for s in (tasks, changed)
+            )
+            origin = changed.provenance[name].rows
+            np.testing.assert_array_equal(after.inputs, before.inputs[origin])
+            np.testing.assert_array_equal(after.labels, before.labels[origin])
+            np.testing.assert_array_equal(after.targets, before.targets[origin])
+        clean, noisy = tasks.tasks[1], changed.tasks[1]
+        np.testing.assert_array_equal(np.sort(noisy.targets, axis=0), np.sort(clean.targets, axis=0))
+        bins = {row.tobytes(): label for row, label in zip(clean.targets, clean.labels, strict=True)}
+        assert [bins[row.tobytes()] for row in noisy.targets] == noisy.labels.tolist()
+
+    @pytest.mark.parametrize("pooled", [False, True])
+    def test_bins_can_be_the_tasks(self, pooled):
+        tasks = make_regression(bins=3)
+        view = tasks.by_class(pooled=pooled)
+        assert sum(view.sizes) == sum(tasks.sizes)
+        known = {
+            row.inputs.tobytes(): row for task in tasks.tasks for row in map(task.take, np.arange(len(task))[:, None])
+        }
+        for task in view.tasks:
+            assert len(set(task.labels)) == 1
+            for index in range(len(task)):
+                row = known[task.inputs[index].tobytes()]
+                np.testing.assert_array_equal(task.targets[index], row.targets[0])
+
+    def test_the_summary_says_what_is_predicted_and_what_schedulers_see(self):
+        text = make_regression(numbers=2, bins=4).summary()
+        assert text.startswith(
+            "regression: 3 tasks, 95 rows, inputs 4, targets of 2 numbers, seen by schedulers as 4 bins"
+        )
+        assert "targets of 1 number, seen" in make_regression(numbers=1).summary()

@@ -14,6 +14,7 @@ from metasched.meta.config import TrainConfig
 from metasched.meta.diagnose import Diagnosis, diagnose
 from metasched.meta.networks import Network
 from metasched.meta.plan import Plan, plan
+from metasched.runs.trackers import Tracker
 from metasched.runs.train import Run, resume, train
 from metasched.schedulers import Scheduler
 from metasched.tasks import Provenance, Split, Task, TaskSet
@@ -31,6 +32,7 @@ __all__ = [
     "Split",
     "Task",
     "TaskSet",
+    "Tracker",
     "TrainConfig",
     "datasets",
     "dependence",

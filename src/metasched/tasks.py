@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -21,17 +22,38 @@ from metasched.errors import ConfigError, DataError, unknown
 
 Inputs: TypeAlias = NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int32]
+Targets: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int64]
 
 VALIDATION = "validation"
 TEST = "test"
 
 
-class Split(NamedTuple):
-    """Rows of the target: ``inputs`` (n, *shape) float32 and ``labels`` (n,) int32."""
-
+class _Pair(NamedTuple):
     inputs: Inputs
     labels: Labels
+
+
+class Split(_Pair):
+    """Rows of the target: ``inputs`` (n, *shape) float32 and ``labels`` (n,) int32, which it unpacks to.
+
+    ``targets`` (n, d) float32 are there when the task set is one of regression, else None.
+    """
+
+    targets: Targets | None
+
+    def __new__(cls, inputs: Inputs, labels: Labels, targets: Targets | None = None) -> "Split":
+        """A pair that carries the targets beside it."""
+        split = super().__new__(cls, inputs, labels)
+        split.targets = targets
+        return split
+
+    def _replace(self, **changes: Any) -> "Split":
+        return Split(**{**self._asdict(), "targets": self.targets, **changes})
+
+    def take(self, rows: Rows) -> "Split":
+        """Those rows, in that order."""
+        return Split(self.inputs[rows], self.labels[rows], _at(self.targets, rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +77,23 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One source: rows in order, ``inputs`` (n, *shape), ``labels`` (n,) indexing ``classes``."""
+    """One source: rows in order, ``inputs`` (n, *shape), ``labels`` (n,) indexing ``classes``.
+
+    In a task set of regression ``targets`` (n, d) are what is learnt, and labels the bins that schedulers see.
+    """
 
     name: str
     inputs: Inputs
     labels: Labels
     classes: tuple[str, ...]
+    targets: Targets | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def take(self, rows: Rows) -> "Task":
+        """Those rows, in that order."""
+        return replace(self, inputs=self.inputs[rows], labels=self.labels[rows], targets=_at(self.targets, rows))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +103,9 @@ class TaskSet:
     ``classes`` names the target's labels. When every task has the same classes the label set is *shared*
     (:attr:`shared_labels`); otherwise label k of one task and label k of another mean different things, and a
     learner must give each task a head of its own.
+
+    In a task set of *regression* (:meth:`regression`) rows have ``targets`` (n, d) beside their labels: a learner fits
+    the targets, a scheduler sees the labels.
 
     ``provenance`` has one entry for each task, keyed by its name, and one each for ``"validation"`` and ``"test"``.
     ``recipe``, when there is one, are the name and options with which ``datasets.load`` builds the same set again.
@@ -111,13 +144,11 @@ class TaskSet:
         A validation row that occurs among the test rows, inputs and label alike, is refused: the test accuracy would
         measure memory. Data whose rows legitimately repeat pass ``allow_overlap=True``.
         """
-        pairs = {**tasks, VALIDATION: validation, TEST: test}
-        if len(pairs) != len(tasks) + 2:
-            raise DataError("a task may not be named 'validation' or 'test'; rename it")
+        pairs = _all_rows(tasks, validation, test)
         splits = {key: Split(_as_inputs(key, x), _as_labels(key, y)) for key, (x, y) in pairs.items()}
         named = _class_names(classes, splits)
         if not allow_overlap:
-            _refuse_overlap(splits[VALIDATION], splits[TEST])
+            refuse_overlap(splits[VALIDATION], splits[TEST])
         return cls(
             name=name,
             tasks=tuple(Task(key, *splits[key], classes=named[key]) for key in tasks),
@@ -126,6 +157,58 @@ class TaskSet:
             classes=named["target"],
             provenance={key: Provenance("array", np.arange(len(split.labels))) for key, split in splits.items()},
         )
+
+    @classmethod
+    def regression(
+        cls,
+        tasks: Mapping[str, tuple[ArrayLike, ArrayLike]],
+        *,
+        validation: tuple[ArrayLike, ArrayLike],
+        test: tuple[ArrayLike, ArrayLike],
+        bins: int = 10,
+        name: str = "regression",
+        allow_overlap: bool = False,
+    ) -> "TaskSet":
+        """Build a task set whose rows have numbers to predict, in the order of ``tasks``.
+
+        Each pair is (inputs (n, *shape), targets (n, d) or (n,)). A learner fits the targets. What a scheduler sees as
+        a row's label, and so as the state of a task, is the bin of the *first* number of its target. Bin edges are
+        quantiles of that number over the rows of all sources together: the bins hold about equally many of them, and
+        the target's own rows have no part in it. Equal numbers share a bin, so many ties leave fewer than ``bins``.
+        Classes are named by the range of their bin.
+
+        Inputs are read as by :meth:`from_arrays`; a row in both validation and test, inputs and target alike, is
+        refused unless ``allow_overlap``.
+        """
+        if bins < 2 or bins != int(bins):
+            raise ConfigError(f"bins is {bins}; give a whole number ≥ 2")
+        pairs = _all_rows(tasks, validation, test)
+        if not tasks:
+            raise DataError(f"{name}: no tasks; give at least one")
+        inputs = {key: _as_inputs(key, x) for key, (x, _) in pairs.items()}
+        targets = {key: as_targets(key, y) for key, (_, y) in pairs.items()}
+        for key in pairs:
+            where = key if key in (VALIDATION, TEST) else f"task '{key}'"
+            _check_targets(f"{name}: {where}", inputs[key], targets[key])
+        edges = bin_edges(np.concatenate([targets[key][:, 0] for key in tasks]), bins)
+        labels = {key: np.searchsorted(edges, y[:, 0], side="right").astype(np.int32) for key, y in targets.items()}
+        splits = {key: Split(inputs[key], labels[key], targets[key]) for key in pairs}
+        classes = _range_names(edges)
+        if not allow_overlap:
+            refuse_overlap(splits[VALIDATION], splits[TEST])
+        return cls(
+            name=name,
+            tasks=tuple(Task(key, *splits[key], classes=classes, targets=targets[key]) for key in tasks),
+            validation=splits[VALIDATION],
+            test=splits[TEST],
+            classes=classes,
+            provenance={key: Provenance("array", np.arange(len(split.labels))) for key, split in splits.items()},
+        )
+
+    @property
+    def target_size(self) -> int | None:
+        """How many numbers one target has; None when the task set is one of classification."""
+        return None if self.test.targets is None else int(self.test.targets.shape[1])
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -146,15 +229,18 @@ class TaskSet:
     def fingerprint(self) -> str:
         """SHA-256 over names, classes and every array: equal for equal data, whatever it was built from."""
         digest = hashlib.sha256()
-        parts = [
-            *((task.name, task.classes, task.inputs, task.labels) for task in self.tasks),
-            (VALIDATION, self.classes, *self.validation),
-            (TEST, self.classes, *self.test),
+        parts: list[tuple[str, tuple[str, ...], Task | Split]] = [
+            *((task.name, task.classes, task) for task in self.tasks),
+            (VALIDATION, self.classes, self.validation),
+            (TEST, self.classes, self.test),
         ]
-        for name, classes, inputs, labels in parts:
-            digest.update(repr((name, classes, inputs.shape)).encode())
-            digest.update(np.ascontiguousarray(inputs).view(np.uint8).data)
-            digest.update(np.ascontiguousarray(labels).view(np.uint8).data)
+        for name, classes, rows in parts:
+            digest.update(repr((name, classes, rows.inputs.shape)).encode())
+            digest.update(np.ascontiguousarray(rows.inputs).view(np.uint8).data)
+            digest.update(np.ascontiguousarray(rows.labels).view(np.uint8).data)
+            if rows.targets is not None:
+                digest.update(repr(rows.targets.shape).encode())
+                digest.update(np.ascontiguousarray(rows.targets).view(np.uint8).data)
         return digest.hexdigest()
 
     def variant(
@@ -169,8 +255,9 @@ class TaskSet:
 
         Args:
             target_labels: keep this many validation rows, stratified by class, in their order.
-            noise: for each named task, the fraction of its rows whose labels are permuted among themselves. The
-                label counts stay as they were; at 1.0 inputs and labels are unrelated.
+            noise: for each named task, the fraction of its rows whose labels, with their targets if they have any,
+                are permuted among themselves. The label counts stay as they were; at 1.0 inputs and labels are
+                unrelated.
             shuffle_order: permute the rows of every task, inputs with their labels, so that order says nothing.
             seed: any integer ≥ 0.
         """
@@ -182,8 +269,7 @@ class TaskSet:
         if shuffle_order:
             for task in result.tasks:
                 order = _generator(seed, f"order of {task.name}").permutation(len(task))
-                shuffled = replace(task, inputs=task.inputs[order], labels=task.labels[order])
-                result = _replace_task(result, shuffled, order, "order shuffled")
+                result = _replace_task(result, task.take(order), order, "order shuffled")
         return result
 
     def by_class(self, *, pooled: bool = False) -> "TaskSet":
@@ -199,7 +285,7 @@ class TaskSet:
             for label in np.unique(task.labels):
                 rows = np.flatnonzero(task.labels == label)
                 name = task.classes[label] if pooled else f"{task.name}/{task.classes[label]}"
-                part = replace(task, name=name, inputs=task.inputs[rows], labels=task.labels[rows])
+                part = replace(task.take(rows), name=name)
                 origin = self.provenance[task.name].take(rows)
                 views[name] = _joined(views[name], part, origin) if name in views else (part, origin)
         named = {name: views[name] for name in self.classes if name in views} if pooled else views
@@ -219,12 +305,16 @@ class TaskSet:
         """What a person wants to know first, as a few lines of text."""
         kind = "shared" if self.shared_labels else "its own in each task"
         shape = " × ".join(map(str, self.shape))
-        head = (
-            f"{self.name}: {len(self.tasks)} tasks, {sum(self.sizes):,} rows, inputs {shape}, "
-            f"{len(self.classes)} classes ({kind})"
-        )
-        splits = [(task.name, Split(task.inputs, task.labels), task.classes) for task in self.tasks]
-        splits += [(VALIDATION, self.validation, self.classes), (TEST, self.test, self.classes)]
+        meaning = f"{len(self.classes)} classes ({kind})"
+        if self.target_size is not None:
+            count = "1 number" if self.target_size == 1 else f"{self.target_size} numbers"
+            meaning = f"targets of {count}, seen by schedulers as {len(self.classes)} bins"
+        head = f"{self.name}: {len(self.tasks)} tasks, {sum(self.sizes):,} rows, inputs {shape}, {meaning}"
+        splits: list[tuple[str, Task | Split, tuple[str, ...]]] = [
+            *((task.name, task, task.classes) for task in self.tasks),
+            (VALIDATION, self.validation, self.classes),
+            (TEST, self.test, self.classes),
+        ]
         width = max(len(name) for name, _, _ in splits)
         bars = max(len(classes) for _, _, classes in splits)
         lines = [f"  {'':{width}}  {'rows':>7}  {'labels':{max(bars, 6)}}  source"]
@@ -253,6 +343,17 @@ class TaskSet:
         return f"TaskSet({self.name!r}, tasks={[task.name for task in self.tasks]}, sizes={list(self.sizes)})"
 
 
+def _all_rows(
+    tasks: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    validation: tuple[ArrayLike, ArrayLike],
+    test: tuple[ArrayLike, ArrayLike],
+) -> dict[str, tuple[ArrayLike, ArrayLike]]:
+    pairs = {**tasks, VALIDATION: validation, TEST: test}
+    if len(pairs) != len(tasks) + 2:
+        raise DataError("a task may not be named 'validation' or 'test'; rename it")
+    return pairs
+
+
 def from_pixels(images: NDArray[np.uint8]) -> Inputs:
     """Bytes 0 … 255 as float32 in [0, 1]."""
     return images.astype(np.float32) / np.float32(255)
@@ -278,6 +379,42 @@ def _as_labels(name: str, values: ArrayLike) -> Labels:
     if array.size and (array.min() < bounds.min or array.max() > bounds.max):
         raise DataError(f"{name}: labels do not fit 32 bits; number the classes 0 … C−1")
     return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def as_targets(name: str, values: ArrayLike) -> Targets:
+    """Numbers as float32 (n, d); (n,) becomes (n, 1)."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{name}: targets have dtype {array.dtype}; give numbers")
+    with np.errstate(over="ignore"):  # what overflows float32 becomes infinite and is refused with its row
+        numbers = np.ascontiguousarray(array, dtype=np.float32)
+    return numbers[:, None] if numbers.ndim == 1 else numbers
+
+
+def bin_edges(values: Targets, bins: int) -> Targets:
+    """At most ``bins`` − 1 rising edges, themselves among ``values``, that cut them into parts of about equal size.
+
+    Value v is in bin #{edges ≤ v}; no bin is empty, and equal values share one.
+    """
+    quantiles = np.quantile(values, np.arange(1, bins) / bins, method="higher")
+    return np.unique(quantiles[quantiles > values.min()]).astype(np.float32)
+
+
+def _range_names(edges: Targets) -> tuple[str, ...]:
+    """``("< 0.5", "0.5 … 2", "≥ 2")``: with as many digits as tell the edges apart."""
+    if not edges.size:
+        return ("any",)
+    texts: list[str] = []
+    for digits in range(3, 10):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(texts):
+            break
+    between = [f"{low} … {high}" for low, high in pairwise(texts)]
+    return (f"< {texts[0]}", *between, f"≥ {texts[-1]}")
+
+
+def _at(targets: Targets | None, rows: Rows) -> Targets | None:
+    return None if targets is None else targets[rows]
 
 
 def _class_names(
@@ -310,6 +447,15 @@ def _check(tasks: TaskSet) -> None:
     ]
     for where, split, classes in splits:
         _check_rows(f"{tasks.name}: {where}", split.inputs, split.labels, classes, tasks.shape)
+        if (split.targets is None) != (tasks.test.targets is None):
+            raise DataError(f"{tasks.name}: {where} and the test rows must both have targets or neither; give them")
+        if split.targets is not None:
+            _check_targets(f"{tasks.name}: {where}", split.inputs, split.targets)
+            if split.targets.shape[1] != tasks.target_size:
+                raise DataError(
+                    f"{tasks.name}: {where}: one target has {split.targets.shape[1]} numbers, those of the test rows "
+                    f"{tasks.target_size}; give equally many"
+                )
     rows = {
         **dict(zip(names, tasks.sizes, strict=True)),
         VALIDATION: len(tasks.validation[1]),
@@ -350,12 +496,33 @@ def _check_rows(where: str, inputs: Inputs, labels: Labels, classes: tuple[str, 
         raise DataError(f"{where}: row {bad[0]} holds NaN or infinity ({bad.size} such rows); drop or fill those rows")
 
 
-def _refuse_overlap(validation: Split, test: Split) -> None:
+def _check_targets(where: str, inputs: Inputs, targets: Targets) -> None:
+    if targets.ndim != 2 or not targets.shape[1] or len(inputs) != len(targets):
+        raise DataError(
+            f"{where}: inputs {inputs.shape} and targets {targets.shape} do not match; "
+            "give inputs (rows, …) and targets (rows,) or (rows, numbers)"
+        )
+    if not len(targets):
+        raise DataError(f"{where} is empty; give it rows or leave it out")
+    bad = np.flatnonzero(~np.isfinite(targets).all(axis=1))
+    if bad.size:
+        raise DataError(
+            f"{where}: the target of row {bad[0]} is NaN or infinite ({bad.size} such rows); drop or fill those rows"
+        )
+
+
+def refuse_overlap(validation: Split, test: Split) -> None:
+    """Raise if a row, input and label (or target) alike, is in both."""
     if validation.inputs.shape[1:] != test.inputs.shape[1:]:
         return  # reported, with the shapes, when the set is checked
-    keys = {(row.tobytes(), int(label)): index for index, (row, label) in enumerate(zip(*validation, strict=False))}
-    for index, (row, label) in enumerate(zip(*test, strict=False)):
-        twin = keys.get((row.tobytes(), int(label)))
+
+    def keys(split: Split) -> list[tuple[bytes, bytes]]:
+        wanted = split.labels if split.targets is None else split.targets
+        return [(row.tobytes(), value.tobytes()) for row, value in zip(split.inputs, wanted, strict=False)]
+
+    known = {key: index for index, key in enumerate(keys(validation))}
+    for index, key in enumerate(keys(test)):
+        twin = known.get(key)
         if twin is not None:
             raise DataError(
                 f"test row {index} is also validation row {twin}; remove one of them, "
@@ -380,10 +547,13 @@ def _joined(first: tuple[Task, Provenance], task: Task, origin: Provenance) -> t
     """Two tasks as one, rows of the first before those of the second."""
     (before, source) = first
     inputs, labels = np.concatenate([before.inputs, task.inputs]), np.concatenate([before.labels, task.labels])
+    targets = None
+    if before.targets is not None and task.targets is not None:
+        targets = np.concatenate([before.targets, task.targets])
     names = source.source if origin.source in source.source.split(" + ") else f"{source.source} + {origin.source}"
     rows = np.concatenate([source.rows, origin.rows])
     return (
-        replace(before, inputs=inputs, labels=labels),
+        replace(before, inputs=inputs, labels=labels, targets=targets),
         Provenance(names, rows, {**source.files, **origin.files}, source.note or origin.note),
     )
 
@@ -397,17 +567,17 @@ def _add_noise(tasks: TaskSet, name: str, fraction: float, seed: int) -> TaskSet
     (task,) = found
     random = _generator(seed, f"noise of {name}")
     chosen = np.sort(random.permutation(len(task))[: round(fraction * len(task))])
-    labels = task.labels.copy()
-    labels[chosen] = random.permutation(labels[chosen])
     order = np.arange(len(task))
-    return _replace_task(tasks, replace(task, labels=labels), order, f"labels of {len(chosen)} rows permuted")
+    given = order.copy()
+    given[chosen] = random.permutation(chosen)
+    noisy = replace(task, labels=task.labels[given], targets=_at(task.targets, given))
+    return _replace_task(tasks, noisy, order, f"labels of {len(chosen)} rows permuted")
 
 
 def _keep_target_labels(tasks: TaskSet, count: int, seed: int) -> TaskSet:
     kept = stratified_rows(tasks.validation.labels, count, _generator(seed, "target labels"))
     provenance = {**tasks.provenance, VALIDATION: tasks.provenance[VALIDATION].take(kept)}
-    validation = Split(tasks.validation.inputs[kept], tasks.validation.labels[kept])
-    return replace(tasks, validation=validation, provenance=provenance)
+    return replace(tasks, validation=tasks.validation.take(kept), provenance=provenance)
 
 
 def stratified_rows(labels: Labels, count: int, random: np.random.Generator) -> Rows:

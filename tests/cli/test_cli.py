@@ -46,11 +46,52 @@ class TestTrain:
         main(["train", saved, "--scheduler", "auto", "--out", "runs/a", *SMALL])
         assert "auto chose ucb: order carries no information here" in capsys.readouterr().out
 
-    def test_json_is_for_programs(self, saved, capsys):
+    def test_json_is_one_line_for_every_meta_update_and_a_last_one_with_the_result(self, saved, capsys):
         main(["train", saved, "--out", "runs/a", "--seeds", "2", "--json", *SMALL])
-        result = json.loads(capsys.readouterr().out)
-        assert set(result["final"]) == {"0", "1"}
-        assert 0 <= result["final"]["0"]["test_accuracy"] <= 1
+        *records, result = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+        assert [(record["seed"], record["update"]) for record in records] == [
+            (seed, update) for seed in (0, 1) for update in (1, 2, 3, 4)
+        ]
+        assert records == [json.loads(line) for line in Path("runs/a/metrics.jsonl").read_text().splitlines()]
+        assert result == {"final": {str(r["seed"]): r["final"] for r in records if "final" in r}, "out": "runs/a"}
+
+    def test_json_comes_as_it_happens(self, saved):
+        words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "100000", "--json"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "metasched", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            first, second = (json.loads(process.stdout.readline()) for _ in range(2))
+            assert (first["update"], second["update"]) == (1, 2)
+            assert process.poll() is None
+        finally:
+            process.kill()
+            process.communicate()
+
+    def test_without_a_terminal_progress_is_a_plain_line_on_standard_error(self, saved, capsys):
+        main(["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "2", "--json"])
+        said = capsys.readouterr()
+        assert said.err.startswith("cyclic: 2 of 2 meta-updates, 16 samples, accuracy 0.")
+        assert len(said.err.splitlines()) == 1
+        assert len(said.out.splitlines()) == 3
+
+    def test_quiet_is_no_progress_at_all(self, saved, capsys):
+        main(["train", saved, "--out", "runs/a", *SMALL])
+        assert capsys.readouterr().err == ""
+
+    def test_trackers_are_named_on_the_command_line(self, saved, capsys):
+        pytest.importorskip("tensorboard")
+        main(["train", saved, "--out", "runs/a", "--tracker", "tensorboard", *SMALL])
+        assert list(Path("runs/a/tensorboard/seed-0").glob("events.out.tfevents.*"))
+        main(["train", saved, "--out", "runs/b", *SMALL])
+        main(["resume", "runs/b", "--tracker", "tensorboard", "--quiet"])
+        assert json.loads(Path("runs/b/tensorboard/logged.json").read_text()) == {"0": 4}
+
+    def test_a_tracker_whose_package_is_missing_names_the_extra(self, saved, capsys, monkeypatch):
+        monkeypatch.setitem(sys.modules, "wandb", None)
+        error = fails(capsys, "train", saved, "--out", "runs/a", "--tracker", "wandb", *SMALL)
+        assert "this needs wandb; install it with: pip install 'metasched[wandb]'" in error
+        assert not Path("runs").exists()
 
     def test_options_of_the_data_set_are_words(self, saved, capsys):
         options = ["--data", "target_labels=5", "--data", "noise={'task-0': 1.0}"]
@@ -76,6 +117,7 @@ class TestTrain:
             (["train", "set.npz", "--data", "colour=red"], "unknown option of data set"),
             (["train", "set.npz", "--option", "speed=2", "--batch-size", "4"], "unknown option of scheduler"),
             (["train", "set.npz", "--seeds", "0"], "seeds is 0"),
+            (["train", "set.npz", "--tracker", "tensorbord"], "did you mean 'tensorboard'"),
             (["train", "set.npz", "--seed", "-1", "--batch-size", "4"], "seeds are"),
             (["train", "set.npz", "--network", "cnn", "--batch-size", "4"], "a cnn needs inputs"),
             (["resume", "nowhere"], "is not a run folder"),

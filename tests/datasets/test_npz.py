@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from helpers import make_tasks
+from helpers import make_regression, make_tasks
 from metasched.datasets.npz import open_npz
 from metasched.errors import DataError
 
@@ -42,6 +42,48 @@ def test_classes_of_each_task_come_back_too(tmp_path):
     assert not again.shared_labels
     assert again.tasks[1].classes == ("pen",)
     assert again.classes == ("x", "y")
+
+
+@pytest.fixture
+def regression(tmp_path):
+    tasks = make_regression()
+    ms.datasets.save_npz(tasks, tmp_path / "regression.npz")
+    return tasks, tmp_path / "regression.npz"
+
+
+def test_targets_come_back_with_their_labels(regression):
+    tasks, path = regression
+    assert ms.datasets.load(path).fingerprint == tasks.fingerprint
+
+
+def test_a_file_may_have_targets_in_place_of_labels(regression):
+    tasks, path = regression
+    rewrite(path, lambda arrays: [arrays.pop(key) for key in list(arrays) if key.endswith(("labels", "classes"))])
+    assert ms.datasets.load(path).fingerprint == tasks.fingerprint
+    assert len(ms.datasets.load(path, bins=3).classes) == 3
+
+
+def test_targets_must_be_there_for_all_rows_or_for_none(regression):
+    _, path = regression
+    rewrite(path, lambda arrays: arrays.pop("test/targets"))
+    with pytest.raises(DataError, match="test/targets"):
+        ms.datasets.load(path)
+
+
+def test_a_test_row_among_the_validation_rows_is_told_by_its_target(regression):
+    _, path = regression
+
+    def leak(arrays, shift):
+        for part in ("inputs", "labels", "targets"):
+            arrays[f"test/{part}"][2] = arrays[f"validation/{part}"][1]
+        arrays["test/targets"][2] += shift
+
+    rewrite(path, lambda arrays: leak(arrays, 0))
+    with pytest.raises(DataError, match="test row 2 is also validation row 1"):
+        ms.datasets.load(path)
+    assert ms.datasets.load(path, allow_overlap=True)
+    rewrite(path, lambda arrays: leak(arrays, 1))
+    assert ms.datasets.load(path)
 
 
 def test_load_takes_a_path_and_the_options_of_a_variant(saved):

@@ -1,6 +1,10 @@
 import io
+import re
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from metasched.report import progress
@@ -10,17 +14,117 @@ def terminal():
     return Console(file=io.StringIO(), force_terminal=True, width=100)
 
 
-def test_training_shows_updates_accuracy_and_samples():
-    console = terminal()
-    with progress.training(console) as track:
-        on_record = track("ucb", 2)
-        on_record({"samples": 40, "test_accuracy": 0.25})
-        on_record({"samples": 80, "final": {"test_accuracy": 0.5}})
-    shown = console.file.getvalue()
-    assert "ucb" in shown
-    assert "2/2" in shown
-    assert "0.500" in shown
-    assert "80 samples" in shown
+def pipe():
+    return Console(file=io.StringIO(), force_terminal=False, width=20)
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def record(update, drawn, seed=0, **more):
+    return {"seed": seed, "update": update, "drawn": drawn, "loss": 2.0, **more}
+
+
+def last_frame(console):
+    """What stands on the terminal at the end, without colours and movements of the cursor."""
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+    return [line for line in plain.splitlines() if line.strip()][-1]
+
+
+class TestBars:
+    def test_show_updates_samples_accuracy_and_rows_by_task(self):
+        console = terminal()
+        with progress.training(console) as track:
+            on_record = track("ucb", 2)
+            on_record(record(1, [40, 0], test_accuracy=0.25))
+            on_record(record(2, [60, 20], final={"test_accuracy": 0.5}))
+        shown = last_frame(console)
+        for fact in ("ucb", "2/2", "accuracy 0.500", "80 samples", "█▃"):
+            assert fact in shown
+
+    def test_tell_the_time_left_without_the_updates_that_were_only_replayed(self):
+        console, clock = terminal(), Hands()
+        with progress.training(console, clock=clock) as track:
+            on_record = track("ucb", 12, kept=6)
+            for update in range(1, 7):
+                on_record(record(update, [update]))
+            for update in range(7, 10):
+                clock.now += 40
+                on_record(record(update, [update]))
+        assert "9/12" in last_frame(console)
+        assert "02:00" in last_frame(console)  # three more of 40 s
+
+    def test_sum_samples_over_seeds(self):
+        console = terminal()
+        with progress.training(console) as track:
+            on_record = track("ucb", 2)
+            on_record(record(1, [40, 0], seed=3))
+            on_record(record(1, [0, 40], seed=4))
+        assert "80 samples" in last_frame(console)
+
+    def test_show_the_loss_of_what_has_no_accuracy(self):
+        console = terminal()
+        with progress.training(console) as track:
+            track("ucb", 1)(record(1, [40]))
+        assert "loss 2" in last_frame(console)
+
+
+class TestLines:
+    def test_come_once_a_minute_and_at_the_end_with_the_same_facts(self):
+        console, clock = pipe(), Hands()
+        with progress.training(console, clock=clock) as track:
+            on_record = track("ucb", 10)
+            for update in range(1, 11):
+                clock.now += 25
+                on_record(record(update, [30 * update, 10 * update], test_accuracy=update / 10))
+        assert console.file.getvalue().splitlines() == [
+            "ucb: 3 of 10 meta-updates, 120 samples, accuracy 0.300, rows 90 30, 0:02:55 left",
+            "ucb: 6 of 10 meta-updates, 240 samples, accuracy 0.600, rows 180 60, 0:01:40 left",
+            "ucb: 9 of 10 meta-updates, 360 samples, accuracy 0.900, rows 270 90, 0:00:25 left",
+            "ucb: 10 of 10 meta-updates, 400 samples, accuracy 1.000, rows 300 100, 0:04:10 in all",
+        ]
+
+    def test_do_not_take_replayed_updates_for_the_pace(self):
+        console, clock = pipe(), Hands()
+        with progress.training(console, clock=clock) as track:
+            on_record = track("ucb", 100, kept=50)
+            for update in range(1, 51):
+                on_record(record(update, [update]))
+            for update in (51, 52):
+                clock.now += 30
+                on_record(record(update, [update]))
+            said = console.file.getvalue()
+        assert said.splitlines()[0].endswith("0:24:00 left")  # 48 more of 30 s
+
+    def test_end_with_how_far_an_interrupted_run_came(self):
+        console = pipe()
+        with suppress(KeyboardInterrupt), progress.training(console, clock=Hands()) as track:
+            track("ucb", 9)(record(1, [5]))
+            raise KeyboardInterrupt
+        assert console.file.getvalue() == "ucb: 1 of 9 meta-updates, 5 samples, loss 2, rows 5\n"
+
+
+class TestChart:
+    @given(st.lists(st.integers(0, 10**9), max_size=24))
+    def test_has_one_character_a_task_higher_for_more_rows(self, rows):
+        shown = progress.chart(rows)
+        assert len(shown) == len(rows)
+        heights = [" ▁▂▃▄▅▆▇█".index(block) for block in shown]
+        assert [height == 0 for height in heights] == [count == 0 for count in rows]
+        assert all(
+            a <= b for a, m in zip(heights, rows, strict=True) for b, n in zip(heights, rows, strict=True) if m <= n
+        )
+        assert not any(rows) or max(heights) == 8
+
+    def test_is_cut_when_there_are_many_tasks(self):
+        assert progress.chart([1] * 50) == "█" * 24 + "…"
 
 
 @pytest.mark.parametrize(("in_bytes", "expected"), [(False, "3/4"), (True, "3/4 bytes")])
@@ -31,10 +135,17 @@ def test_counting_shows_how_far_it_is(in_bytes, expected):
     assert expected in console.file.getvalue()
 
 
-@pytest.mark.parametrize("quiet", [True, False])
-def test_nothing_is_shown_when_quiet_or_not_a_terminal(quiet):
-    console = Console(file=io.StringIO(), force_terminal=quiet)
-    with progress.counting(console, "images", quiet) as on_count, progress.training(console, quiet) as track:
+@pytest.mark.parametrize("in_terminal", [True, False])
+def test_nothing_at_all_is_shown_when_quiet(in_terminal):
+    console = Console(file=io.StringIO(), force_terminal=in_terminal)
+    with progress.counting(console, "images", quiet=True) as on_count, progress.training(console, quiet=True) as track:
         on_count(1, 2)
-        track("ucb", 1)({"samples": 1})
+        track("ucb", 1)(record(1, [1]))
+    assert console.file.getvalue() == ""
+
+
+def test_counting_is_silent_where_there_is_no_terminal():
+    console = pipe()
+    with progress.counting(console, "images") as on_count:
+        on_count(1, 2)
     assert console.file.getvalue() == ""

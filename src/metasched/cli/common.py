@@ -51,6 +51,11 @@ def print_json(value: Mapping[str, Any]) -> None:
     print(json.dumps(value, indent=2))
 
 
+def print_line(value: Mapping[str, Any]) -> None:
+    """Print one line of a stream that a program reads while it grows."""
+    print(json.dumps(value, separators=(",", ":")), flush=True)
+
+
 def say(text: str) -> None:
     """Print prose: wrapped between words on a terminal, as it is anywhere else."""
     console = Console()

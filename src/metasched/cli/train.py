@@ -2,14 +2,26 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from json import loads as read_json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tyro
 from rich.console import Console
 
-from metasched.cli.common import Options, SetName, Settings, app, at_least_one, pairs, print_json, say, stderr
+from metasched.cli.common import (
+    Options,
+    SetName,
+    Settings,
+    app,
+    at_least_one,
+    pairs,
+    print_json,
+    print_line,
+    say,
+    stderr,
+)
 from metasched.meta.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -28,7 +40,7 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
     Args:
         seeds: Repeat with this many seeds.
         out: Folder of the runs; by default a new one under runs/. A demo interrupted there continues.
-        quiet: No progress bars.
+        quiet: No progress.
         json: Print the table as JSON.
     """
     from metasched import datasets
@@ -48,7 +60,7 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
                 config=DEMO_CONFIG,
                 seeds=range(at_least_one("seeds", seeds)),
                 out=folder / method,
-                on_record=track(method, seeds * DEMO_CONFIG.meta_updates),
+                on_record=track(method, seeds * DEMO_CONFIG.meta_updates, _kept(folder / method)),
             )
             results[method] = tables.summarise(run.records, DEMO_THRESHOLD)
     if json:
@@ -75,6 +87,7 @@ def train(
     seed: int = 0,
     seeds: int = 1,
     out: Path | None = None,
+    tracker: Options = (),
     quiet: bool = False,
     json: bool = False,
 ) -> None:
@@ -92,8 +105,9 @@ def train(
         seed: The first seed.
         seeds: Train with this many seeds, counting up from the first.
         out: Folder of the run; by default a new one under runs/.
-        quiet: No progress bar.
-        json: Print the result as JSON.
+        tracker: Also send records to tensorboard, mlflow or wandb; may be repeated.
+        quiet: No progress.
+        json: Print every meta-update as a line of JSON when it happens, and a last line with the result.
     """
     from metasched import datasets
     from metasched.runs import train as runs
@@ -115,21 +129,23 @@ def train(
             scheduler_options=options,
             out=folder,
             on_record=on_record,
+            trackers=tracker,
         )
 
     _tracked(work, scheduler, len(chosen) * config.meta_updates, folder, quiet, json)
 
 
 @app.command
-def resume(folder: tyro.conf.Positional[Path], quiet: bool = False, json: bool = False) -> None:
+def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: bool = False, json: bool = False) -> None:
     """Continue an interrupted run; it ends with the numbers it would have had anyway.
 
     Example: metasched resume runs/a
 
     Args:
         folder: The folder of the run.
-        quiet: No progress bar.
-        json: Print the result as JSON.
+        tracker: Also send records, from the first on, to tensorboard, mlflow or wandb; may be repeated.
+        quiet: No progress.
+        json: Print every meta-update, from the first on, as a line of JSON, and a last line with the result.
     """
     from metasched.runs import train as runs
     from metasched.runs.folder import describe
@@ -137,7 +153,7 @@ def resume(folder: tyro.conf.Positional[Path], quiet: bool = False, json: bool =
     description = describe(folder)
     total = len(description["seeds"]) * description["config"]["meta_updates"]
     name = description["scheduler"]["name"] or "custom"
-    _tracked(lambda on_record: runs.resume(folder, on_record), name, total, folder, quiet, json)
+    _tracked(lambda on_record: runs.resume(folder, on_record, tracker), name, total, folder, quiet, json)
 
 
 def _tracked(
@@ -148,18 +164,25 @@ def _tracked(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run ``work`` behind a progress bar, then print what came of it."""
+    """Run ``work`` and show how it goes, then print what came of it."""
     from metasched.report import progress, tables
     from metasched.runs.folder import describe
 
     try:
         with progress.training(stderr(), quiet) as track:
-            run = work(track(name, total))
+            show = track(name, total, _kept(folder))
+
+            def on_record(record: dict[str, Any]) -> None:
+                show(record)
+                if as_json:
+                    print_line(record)
+
+            run = work(on_record)
     except KeyboardInterrupt:
         stderr().print(f"Continue with: metasched resume {folder}", highlight=False, soft_wrap=True)
         raise
     if as_json:
-        print_json({"out": str(folder), "final": {str(seed): final for seed, final in run.final.items()}})
+        print_line({"final": {str(seed): final for seed, final in run.final.items()}, "out": str(folder)})
         return
     for seed, final in run.final.items():
         print(
@@ -177,6 +200,14 @@ def _tracked(
     if abstained:
         print(f"abstained from {abstained:,} batches")
     print(f"\nRun: {folder}")
+
+
+def _kept(folder: Path) -> int:
+    """How many meta-updates a run that was interrupted has behind it, as far as its checkpoint tells."""
+    try:
+        return int(read_json((folder / "checkpoint.json").read_text())["step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
 
 
 def _now() -> str:

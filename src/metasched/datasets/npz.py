@@ -2,7 +2,8 @@
 
 Keys: ``tasks/<name>/inputs`` and ``tasks/<name>/labels`` for each task, in the order of the file;
 ``validation/inputs``, ``validation/labels``, ``test/inputs``, ``test/labels``; and, for names, either one ``classes``
-or ``tasks/<name>/classes`` for every task with ``target/classes``.
+or ``tasks/<name>/classes`` for every task with ``target/classes``. A set of regression has ``…/targets`` wherever it
+has ``…/inputs``; it may then leave out the labels, which become bins of the targets.
 """
 
 import os
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from metasched.datasets.store import sha256
 from metasched.errors import DataError
-from metasched.tasks import TEST, VALIDATION, TaskSet
+from metasched.tasks import TEST, VALIDATION, Split, Task, TaskSet, as_targets, refuse_overlap
 
 LARGEST_BYTES = 8 * 1024**3
 
@@ -46,24 +47,38 @@ def open_npz(path: Path, largest: int = LARGEST_BYTES) -> Iterator[Mapping[str, 
         raise DataError(f"{path}: holds something other than plain arrays ({error})") from None
 
 
-def from_npz(path: str | os.PathLike[str], *, allow_overlap: bool = False, limit: int = LARGEST_BYTES) -> TaskSet:
-    """Read a task set from one ``.npz`` file (keys above); ``limit`` bounds the bytes it may unpack to."""
+def from_npz(
+    path: str | os.PathLike[str], *, bins: int = 10, allow_overlap: bool = False, limit: int = LARGEST_BYTES
+) -> TaskSet:
+    """Read a task set from one ``.npz`` file (keys above).
+
+    ``bins`` is for targets without labels; ``limit`` bounds the bytes that the file may unpack to.
+    """
     path = Path(path)
     with open_npz(path, limit) as content:
         names = list(dict.fromkeys(key.split("/")[1] for key in content if key.startswith("tasks/")))
         if not names:
             raise DataError(f"{path}: has no tasks; expected keys like 'tasks/<name>/inputs'")
-        tasks = {name: (content[f"tasks/{name}/inputs"], content[f"tasks/{name}/labels"]) for name in names}
-        validation, test = ((content[f"{part}/inputs"], content[f"{part}/labels"]) for part in (VALIDATION, TEST))
+        wanted = "labels"
+        if f"tasks/{names[0]}/labels" not in content and f"tasks/{names[0]}/targets" in content:
+            wanted = "targets"
+        tasks = {name: (content[f"tasks/{name}/inputs"], content[f"tasks/{name}/{wanted}"]) for name in names}
+        validation, test = ((content[f"{part}/inputs"], content[f"{part}/{wanted}"]) for part in (VALIDATION, TEST))
         classes: Any = None
         if "classes" in content:
             classes = [str(name) for name in content["classes"]]
         elif "target/classes" in content:
             keys = {**{name: f"tasks/{name}/classes" for name in names}, "target": "target/classes"}
             classes = {name: [str(item) for item in content[key]] for name, key in keys.items()}
-        result = TaskSet.from_arrays(
-            tasks, validation=validation, test=test, classes=classes, name=path.stem, allow_overlap=allow_overlap
-        )
+        rows: dict[str, Any] = {"tasks": tasks, "validation": validation, "test": test, "name": path.stem}
+        if wanted == "targets":
+            result = TaskSet.regression(**rows, bins=bins, allow_overlap=allow_overlap)
+        elif f"tasks/{names[0]}/targets" in content:
+            result = _with_targets(TaskSet.from_arrays(**rows, classes=classes, allow_overlap=True), content)
+            if not allow_overlap:
+                refuse_overlap(result.validation, result.test)
+        else:
+            result = TaskSet.from_arrays(**rows, classes=classes, allow_overlap=allow_overlap)
     files = {path.name: sha256(path)}
     provenance = {
         key: replace(item, source=f"{path.name}:{key}", files=files) for key, item in result.provenance.items()
@@ -71,16 +86,30 @@ def from_npz(path: str | os.PathLike[str], *, allow_overlap: bool = False, limit
     return replace(result, provenance=provenance)
 
 
+def _with_targets(tasks: TaskSet, content: Mapping[str, NDArray[Any]]) -> TaskSet:
+    """The same set with the targets that the file has beside the labels."""
+
+    def targets(key: str) -> Any:
+        return as_targets(key, content[f"{key}/targets"])
+
+    return replace(
+        tasks,
+        tasks=tuple(replace(task, targets=targets(f"tasks/{task.name}")) for task in tasks.tasks),
+        validation=Split(*tasks.validation, targets(VALIDATION)),
+        test=Split(*tasks.test, targets(TEST)),
+    )
+
+
 def save_npz(tasks: TaskSet, path: str | os.PathLike[str]) -> None:
     """Write a task set so that :func:`from_npz` gives the same arrays back; renamed into place when complete."""
     arrays: dict[str, Any] = {}
-    for task in tasks.tasks:
-        arrays[f"tasks/{task.name}/inputs"] = task.inputs
-        arrays[f"tasks/{task.name}/labels"] = task.labels
-        if not tasks.shared_labels:
-            arrays[f"tasks/{task.name}/classes"] = np.array(task.classes)
-    for part, split in ((VALIDATION, tasks.validation), (TEST, tasks.test)):
-        arrays[f"{part}/inputs"], arrays[f"{part}/labels"] = split
+    named: list[tuple[str, Task | Split]] = [(f"tasks/{task.name}", task) for task in tasks.tasks]
+    for key, rows in (*named, (VALIDATION, tasks.validation), (TEST, tasks.test)):
+        arrays[f"{key}/inputs"], arrays[f"{key}/labels"] = rows.inputs, rows.labels
+        if rows.targets is not None:
+            arrays[f"{key}/targets"] = rows.targets
+    if not tasks.shared_labels:
+        arrays |= {f"tasks/{task.name}/classes": np.array(task.classes) for task in tasks.tasks}
     arrays["classes" if tasks.shared_labels else "target/classes"] = np.array(tasks.classes)
     path = Path(path)
     partial = path.with_name(path.name + ".part")

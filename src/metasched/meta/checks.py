@@ -41,7 +41,7 @@ def check_network(tasks: TaskSet, network: Network, config: TrainConfig) -> None
 
 def check_losses(tasks: TaskSet, losses: Losses) -> None:
     """Refuse a loss that gives anything but one number for one row."""
-    regression = tasks_regress(tasks)
+    regression = tasks.target_size is not None
     width = num_outputs(tasks, shared=True)
     outputs = _shape((width,), jnp.float32)
     answer = _shape((width,), jnp.float32) if regression else _shape((), jnp.int32)
@@ -51,11 +51,6 @@ def check_losses(tasks: TaskSet, losses: Losses) -> None:
             raise ConfigError(
                 f"the {name} loss of one row has shape {getattr(found, 'shape', found)}; it must return one number"
             )
-
-
-def tasks_regress(tasks: TaskSet) -> bool:
-    """Whether the target is a number, not a class."""
-    return getattr(tasks.validation, "targets", None) is not None
 
 
 def weight_bytes(tasks: TaskSet, network: Network) -> int:

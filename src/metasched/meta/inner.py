@@ -94,7 +94,7 @@ def device_data(tasks: TaskSet, config: TrainConfig | None = None) -> Data:
 
 def host_rows(split: Any) -> Rows:
     """The rows of a task or a split, still in host memory."""
-    return Rows(split.inputs, split.labels, getattr(split, "targets", None))
+    return Rows(split.inputs, split.labels, split.targets)
 
 
 def to_device(rows: Rows) -> Rows:

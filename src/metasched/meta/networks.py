@@ -109,8 +109,8 @@ def head_width(tasks: TaskSet) -> int:
 
 def num_outputs(tasks: TaskSet, shared: bool = False) -> int:
     """Outputs that a network for these tasks must have: all heads end to end, or the targets of a regression."""
-    if getattr(tasks.validation, "targets", None) is not None:
-        return int(tasks.validation.targets.shape[1])
+    if tasks.target_size is not None:
+        return tasks.target_size
     return num_heads(tasks, shared) * head_width(tasks)
 
 

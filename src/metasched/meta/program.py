@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from metasched.meta.checks import check_losses, check_network, lanes_that_fit, settle_memory, tasks_regress
+from metasched.meta.checks import check_losses, check_network, lanes_that_fit, settle_memory
 from metasched.meta.config import TrainConfig
 from metasched.meta.evaluate import (
     Measured,
@@ -77,12 +77,13 @@ def prepare(
 ) -> Program:
     """Check the settings against the tasks, copy the data to the device and set up compilation."""
     config = config.resolve(tasks)
-    regression = tasks_regress(tasks)
+    regression = tasks.target_size is not None
     losses = losses or (Losses(squared_error, squared_error) if regression else Losses())
     check_network(tasks, network, config)
     check_losses(tasks, losses)
     config = settle_memory(tasks, network, config, together)
-    variance = float(np.var(tasks.validation.targets, axis=0).sum()) if regression else None  # type: ignore[attr-defined]
+    targets = tasks.validation.targets
+    variance = None if targets is None else float(np.var(targets, axis=0).sum())
     learner = Learner(network, scheduler, config, heads_of(tasks, config), losses, variance)
     chosen = optimiser(config, outer)
     run, further = partial(_chunk, learner, chosen), partial(_further, learner)

@@ -27,6 +27,8 @@ from metasched.meta.objective import Loss, Losses
 from metasched.meta.outer import MetaParameters, MetaState
 from metasched.meta.plan import plan
 from metasched.runs import checkpoint, folder
+from metasched.runs import trackers as tracker_room
+from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
 from metasched.tasks import TaskSet
 
@@ -90,6 +92,7 @@ def train(
     out: str | os.PathLike[str] | None = None,
     on_record: OnRecord | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    trackers: Sequence[str | Tracker] = (),
 ) -> Run:
     """Meta-train on ``tasks`` and measure on their test rows.
 
@@ -114,12 +117,14 @@ def train(
         out: folder of the run. A run that was interrupted there continues; without it nothing is written.
         on_record: called after every meta-update.
         checkpoint_seconds: at least this long between checkpoints.
+        trackers: where else records go: ``"tensorboard"``, ``"mlflow"``, ``"wandb"``, or a ``Tracker`` of your own.
     """
+    sinks = tracker_room.make(trackers, out)
     where = None if out is None else Path(out)
     if scheduler == BEST_SINGLE:
         arguments = {"seeds": seeds, "loss": loss, "target_loss": target_loss, "optimiser": optimiser}
         every = {"on_record": on_record, "seeds_at_once": seeds_at_once, "checkpoint_seconds": checkpoint_seconds}
-        return _best_single(tasks, network, config, where, {**arguments, **every})
+        return _best_single(tasks, network, config, where, {**arguments, **every, "trackers": trackers})
     program, description = _plan(
         tasks,
         network,
@@ -136,11 +141,12 @@ def train(
             _refuse_other_run(where, description)
         else:
             folder.create(where, description)
-    return _execute(program, seeds, where, on_record, checkpoint_seconds)
+    return _execute(program, seeds, where, on_record, checkpoint_seconds, sinks)
 
 
-def resume(where: Path, on_record: OnRecord | None = None) -> Run:
+def resume(where: Path, on_record: OnRecord | None = None, trackers: Sequence[str | Tracker] = ()) -> Run:
     """Continue the run in ``where`` from its last checkpoint; it ends with the numbers it would have had anyway."""
+    sinks = tracker_room.make(trackers, where)
     description = folder.describe(where)
     recipe = description["data"]["recipe"]
     named = (recipe, description["scheduler"]["name"], description["network"])
@@ -161,7 +167,7 @@ def resume(where: Path, on_record: OnRecord | None = None) -> Run:
         description["scheduler"]["options"],
         seeds_at_once=description.get("seeds_at_once"),
     )
-    return _execute(program, description["seeds"], where, on_record, CHECKPOINT_SECONDS)
+    return _execute(program, description["seeds"], where, on_record, CHECKPOINT_SECONDS, sinks)
 
 
 def _best_single(
@@ -285,18 +291,25 @@ def _refuse_other_run(where: Path, description: Mapping[str, Any]) -> None:
 
 
 def _execute(
-    program: Program, seeds: Sequence[int], where: Path | None, on_record: OnRecord | None, checkpoint_seconds: float
+    program: Program,
+    seeds: Sequence[int],
+    where: Path | None,
+    on_record: OnRecord | None,
+    checkpoint_seconds: float,
+    sinks: Sequence[Tracker] = (),
 ) -> Run:
     """Run every seed from where it stands to its end; an interruption leaves a checkpoint behind."""
-    with folder.locked(where) if where else nullcontext():
+    with folder.locked(where) if where else nullcontext(), tracker_room.tracking(sinks, where) as track:
         states, records = _restore(program, seeds, where)
         try:
             for record in records:
+                track(record)
                 if on_record:
                     on_record(record)
             unfinished = {seed: states.get(seed) or loop.start(program, seed) for seed in seeds}
             for record in _run(program, unfinished, states, where, checkpoint_seconds):
                 records.append(record)
+                track(record)
                 if on_record:
                     on_record(record)
         except KeyboardInterrupt:

@@ -1,0 +1,138 @@
+"""Trackers: copies of a run's records in TensorBoard, MLflow, Weights & Biases, or a place of your own.
+
+``metrics.jsonl`` is always written and is what a run continues from; a tracker only looks on. It works in a thread of
+its own, so that a slow one does not hold up the training, and one that fails is reported in one line and dropped. How
+far it got is kept in its folder: a record that is replayed or computed again after an interruption is not logged twice
+(but for those that a kill overtakes between being logged and being noted as logged), and a tracker that joins later is
+given everything from the first meta-update on.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from textwrap import shorten
+from threading import Thread
+from typing import Any
+
+from metasched.errors import ConfigError, RunError, unknown
+from metasched.runs import folder as run_folder
+from metasched.runs.files import write_json
+from metasched.runs.trackers.base import Description, Record, Tracker, facts, numbers
+from metasched.runs.trackers.mlflow import MLflow
+from metasched.runs.trackers.tensorboard import TensorBoard
+from metasched.runs.trackers.wandb import WandB
+
+__all__ = ["Description", "Record", "Tracker", "facts", "make", "names", "numbers", "tracking"]
+
+LOGGED = "logged.json"
+"""In a tracker's folder: the last update that it has, by seed."""
+FINISH_SECONDS = 30.0
+"""How long a run that has ended waits for a tracker."""
+
+_LONGEST_REASON = 240
+
+_REGISTRY: dict[str, Callable[[], Tracker]] = {"mlflow": MLflow, "tensorboard": TensorBoard, "wandb": WandB}
+_log = logging.getLogger("metasched")
+
+
+def names() -> tuple[str, ...]:
+    """Trackers that ``train`` takes by name."""
+    return tuple(_REGISTRY)
+
+
+def make(chosen: Sequence[str | Tracker], out: object) -> list[Tracker]:
+    """The trackers that were asked for; an unknown name or a missing package is said before anything starts."""
+    if chosen and out is None:
+        raise ConfigError("trackers keep their files in the folder of the run; give out=")
+    for name in chosen:
+        if isinstance(name, str) and name not in _REGISTRY:
+            raise unknown("tracker", name, _REGISTRY)
+    named = dict.fromkeys(item for item in chosen if isinstance(item, str))
+    made = [_REGISTRY[name]() for name in named] + [item for item in chosen if not isinstance(item, str)]
+    places = [tracker.folder for tracker in made]
+    for place in places:
+        if places.count(place) > 1:
+            raise ConfigError(f"two trackers want the folder '{place}'; give each a folder of its own")
+    return made
+
+
+@contextmanager
+def tracking(trackers: Sequence[Tracker], where: Path | None) -> Iterator[Callable[[Record], None]]:
+    """What to call with every record of the run in ``where``, old ones first; at the end trackers are closed."""
+    workers = []
+    if where is not None and trackers:
+        description = run_folder.describe(where)
+        workers = [_Worker(tracker, description, where / tracker.folder) for tracker in trackers]
+
+    def track(record: Record) -> None:
+        for worker in workers:
+            worker.inbox.put(record)
+
+    try:
+        yield track
+    finally:
+        for worker in workers:
+            worker.inbox.put(None)
+        for worker in workers:
+            worker.thread.join(FINISH_SECONDS)
+            if worker.thread.is_alive():
+                _drop(worker.tracker, f"does not answer for {FINISH_SECONDS:g} s")
+
+
+class _Worker:
+    """One tracker, its inbox (None: the run has ended), and the thread that carries records from one to the other."""
+
+    def __init__(self, tracker: Tracker, description: Description, folder: Path) -> None:
+        self.tracker = tracker
+        self.inbox: SimpleQueue[Record | None] = SimpleQueue()
+        self.thread = Thread(target=self._work, args=(description, folder), name=f"metasched {tracker.name}")
+        self.thread.daemon = True
+        self.thread.start()
+
+    def _work(self, description: Description, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            logged = _read_logged(folder)
+            final: dict[int, Mapping[str, Any]] = {}
+            self.tracker.start(description, folder)
+            ended = False
+            while not ended:
+                records, ended = self._waiting()
+                final |= {record["seed"]: record["final"] for record in records if "final" in record}
+                fresh = [record for record in records if record["update"] > logged.get(record["seed"], 0)]
+                if fresh:
+                    self.tracker.log(fresh)
+                    logged |= {record["seed"]: record["update"] for record in fresh}
+                    write_json(folder / LOGGED, {str(seed): update for seed, update in logged.items()})
+            self.tracker.finish(final)
+        except Exception as error:
+            _drop(self.tracker, str(error) or type(error).__name__)
+
+    def _waiting(self) -> tuple[list[Record], bool]:
+        """Wait for a record, then take all there are; and whether the run has ended."""
+        records = []
+        item = self.inbox.get()
+        while item is not None:
+            records.append(item)
+            try:
+                item = self.inbox.get_nowait()
+            except Empty:
+                return records, False
+        return records, True
+
+
+def _drop(tracker: Tracker, reason: str) -> None:
+    line = shorten(reason, _LONGEST_REASON, placeholder=" …")
+    _log.warning("metasched: tracker %s failed, the run goes on without it: %s", tracker.name, line)
+
+
+def _read_logged(folder: Path) -> dict[int, int]:
+    try:
+        return {int(seed): int(update) for seed, update in json.loads((folder / LOGGED).read_text()).items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError):
+        raise RunError(f"{folder / LOGGED} is damaged; delete {folder} to have everything logged anew") from None

@@ -1,0 +1,62 @@
+"""What a tracker is, and what every tracker needs: numbers with names, facts with names."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+Record: TypeAlias = dict[str, Any]
+"""One meta-update of one seed: a line of ``metrics.jsonl``."""
+Description: TypeAlias = Mapping[str, Any]
+"""The contents of a run's ``run.json``."""
+
+_ABOUT = ("seed", "update", "test_rows")
+"""Numbers of a record that say what it is about, not what happened."""
+
+
+class Tracker(Protocol):
+    """A place that records are copied to while a run goes on.
+
+    ``name`` is for messages; ``folder`` is the tracker's own place inside the folder of the run. The three functions
+    are called one after another from one thread, which is not the one that trains. They may take their time, and an
+    exception ends the tracker, never the run.
+    """
+
+    name: str
+    folder: str
+
+    def start(self, description: Description, folder: Path) -> None:
+        """Open what records go to; ``folder`` exists. A run that continues is started again with what it wrote."""
+
+    def log(self, records: Sequence[Record]) -> None:
+        """Take records in, in the order they happened; on return they would survive a kill."""
+
+    def finish(self, final: Mapping[int, Mapping[str, Any]]) -> None:
+        """Close. ``final`` has the last measurement of each seed that ended; a seed it lacks was interrupted."""
+
+
+def numbers(record: Record, tasks: Sequence[str]) -> dict[str, float]:
+    """Every number of a record under a name of its own: rows by task as ``drawn/<task>``, the last as ``final/…``."""
+    found = dict(_plain(record))
+    found |= {f"drawn/{task}": float(rows) for task, rows in zip(tasks, record.get("drawn", ()), strict=False)}
+    return found | {f"final/{name}": value for name, value in _plain(record.get("final", {}))}
+
+
+def _plain(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in record.items():
+        if isinstance(value, int | float) and not isinstance(value, bool) and name not in _ABOUT:
+            yield name, float(value)
+
+
+def facts(description: Description, prefix: str = "") -> dict[str, str]:
+    """What a run is, flat: ``{"config.batch_size": "20", …}``.
+
+    >>> facts({"seeds": [0, 1], "config": {"batch_size": 20}})
+    {'seeds': '[0, 1]', 'config.batch_size': '20'}
+    """
+    flat: dict[str, str] = {}
+    for name, value in description.items():
+        if isinstance(value, Mapping):
+            flat |= facts(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = str(value)
+    return flat

@@ -1,0 +1,61 @@
+"""TensorBoard: event files under ``<out>/tensorboard``, one folder for each seed. Needs no TensorFlow."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from metasched.optional import require
+from metasched.runs.trackers.base import Description, Record, numbers
+
+
+class TensorBoard:
+    """Every number of a record as a scalar at the step of its meta-update; ``run.json`` as text."""
+
+    name = "tensorboard"
+    folder = "tensorboard"
+
+    def __init__(self) -> None:
+        self._open = require("tensorboard.summary.writer.event_file_writer", "tensorboard").EventFileWriter
+        self._event = require("tensorboard.compat.proto.event_pb2", "tensorboard").Event
+        self._summary = require("tensorboard.compat.proto.summary_pb2", "tensorboard")
+        self._tensor = require("tensorboard.compat.proto.tensor_pb2", "tensorboard").TensorProto
+        self._writers: dict[int, Any] = {}
+
+    def start(self, description: Description, folder: Path) -> None:
+        """Open a writer for each seed; one that continues adds a file to those there are."""
+        self._tasks = description["data"]["tasks"]
+        text = "```json\n" + json.dumps(description, indent=2) + "\n```"
+        for seed in description["seeds"]:
+            place = folder / f"seed-{seed}"
+            new = not place.exists()
+            self._writers[seed] = self._open(str(place))
+            if new:
+                self._add(seed, 0, [self._text("run", text)])
+
+    def log(self, records: Sequence[Record]) -> None:
+        """Write scalars, through to the files."""
+        for record in records:
+            values = numbers(record, self._tasks).items()
+            scalars = [self._summary.Summary.Value(tag=name, simple_value=value) for name, value in values]
+            self._add(record["seed"], record["update"], scalars)
+        for seed in {record["seed"] for record in records}:
+            self._writers[seed].flush()
+
+    def finish(self, final: Mapping[int, Mapping[str, Any]]) -> None:  # noqa: ARG002
+        """Close the files."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def _add(self, seed: int, step: int, values: Sequence[Any]) -> None:
+        summary = self._summary.Summary(value=values)
+        self._writers[seed].add_event(self._event(wall_time=time.time(), step=step, summary=summary))
+
+    def _text(self, tag: str, text: str) -> Any:
+        """A value that the text page shows: a tensor of one string."""
+        plugin = self._summary.SummaryMetadata.PluginData(plugin_name="text")
+        string = 7  # DT_STRING
+        tensor = self._tensor(dtype=string, string_val=[text.encode()], tensor_shape={"dim": [{"size": 1}]})
+        metadata = self._summary.SummaryMetadata(plugin_data=plugin)
+        return self._summary.Summary.Value(tag=f"{tag}/text_summary", metadata=metadata, tensor=tensor)
