@@ -1,0 +1,1 @@
+"""The paper's experiments: what they are, and what was published about them."""
