@@ -13,12 +13,12 @@ import jax
 import tyro
 from rich.markup import escape
 
-from metasched.cli import data, evidence, train
+from metasched.cli import data, evidence, report, train
 from metasched.cli.common import app, stderr
 from metasched.datasets.store import cache_folder
 from metasched.errors import MetaschedError
 
-__all__ = ["data", "evidence", "main", "train"]
+__all__ = ["data", "evidence", "main", "report", "train"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -21,7 +21,7 @@ OWN_RUNS = "own runs"
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Method:
     """One method of a cell over its seeds; what a seed that diverged would have had is NaN."""
 
@@ -53,7 +53,7 @@ class Method:
     """Why, and when, by seed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cell:
     """One experiment in one regime and variant: all methods on the same data."""
 
@@ -88,7 +88,7 @@ class Cell:
         return tuple(sorted({seed for method in self.methods.values() for seed in method.seeds}))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """Whether order matters in the tasks of an experiment, and how its reward moves."""
 
