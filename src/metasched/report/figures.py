@@ -8,7 +8,7 @@ import numpy as np
 
 from metasched.optional import require
 from metasched.report import compare, statistics
-from metasched.report.cells import SUPERVISED, TARGET_ONLY, Cell, Evidence, Floats, Method
+from metasched.report.cells import TARGET_ONLY, Cell, Evidence, Floats, Method
 from metasched.report.palette import ABSTAINED, Stroke, in_order, stroke
 from metasched.report.results import Results
 from metasched.report.sheets import Source, UnavailableError
@@ -17,9 +17,7 @@ PAPER = ("cyclic", "ucb", "gittins", "mdp")
 MOST_POINTS = 120
 """Points of a curve, and slices of a ribbon, that a figure keeps."""
 BAND_NOTE = "Lines: median over seeds; bands: its bootstrap 95 % interval."
-RULE_NOTE = (
-    "Level lines: target-only and supervised, which draw no source rows (median final accuracy); dots: threshold."
-)
+RULE_NOTE = "Level line: target-only, which draws no source rows (median final accuracy); dots: the threshold."
 THRESHOLD = Stroke("threshold", "#8c8c8c", (1, 3))
 
 
@@ -110,9 +108,9 @@ def own_runs(results: Results) -> list[Figure]:
 
 
 def shown(cell: Cell) -> list[str]:
-    """The methods that a figure draws: the paper's, the best of each kind, the controls."""
+    """The methods that a figure draws: the paper's, the best of each kind, target-only."""
     best = [compare.best_static(cell), compare.best_active(cell), compare.best_single(cell)]
-    wanted = [*PAPER, *(name for name in best if name), TARGET_ONLY, SUPERVISED]
+    wanted = [*PAPER, *(name for name in best if name), TARGET_ONLY]
     return [name for name in dict.fromkeys(wanted) if name in cell.methods]
 
 
@@ -120,21 +118,21 @@ def _curves(cells: Sequence[Cell], key: str, title: str) -> Figure:
     drawn = [cell for cell in cells if any(method.updates.size for method in cell.methods.values())]
     if not drawn:
         raise UnavailableError("no cell with its accuracy over time")
-    panels = tuple(_curve_panel(cell) for cell in drawn)
     names = dict.fromkeys(name for cell in drawn for name in shown(cell))
     strokes = [stroke(name) for name in names]
     if any(cell.threshold is not None for cell in drawn):
         strokes.append(THRESHOLD)
+    panels = tuple(_curve_panel(cell, strokes) for cell in drawn)
     note = f"Test accuracy against source rows drawn. {BAND_NOTE} {RULE_NOTE}"
     return Figure(key, title, note, panels, tuple(strokes), tuple(drawn))
 
 
-def _curve_panel(cell: Cell) -> Panel:
+def _curve_panel(cell: Cell, strokes: Sequence[Stroke]) -> Panel:
     rows: list[dict[str, Any]] = []
     rules: list[dict[str, Any]] = []
     for name in shown(cell):
         method = cell.methods[name]
-        if name in (TARGET_ONLY, SUPERVISED):
+        if name == TARGET_ONLY:
             level = compare.middle(cell, name)
             if np.isfinite(level):
                 rules.append({"name": name, "y": _rounded(level)})
@@ -142,7 +140,6 @@ def _curve_panel(cell: Cell) -> Panel:
         rows += _points(name, method, _column_medians(method.samples))
     if cell.threshold is not None:
         rules.append({"name": THRESHOLD.name, "y": cell.threshold})
-    strokes = [*(stroke(name) for name in shown(cell)), THRESHOLD]
     plot = _lines(cell.key, rows, strokes, "source rows drawn", "test accuracy", rules)
     return Panel(cell.label, *plot, _in_words(cell, "source rows drawn"))
 
@@ -152,24 +149,22 @@ def wall_time(results: Results) -> list[Figure]:
     cells = [cell for cell in _representative(results) if any(_timed(cell.methods[name]) for name in shown(cell))]
     if not cells:
         raise UnavailableError("no cell with the seconds of its runs")
+    strokes = [stroke(name) for name in dict.fromkeys(name for cell in cells for name in shown(cell))]
     panels = []
     for cell in cells:
         rows: list[dict[str, Any]] = []
         for name in shown(cell):
             method = cell.methods[name]
-            if _timed(method) and name != SUPERVISED:
+            if _timed(method):
                 assert method.seconds is not None
                 wall = float(np.nanmedian(method.seconds))
                 rows += _points(name, method, wall * method.updates / method.updates[-1])
-        strokes = [stroke(name) for name in shown(cell) if name != SUPERVISED]
         plot = _lines(cell.key, rows, strokes, "seconds", "test accuracy")
         panels.append(Panel(cell.label, *plot, _in_words(cell, "wall seconds")))
-    names = dict.fromkeys(name for cell in cells for name in shown(cell) if name != SUPERVISED)
     note = (
         "The median wall time of a run spread evenly over its meta-updates; it holds planning, training and measuring. "
         f"{BAND_NOTE}"
     )
-    strokes = [stroke(name) for name in names]
     return [Figure("time", "Accuracy against wall time", note, tuple(panels), tuple(strokes), tuple(cells))]
 
 
@@ -338,15 +333,24 @@ def _lines(
     """Lines over bands (where rows have ``low`` and ``high``), and level lines; and their data, named after ``key``."""
     altair = require("altair", "report")
     names = [entry.name for entry in strokes]
-    legend = altair.Legend(orient="bottom", columns=4, title=None, symbolSize=400, symbolStrokeWidth=2)
-    hues = altair.Scale(domain=names, range=[entry.colour for entry in strokes])
-    colour = altair.Color("name:N", scale=hues, legend=legend)
+    legend = altair.Legend(
+        orient="bottom",
+        columns=4,
+        title=None,
+        symbolType="stroke",
+        symbolSize=500,
+        symbolStrokeWidth=2,
+        symbolOpacity=1,
+    )
+    colour = altair.Color(
+        "name:N", scale=altair.Scale(domain=names, range=[entry.colour for entry in strokes]), legend=legend
+    )
     dash = altair.StrokeDash(
         "name:N",
         scale=altair.Scale(domain=names, range=[list(entry.dash) or [1, 0] for entry in strokes]),
         legend=legend,
     )
-    x = altair.X("x:Q", title=x_title, scale=altair.Scale(zero=True), axis=altair.Axis(tickCount=5, format="~s"))
+    x = altair.X("x:Q", title=x_title, scale=altair.Scale(zero=True), axis=altair.Axis(tickCount=5, format=",.6~r"))
     y = altair.Y("y:Q", title=y_title, scale=altair.Scale(zero=False))
     layers = []
     if any("low" in row for row in rows):
@@ -357,7 +361,7 @@ def _lines(
                 x=x,
                 y=altair.Y("low:Q", title=y_title, scale=altair.Scale(zero=False)),
                 y2="high:Q",
-                fill=altair.Fill("name:N", scale=hues, legend=None),
+                color=colour,
                 opacity=_picked("name", 0.15),
             )
         )

@@ -17,12 +17,12 @@ from metasched.report.sheets import Number, Sheet, Source, UnavailableError
 from metasched.runs.files import write_whole
 
 FIGURES: Mapping[str, Callable[[Results], list[Figure]]] = {
+    "few-label": figures.few_label,
+    "robust": figures.robust,
     "fig2": figures.scaled_errors,
     "fig3": figures.digits,
     "fig4": figures.cifar,
     "fig5": figures.weather,
-    "few-label": figures.few_label,
-    "robust": figures.robust,
     "runs": figures.own_runs,
     "time": figures.wall_time,
     "schedules": figures.schedules,

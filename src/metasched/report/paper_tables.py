@@ -17,6 +17,7 @@ from metasched.report.sheets import (
     estimate,
     number,
     p_value,
+    percent,
     ratio,
     samples,
 )
@@ -42,7 +43,7 @@ def gains(results: Results) -> list[Sheet]:
             rows.append(
                 (
                     cell.label,
-                    f"{threshold:.0%}",
+                    percent(threshold),
                     name,
                     samples(compare.median_samples(cell, name, threshold)),
                     _gain(cell, "cyclic", name, threshold),

@@ -26,10 +26,10 @@ function sortRows(body, column, direction) {
   body.append(...keyed.map(({ row }) => row));
 }
 
-// What is folded is printed too.
+// What is folded is printed too, but for the contents and for sources that stand at a figure or table as well.
 let opened = [];
 addEventListener("beforeprint", () => {
-  opened = [...document.querySelectorAll("details:not([open])")];
+  opened = [...document.querySelectorAll("main details:not([open], .card *)")];
   opened.forEach((details) => { details.open = true; });
 });
 addEventListener("afterprint", () => opened.forEach((details) => { details.open = false; }));
