@@ -1,5 +1,6 @@
 """The paper's figures and ours as Altair charts: a panel for each cell, so that a page can put them where they fit."""
 
+import zlib
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -299,8 +300,9 @@ def _thinned(count: int) -> list[int]:
 
 
 def _column_medians(values: Floats) -> Floats:
-    known = ~np.isnan(values).all(axis=1)
-    return np.nanmedian(values[known], axis=0) if known.any() else np.full(values.shape[1], np.nan)
+    """Median of what is known in each column; NaN where nothing is."""
+    known = [column[~np.isnan(column)] for column in values.T]
+    return np.array([np.median(column) if column.size else np.nan for column in known], np.float64)
 
 
 def _rounded(value: float) -> float:
@@ -330,8 +332,9 @@ def _lines(
     y_title: str,
     rules: Sequence[dict[str, Any]] = (),
 ) -> tuple[Any, dict[str, list[dict[str, Any]]]]:
-    """Lines over bands (where rows have ``low`` and ``high``), and level lines; and their data, named after ``key``."""
+    """Lines over bands (where rows have ``low`` and ``high``) and level lines; and their data, named after ``key``."""
     altair = require("altair", "report")
+    points, levels = (f"{kind}_{zlib.crc32(key.encode()):08x}" for kind in ("points", "levels"))
     names = [entry.name for entry in strokes]
     legend = altair.Legend(
         orient="bottom",
@@ -355,7 +358,7 @@ def _lines(
     layers = []
     if any("low" in row for row in rows):
         layers.append(
-            altair.Chart(altair.NamedData(f"{key} points"))
+            altair.Chart(altair.NamedData(points))
             .mark_area()
             .encode(
                 x=x,
@@ -365,7 +368,7 @@ def _lines(
                 opacity=_picked("name", 0.15),
             )
         )
-    curve = altair.Chart(altair.NamedData(f"{key} points"))
+    curve = altair.Chart(altair.NamedData(points))
     tooltip = [
         altair.Tooltip("name:N", title="method"),
         altair.Tooltip("x:Q", title=x_title, format=",.4~f"),
@@ -379,7 +382,7 @@ def _lines(
     layers.append(curve.mark_point(size=60, filled=True, opacity=0).encode(x=x, y=y, color=colour, tooltip=tooltip))
     if rules:
         layers.append(
-            altair.Chart(altair.NamedData(f"{key} levels"))
+            altair.Chart(altair.NamedData(levels))
             .mark_rule(strokeWidth=1.5)
             .encode(
                 y=y,
@@ -390,4 +393,4 @@ def _lines(
             )
         )
     chart = altair.layer(*layers).add_params(_pick()).properties(height=260)
-    return chart, {f"{key} points": list(rows), f"{key} levels": list(rules)}
+    return chart, {points: list(rows), levels: list(rules)}

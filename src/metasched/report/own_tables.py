@@ -179,10 +179,10 @@ def controls(results: Results) -> list[Sheet]:
 
 def _share_of_rows(cell: Cell, name: str) -> float | None:
     drawn = cell.methods[name].drawn
-    if drawn is None or SUPERVISED not in cell.methods or not cell.source_rows or np.isnan(drawn).all():
+    if drawn is None or SUPERVISED not in cell.methods or not cell.source_rows:
         return None
     target = cell.target_rows or 0
-    return float((np.nanmedian(drawn.sum(axis=1)) + target) / (cell.source_rows + target))
+    return (_middle(drawn.sum(axis=1)) + target) / (cell.source_rows + target)
 
 
 def cost(results: Results) -> list[Sheet]:

@@ -1,6 +1,6 @@
 """One colour and dash for each scheduler, the same in every figure, told apart with any colour vision.
 
-The hues are those of Okabe and Ito, darkened or greyed until they stand out from white and from near-black alike. The
+The hues follow Okabe and Ito, shifted until they stand out from white and from near-black alike. The
 variants of a scheduler (``ucb-gain``, ``ucb-gain+abstain``) share its hue and differ in their dashes.
 """
 
@@ -17,13 +17,13 @@ class Stroke(NamedTuple):
 
 
 HUES = {
-    "cyclic": "#767676",
+    "cyclic": "#6b6b6b",
     "sequential": "#9a6a2f",
     "uniform": "#ad7f00",
     "target-only": "#c2569b",
     "single": "#8a63d2",
-    "supervised": "#767676",
-    "ucb": "#009068",
+    "supervised": "#6b6b6b",
+    "ucb": "#1aa260",
     "gittins": "#d55e00",
     "mdp": "#0b75bc",
     "thompson": "#2b93cc",
@@ -38,7 +38,7 @@ DASHES: dict[str, tuple[int, ...]] = {
     "+abstain": (1, 3),
 }
 OTHER_DASH = (5, 5)
-MEASURES = ("#0b75bc", "#d55e00", "#009068", "#c2569b", "#ad7f00", "#2b93cc", "#767676")
+MEASURES = ("#0b75bc", "#d55e00", "#1aa260", "#c2569b", "#ad7f00", "#2b93cc", "#6b6b6b")
 """For classes and tasks, in order; past the last they begin again with dashes."""
 ABSTAINED = "#a9a9a9"
 
