@@ -2,6 +2,7 @@ import itertools
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -169,3 +170,8 @@ def test_the_same_results_give_the_same_page(everything):
 @pytest.mark.parametrize(("numbers", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 5, 7, 8], "0–2, 5, 7–8")])
 def test_seeds_are_drawn_together(numbers, text):
     assert page.ranges(numbers) == text
+
+
+def test_the_guide_lists_every_figure_and_table():
+    guide = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    assert [name for name in page.names() if f"`{name}`" not in guide] == []

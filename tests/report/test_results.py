@@ -162,6 +162,7 @@ class TestRunFolders:
         assert cell.methods["ucb"].family == "active"
         assert cell.methods["target-only"].samples.max() == 0
         assert not cell.simulated
+        assert cell.title == "arrays, own runs"
 
     def test_numbers_are_those_of_the_run(self, runs):
         (cell,) = load([runs / "ucb"]).cells
@@ -169,6 +170,17 @@ class TestRunFolders:
         finals = [line["final"]["test_accuracy"] for line in lines if "final" in line]
         assert cell.methods["ucb"].final["test_accuracy"].tolist() == finals
         assert cell.methods["ucb"].schedule.sum() == sum(len(line["tasks"]) for line in lines if line["seed"] == 0)
+
+    def test_runs_on_other_data_of_the_same_name_are_a_cell_of_their_own(self, runs, tmp_path):
+        config = ms.TrainConfig(batch_size=4, meta_updates=3)
+        ms.train(make_tasks(seed=1), scheduler="cyclic", config=config, out=tmp_path / "other")
+        assert [cell.key for cell in load([runs, tmp_path]).cells] == ["arrays/own runs", "arrays/own runs (2)"]
+
+    def test_a_run_with_other_settings_is_a_method_of_its_own(self, runs, tmp_path):
+        config = ms.TrainConfig(batch_size=5, meta_updates=3)
+        ms.train(make_tasks(), scheduler="ucb", config=config, out=tmp_path / "other")
+        (cell,) = load([runs, tmp_path]).cells
+        assert "ucb (batch_size 5, batches_per_update 1)" in cell.methods
 
     def test_a_run_that_has_not_finished_says_how_to_go_on(self, runs, tmp_path):
         half = tmp_path / "half"

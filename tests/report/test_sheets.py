@@ -26,6 +26,8 @@ class TestNumbers:
             (Median(1400, 1300, 1500, 1400), "1,400 [1,300, 1,500]"),
             (Median(INF, 900, INF, 21_000), "> 21,000 [900, ∞)"),
             (Median(INF, INF, INF, 700), "> 700 [never]"),
+            (Median(INF, INF, INF, 0), "never"),
+            (Median(0, 0, 0, 0), "0 [0, 0]"),
             (Median(1400, NAN, NAN, 1400), "1,400"),
             (None, "–"),
         ],
@@ -41,6 +43,7 @@ class TestNumbers:
             (Gain(INF, INF, INF, 9), "> 9.00"),
             (Gain(INF, 3, INF, INF), "∞ [3.00, ∞)"),
             (Gain(0, 0, 0.5, 1 / 9), "< 0.11 [0.000, 0.50]"),
+            (Gain(0, 0, 0, INF), "–"),
             (Gain(NAN, 0, INF, 1), "–"),
         ],
     )
@@ -78,6 +81,13 @@ class TestForms:
         console = Console(width=60, record=True, file=io.StringIO())
         console.print(sheets.terminal(sheet(("[red]ucb[/red]", sheets.number(0.5)))))
         assert "[red]ucb[/red]" in console.export_text()
+
+
+def test_columns_in_which_nothing_is_known_are_left_out():
+    rows = (("ucb", sheets.MISSING, sheets.number(1)), ("mdp", sheets.MISSING, sheets.MISSING))
+    found = sheets.without_gaps(sheet(*rows, columns=("method", "gap", "known")))
+    assert [column.name for column in found.columns] == ["method", "known"]
+    assert [len(row) for row in found.rows] == [2, 2]
 
 
 def test_captions_say_what_is_simulated():

@@ -60,7 +60,10 @@ def report(
         return
     for headline in made.headlines:
         say(headline.line)
-    counted = f"{len(made.figures)} figures, {len(made.tables)} tables from {len(found.cells)} cells"
+    counted = ", ".join(
+        f"{len(items)} {name}{'' if len(items) == 1 else 's'}"
+        for name, items in (("figure", made.figures), ("table", made.tables), ("cell", found.cells))
+    )
     if made.missing:
         counted += f"; not available: {', '.join(name for name, _ in made.missing)} (the page says why)"
     say(f"\n{counted}\nPage: {out}\nFiles: {folder}")

@@ -196,7 +196,7 @@ def schedules(results: Results) -> list[Figure]:
             strokes.append(Stroke("abstained", ABSTAINED))
         key = f"schedules-{len(figures) + 1}"
         note = "Share of batches from each task over meta-updates, first seed."
-        title = f"Which task when: {cell.experiment}, {cell.regime}, {cell.variant}"
+        title = f"Which task when: {cell.title}"
         panel = _ribbons(cell, names)
         figures.append(Figure(key, title, note, (panel,), tuple(strokes), (cell,), blocks=True))
     if not figures:

@@ -1,7 +1,7 @@
 """Ordinary run folders as cells: runs on the same data are compared with each other."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,13 +56,15 @@ def _cell_of_runs(runs: Sequence[RunFolder], faults: list[str]) -> Cell | None:
     first = kept[0]
     recipe = first["data"].get("recipe") or {}
     options = ", ".join(f"{key}={value}" for key, value in recipe.get("options", {}).items())
-    devices, commands = ([*dict.fromkeys(str(run.get(key)) for run in kept)] for key in ("device", "command"))
+    devices = dict.fromkeys(str(run.get("device")) for run in kept)
+    commands = dict.fromkeys(_as_typed(str(run.get("command"))) for run in kept)
     name = str(first["data"]["name"])
     content = {
         "experiment": name,
         "regime": OWN_RUNS,
-        "variant": options or "as it is",
-        "cell": f"{name}/{options or 'own-runs'}",
+        "variant": options or OWN_RUNS,
+        "cell": f"{name}/{options or OWN_RUNS}",
+        "title": f"{name}, {OWN_RUNS}" + (f", {options}" if options else ""),
         "simulated": bool(first["data"].get("simulated")),
         "versions": first.get("versions", {}),
         "device": ", ".join(devices),
@@ -78,6 +80,12 @@ def _cell_of_runs(runs: Sequence[RunFolder], faults: list[str]) -> Cell | None:
     except FaultError as fault:
         faults.append(f"{runs[0][0]}: is damaged: {fault}; left out")
         return None
+
+
+def _as_typed(command: str) -> str:
+    """A command without the place where the program lies."""
+    program, _, words = command.partition(" ")
+    return f"metasched {words}" if PurePath(program).name in ("metasched", "__main__.py") else command
 
 
 def _method_name(description: Mapping[str, Any], common: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from metasched.report.figures import Figure, Panel
 from metasched.report.headlines import Headline, headlines
 from metasched.report.results import Results
 from metasched.report.sheets import Number, Sheet, Source, UnavailableError
-from metasched.runs.files import write_whole
+from metasched.runs.files import write_error, write_whole
 
 FIGURES: Mapping[str, Callable[[Results], list[Figure]]] = {
     "few-label": figures.few_label,
@@ -80,7 +80,7 @@ def build(results: Results, only: Sequence[str] = ()) -> Report:
             if name in FIGURES:
                 drawn += FIGURES[name](results)
             else:
-                tabled += TABLES[name](results)
+                tabled += map(sheets.without_gaps, TABLES[name](results))
         except UnavailableError as reason:
             missing.append((name, str(reason)))
     return Report(results, tuple(headlines(results)), tuple(drawn), tuple(tabled), tuple(missing))
@@ -98,8 +98,8 @@ def write(report: Report, out: Path, on_step: Callable[[int, int], object] = max
         on_step(done, total)
         _save_figure(figure, folder)
     for sheet in report.tables:
-        write_whole(folder / f"{file_name(sheet.key)}.csv", sheets.as_csv(sheet).encode())
-        write_whole(folder / f"{file_name(sheet.key)}.tex", sheets.as_latex(sheet).encode())
+        _put(folder / f"{file_name(sheet.key)}.csv", sheets.as_csv(sheet).encode())
+        _put(folder / f"{file_name(sheet.key)}.tex", sheets.as_latex(sheet).encode())
     on_step(total - 1, total)
     write_whole(out, render(report, folder.name).encode())
     on_step(total, total)
@@ -114,10 +114,18 @@ def file_name(key: str) -> str:
 def _save_figure(figure: Figure, folder: Path) -> None:
     convert = require("vl_convert", "report")
     svg = convert.vegalite_to_svg(whole_spec(figure))
-    place = folder / file_name(figure.key)
-    write_whole(place.with_name(f"{place.name}.svg"), svg.encode())
-    write_whole(place.with_name(f"{place.name}.png"), convert.svg_to_png(svg, scale=2))
-    write_whole(place.with_name(f"{place.name}.pdf"), convert.svg_to_pdf(svg))
+    name = file_name(figure.key)
+    _put(folder / f"{name}.svg", svg.encode())
+    _put(folder / f"{name}.png", convert.svg_to_png(svg, scale=2))
+    _put(folder / f"{name}.pdf", convert.svg_to_pdf(svg))
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Write a file that can be made again at any time: no waiting for the disk."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise write_error(path, error) from None
 
 
 def whole_spec(figure: Figure) -> dict[str, Any]:

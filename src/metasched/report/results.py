@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,10 @@ def load(paths: Sequence[Path]) -> Results:
         except MetaschedError as error:
             faults.append(str(error))
     for cell in cells_of_runs(runs, faults):
-        cells[cell.key] = cell
+        same = sum(key == cell.key or key.startswith(f"{cell.key} (") for key in cells)
+        mark = f" ({same + 1})" if same else ""
+        named = replace(cell, key=cell.key + mark, variant=cell.variant + mark, title=cell.title + mark)
+        cells[named.key] = named
     if not cells and not evidence:
         first = f"; {faults[0]}" if faults else ""
         raise DataError(f"{', '.join(map(str, paths)) or 'no path given'}: no results to report{first}")

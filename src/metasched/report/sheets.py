@@ -88,16 +88,18 @@ def signed(interval: Interval | None) -> Number:
 
 
 def samples(median: Median | None) -> Number:
-    """Samples to a threshold; "> n" when the median run never reached it."""
+    """Samples to a threshold; "> n" when the median run never reached it, a word when it drew nothing at all."""
     if median is None:
         return MISSING
+    if math.isinf(median.value) and median.bound == 0:
+        return Number("never", median.value)
     text = f"> {median.bound:,.0f}" if math.isinf(median.value) else f"{median.value:,.0f}"
     return Number(text, median.value, median.low, median.high, _brackets(median.low, median.high, "{:,.0f}".format))
 
 
 def ratio(gain: Gain | None) -> Number:
     """A gain; above or below what the runs show when one side never arrives, a dash when neither does."""
-    if gain is None or math.isnan(gain.value):
+    if gain is None or math.isnan(gain.value) or (gain.value == 0 and not math.isfinite(gain.bound)):
         return MISSING
     if math.isinf(gain.value):
         text = f"> {significant(gain.bound)}" if math.isfinite(gain.bound) else "∞"
@@ -134,6 +136,15 @@ def _brackets(low: float, high: float, render: Callable[[float], str]) -> str:
     if math.isinf(low):
         return "[never]"
     return f"[{render(low)}, ∞)" if math.isinf(high) else f"[{render(low)}, {render(high)}]"
+
+
+def without_gaps(sheet: Sheet) -> Sheet:
+    """The table less the columns in which nothing is known."""
+    kept = [place for place in range(len(sheet.columns)) if any(str(row[place]) != NOTHING for row in sheet.rows)]
+    return sheet._replace(
+        columns=tuple(sheet.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in sheet.rows),
+    )
 
 
 def terminal(sheet: Sheet) -> Table:
