@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from metasched.report.results import load
+
 LEARNED = {
     "cyclic": 0.55,
     "sequential": 0.50,
@@ -24,6 +26,7 @@ LEARNED = {
 """Final accuracy around which the seeds of each method lie."""
 TASKS = ["Semeion 1", "Semeion 2", "Optical 1", "Optical 2", "Optical 3"]
 EVENTS = ["tropical depression", "tropical cyclone", "extratropical cyclone", "atmospheric river"]
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&</caption>"
 ABOUT = {
     "format": 1,
     "simulated": False,
@@ -186,6 +189,31 @@ def write(folder: Path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
     return path
+
+
+def write_hostile(folder: Path):
+    """A cell and evidence in which every text would like to be markup, a formula or code."""
+    content = cell(seeds=3, names=["cyclic", "target-only"])
+    content["methods"][HOSTILE] = method("ucb", 0.7, seeds=3)
+    content["methods"][HOSTILE]["diverged"] = {"1": {"update": HOSTILE, "cause": HOSTILE}}
+    content |= dict.fromkeys(("title", "device", "command", "created", "variant"), HOSTILE)
+    content |= {"cell": "digits/" + HOSTILE, "versions": {"metasched": HOSTILE}}
+    content |= {"tasks": [HOSTILE] * 5, "classes": [HOSTILE] * 10}
+    (folder / "cell.json").write_text(json.dumps(content))
+    (folder / "evidence.json").write_text(json.dumps(evidence(classes=[HOSTILE] * 10)))
+
+
+def loaded(folder, *contents):
+    """These and nothing else, written and read."""
+    for content in contents:
+        write(folder, content)
+    return load([folder])
+
+
+def column(sheet, name):
+    """What stands under a heading of a table."""
+    place = [column.name for column in sheet.columns].index(name)
+    return [str(row[place]) for row in sheet.rows]
 
 
 def write_all(folder: Path, **options):

@@ -3,25 +3,13 @@ import pytest
 
 import made_up_results as made
 from metasched.report import figures, page
-from metasched.report.results import load
 from metasched.report.sheets import UnavailableError
 
 pytest.importorskip("altair")
 
 
-def loaded(folder, *contents):
-    for content in contents:
-        made.write(folder, content)
-    return load([folder])
-
-
 def points(panel):
     return next(rows for name, rows in panel.data.items() if name.startswith("points"))
-
-
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory):
-    return load([made.write_all(tmp_path_factory.mktemp("results"), seeds=4)])
 
 
 @pytest.mark.parametrize("name", [name for name in page.FIGURES if name != "runs"])
@@ -39,12 +27,12 @@ def test_without_its_data_a_figure_says_why(name, tmp_path):
     method = content["methods"]["sequential"]
     method |= {"updates": [], "samples": [[], []], "test_accuracy": [[], []], "schedule": None, "seconds": None}
     with pytest.raises(UnavailableError, match="no "):
-        page.FIGURES[name](loaded(tmp_path, content))
+        page.FIGURES[name](made.loaded(tmp_path, content))
 
 
 def test_lines_are_medians_over_seeds(tmp_path):
     content = made.plain_cell({"cyclic": [(0.1, 0.2, 0.3), (0.2, 0.3, 0.5), (0.3, 0.4, 0.4)]}, regime="paper")
-    (figure,) = figures.digits(loaded(tmp_path, content))
+    (figure,) = figures.digits(made.loaded(tmp_path, content))
     rows = points(figure.panels[0])
     assert [(row["x"], row["y"]) for row in rows] == [(100, 0.2), (200, 0.3), (300, 0.4)]
     assert all(row["low"] <= row["y"] <= row["high"] for row in rows)
@@ -52,7 +40,7 @@ def test_lines_are_medians_over_seeds(tmp_path):
 
 def test_target_only_is_a_level_and_not_a_point_at_zero_samples(tmp_path):
     content = made.plain_cell({"cyclic": [(0.1, 0.2, 0.3)], "target-only": [(0.2, 0.3, 0.4)]}, regime="paper")
-    (figure,) = figures.digits(loaded(tmp_path, content))
+    (figure,) = figures.digits(made.loaded(tmp_path, content))
     assert {row["name"] for row in points(figure.panels[0])} == {"cyclic"}
     levels = next(rows for name, rows in figure.panels[0].data.items() if name.startswith("levels"))
     assert {"name": "target-only", "y": 0.4} in levels
@@ -70,7 +58,7 @@ def test_seeds_that_all_diverged_leave_no_line_and_no_warning(tmp_path):
     method = content["methods"]["ucb"]
     method |= {"samples": [None, None], "test_accuracy": [None, None], "diverged": {"0": {}, "1": {}}}
     method["final"]["test_accuracy"] = [None, None]
-    (figure,) = figures.digits(loaded(tmp_path, content))
+    (figure,) = figures.digits(made.loaded(tmp_path, content))
     assert {row["name"] for row in points(figure.panels[0])} == {"cyclic"}
 
 
@@ -89,7 +77,7 @@ def test_long_runs_are_thinned_to_what_a_figure_can_show(tmp_path):
     samples = tuple(range(20, 20 * count + 20, 20))
     content = made.plain_cell({"cyclic": [curve] * 2}, samples=samples, regime="paper")
     content["methods"]["cyclic"]["schedule"] = [[1, 0, 0, 0, 0, 0]] * count
-    results = loaded(tmp_path, content)
+    results = made.loaded(tmp_path, content)
     rows = points(figures.digits(results)[0].panels[0])
     assert len(rows) == figures.MOST_POINTS
     assert (rows[0]["x"], rows[-1]["x"]) == (20, 40000)

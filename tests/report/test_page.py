@@ -10,11 +10,10 @@ import made_up_results as made
 from metasched.errors import ConfigError
 from metasched.report import page
 from metasched.report.results import load
+from metasched.report.sheets import UnavailableError
 
 for module in ("altair", "jinja2", "vl_convert"):
     pytest.importorskip(module)
-
-HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&</caption>"
 
 
 class Tags(HTMLParser):
@@ -41,11 +40,6 @@ class Tags(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory):
-    return load([made.write_all(tmp_path_factory.mktemp("results"), seeds=3)])
-
-
-@pytest.fixture(scope="module")
 def rendered(everything):
     return page.render(page.build(everything), "page_files")
 
@@ -68,7 +62,7 @@ class TestWhatIsOnThePage:
         for cell in everything.cells:
             assert cell.key in words
         assert words.count("metasched paper digits --seeds 10") >= len(everything.cells)
-        assert "3 seeds (0–2), gpu: NVIDIA H200" in words
+        assert "4 seeds (0–3), gpu: NVIDIA H200" in words
 
     def test_simulated_data_say_so_in_every_caption(self, everything):
         report = page.build(everything)
@@ -106,6 +100,28 @@ class TestWhatIsOnThePage:
         assert names.count("caption") == names.count("table")
 
 
+@pytest.mark.parametrize("name", page.TABLES)
+def test_rows_are_as_wide_as_the_heading_and_numbers_name_their_cells(name, everything):
+    for sheet in page.TABLES[name](everything):
+        assert sheet.rows
+        assert {len(row) for row in sheet.rows} == {len(sheet.columns)}
+        assert sheet.sources
+        assert sheet.note
+
+
+@pytest.mark.parametrize("name", page.TABLES)
+def test_without_its_data_a_table_says_why(name, tmp_path):
+    bare = made.cell(seeds=2, names=["sequential"], regime="other")
+    for method in bare["methods"].values():
+        del method["scheduling_seconds"]
+    results = made.loaded(tmp_path, bare)
+    if name == "leaderboard":
+        assert len(page.TABLES[name](results)) == 1
+        return
+    with pytest.raises(UnavailableError, match="no "):
+        page.TABLES[name](results)
+
+
 class TestOnly:
     def test_draws_what_is_named(self, everything):
         report = page.build(everything, ["fig3", "table1"])
@@ -127,23 +143,14 @@ class TestOnly:
 
 
 def test_text_in_result_files_cannot_become_markup(tmp_path):
-    content = made.cell(seeds=3, names=["cyclic", "target-only"])
-    content["methods"][HOSTILE] = made.method("ucb", 0.7, seeds=3)
-    content["methods"][HOSTILE]["diverged"] = {"1": {"update": HOSTILE, "cause": HOSTILE}}
-    content |= dict.fromkeys(("title", "device", "command", "created", "variant"), HOSTILE)
-    content["cell"] = "digits/" + HOSTILE
-    content["tasks"] = [HOSTILE] * 5
-    content["classes"] = [HOSTILE] * 10
-    content["versions"] = {"metasched": HOSTILE}
-    (tmp_path / "cell.json").write_text(json.dumps(content))
-    (tmp_path / "evidence.json").write_text(json.dumps(made.evidence(classes=[HOSTILE] * 10)))
+    made.write_hostile(tmp_path)
     text = page.render(page.build(load([tmp_path])), "files")
     tags = Tags(text)
     assert tags.every("img", "src") == []
     assert all("onerror" not in attributes for _, attributes in tags.tags)
     assert [tag for tag, _ in tags.tags].count("script") == 3
     specs = re.search(r'<script type="application/json" id="specs">(.*?)</script>', text, re.DOTALL).group(1)
-    assert HOSTILE in json.dumps(json.loads(specs), ensure_ascii=False).replace('\\"', '"')
+    assert made.HOSTILE in json.dumps(json.loads(specs), ensure_ascii=False).replace('\\"', '"')
 
 
 def test_files_beside_the_page(tmp_path, everything):

@@ -13,19 +13,24 @@ pytestmark = pytest.mark.skipif(browser.find() is None, reason="needs chromium o
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    return page.build(load([made.write_all(tmp_path_factory.mktemp("results"), seeds=3)]))
+def report(everything):
+    return page.build(everything)
 
 
 @pytest.fixture(scope="module")
-def tab(report, tmp_path_factory):
+def new_tab():
+    with browser.started() as new_tab:
+        yield new_tab
+
+
+@pytest.fixture(scope="module")
+def tab(report, new_tab, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_text(page.render(report, "page_files"), encoding="utf-8")
-    with browser.started() as new_page:
-        tab = new_page()
-        tab.resize(1280)
-        tab.open(path)
-        yield tab
+    tab = new_tab()
+    tab.resize(1280)
+    tab.open(path)
+    return tab
 
 
 @pytest.fixture(autouse=True)
@@ -131,3 +136,16 @@ def test_paper_gets_what_is_folded_and_the_screen_its_folds_back(tab, tmp_path):
     assert tab.evaluate(folds) > before
     tab.evaluate("dispatchEvent(new Event('afterprint'))")
     assert tab.evaluate(folds) == before
+
+
+def test_text_in_result_files_is_only_ever_text(new_tab, tmp_path):
+    made.write_hostile(tmp_path)
+    path = tmp_path / "page.html"
+    path.write_text(page.render(page.build(load([tmp_path])), "page_files"), encoding="utf-8")
+    tab = new_tab()
+    tab.call("Page.addScriptToEvaluateOnNewDocument", source="alert = () => console.error('markup came alive')")
+    tab.open(path)
+    assert tab.errors() == []
+    assert tab.evaluate("document.querySelectorAll('img').length") == 0
+    assert tab.evaluate("document.querySelectorAll('.chart svg').length") > 1
+    assert tab.evaluate("document.querySelector('h3').textContent").startswith("digits, <script>alert(1)</script>")

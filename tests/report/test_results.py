@@ -7,6 +7,7 @@ import made_up_results as made
 import metasched as ms
 from helpers import make_tasks
 from metasched.errors import DataError
+from metasched.report import page
 from metasched.report.results import load
 
 
@@ -57,6 +58,25 @@ class TestGoodFiles:
             del content["methods"]["cyclic"][key]
         (cell,) = load([made.write(tmp_path, content)]).cells
         assert cell.methods["cyclic"].schedule is None
+
+    def test_a_method_may_have_only_its_final_accuracy(self, tmp_path):
+        content = made.cell(seeds=3, names=["cyclic", "supervised"])
+        content["methods"]["supervised"] = {
+            "family": "ceiling",
+            "seeds": [0, 1, 2],
+            "updates": [],
+            "samples": [],
+            "test_accuracy": [],
+            "final": {"test_accuracy": [0.9, 0.9, 0.9], "balanced_accuracy": None},
+            "per_class": [],
+            "drawn": None,
+        }
+        results = load([made.write(tmp_path, content)])
+        assert results.faults == ()
+        method = results.cells[0].methods["supervised"]
+        assert method.test_accuracy.shape == (3, 0)
+        assert list(method.final) == ["test_accuracy"]
+        assert page.build(results).tables
 
     def test_a_seed_that_diverged_is_nan_and_is_named(self, tmp_path):
         content = made.cell(seeds=3, names=["cyclic", "ucb"])
@@ -110,8 +130,12 @@ class TestBadFiles:
             (lambda c: c["methods"]["ucb"].update(samples=[[1]]), "samples is not a list of 3"),
             (lambda c: c["methods"]["ucb"]["final"].update(test_accuracy=[2, 0, 0]), "outside 0 to 1"),
             (lambda c: c["methods"]["ucb"]["final"].update(test_accuracy=["<b>", 0, 0]), "not a number"),
+            (lambda c: c["methods"]["ucb"].update(seconds=[1e999, 1, 1]), "holds an infinite number"),
+            (lambda c: c["methods"]["ucb"].update(seconds=[10**400, 1, 1]), "too large"),
+            (lambda c: c["methods"]["ucb"]["updates"].reverse(), "updates do not increase"),
             (lambda c: c["methods"].update(ucb=[]), "is not an object"),
             (lambda c: c["methods"]["ucb"].update(diverged={"9": {}}), "seed 9 diverged"),
+            (lambda c: c["methods"]["ucb"].update(diverged={"²": {}}), "seed ² diverged"),
         ],
     )
     def test_is_named_and_left_out(self, tmp_path, change, message):

@@ -170,7 +170,8 @@ def wall_time(results: Results) -> list[Figure]:
 
 
 def _timed(method: Method) -> bool:
-    return method.seconds is not None and method.updates.size > 0 and bool(np.isfinite(method.seconds).any())
+    measured = method.updates.size > 0 and method.updates[-1] > 0
+    return bool(measured and method.seconds is not None and np.isfinite(method.seconds).any())
 
 
 def _representative(results: Results) -> list[Cell]:
@@ -192,7 +193,7 @@ def schedules(results: Results) -> list[Figure]:
         if not names:
             continue
         strokes = in_order(cell.tasks)
-        if any(cell.methods[name].schedule[:, -1].any() for name in names):  # type: ignore[index]
+        if any(np.nansum(cell.methods[name].schedule[:, -1]) for name in names):  # type: ignore[index]
             strokes.append(Stroke("abstained", ABSTAINED))
         key = f"schedules-{len(figures) + 1}"
         note = "Share of batches from each task over meta-updates, first seed."

@@ -195,7 +195,7 @@ def cost(results: Results) -> list[Sheet]:
                 continue
             cells.append(cell)
             wall = _middle(method.seconds)
-            decisions = float(method.schedule.sum()) if method.schedule is not None else math.nan
+            decisions = float(np.nansum(method.schedule)) if method.schedule is not None else math.nan
             groups.setdefault((cell.experiment, name), []).append((method.scheduling_seconds, decisions, wall))
     if not groups:
         raise UnavailableError("no method has its scheduling_seconds")

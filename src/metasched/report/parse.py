@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,10 @@ def read(path: Path) -> Cell | Evidence:
         return cell_from(content) if content["kind"] == "cell" else _evidence(content)
     except FaultError as fault:
         raise DataError(f"{path}: is damaged: {fault}; left out, run its cell again") from None
+    except (OverflowError, ValueError):
+        raise DataError(
+            f"{path}: is damaged: it holds a number too large to be one; left out, run its cell again"
+        ) from None
 
 
 class FaultError(Exception):
@@ -48,7 +52,8 @@ def cell_from(content: Mapping[str, Any]) -> Cell:
     threshold = content.get("threshold")
     if threshold is not None and not (_is_number(threshold) and 0 <= threshold <= 1):
         raise FaultError(f"threshold is {_short(threshold)}, not a number from 0 to 1")
-    experiment, regime, variant = (_text(content, name) for name in ("experiment", "regime", "variant"))
+    experiment, regime = _text(content, "experiment"), _text(content, "regime")
+    variant = str(content.get("variant") or regime)
     return Cell(
         key=str(content.get("cell") or f"{experiment}/{regime}-{variant}"),
         experiment=experiment,
@@ -80,14 +85,19 @@ def _method(name: str, content: Any, tasks: int, classes: int) -> Method:
     family = content.get("family")
     if family not in FAMILIES:
         raise FaultError(f"{where} has family {_short(family)}, not one of {', '.join(FAMILIES)}")
-    updates = _floats(content.get("updates", []), (None,), f"{where}: updates")
+    updates = _floats(content.get("updates") or [], (None,), f"{where}: updates")
+    if np.isnan(updates).any() or np.any(np.diff(updates, prepend=-1.0) <= 0):
+        raise FaultError(f"{where}: updates do not increase from 0 or more")
     shape = (len(seeds), len(updates))
     final = content.get("final")
     if not isinstance(final, dict) or "test_accuracy" not in final:
         raise FaultError(f"{where} has no final test_accuracy")
 
     def optional(key: str, shape: tuple[int | None, ...]) -> Floats | None:
-        return None if content.get(key) is None else _floats(content[key], shape, f"{where}: {key}")
+        return _floats(content[key], shape, f"{where}: {key}") if content.get(key) else None
+
+    def curves(key: str, read: Callable[..., Floats]) -> Floats:
+        return read(content.get(key), shape, f"{where}: {key}") if len(updates) else np.empty(shape)
 
     cost = content.get("scheduling_seconds")
     if cost is not None and not _is_number(cost):
@@ -98,10 +108,12 @@ def _method(name: str, content: Any, tasks: int, classes: int) -> Method:
         role=str(content.get("role") or ""),
         seeds=tuple(seeds),
         updates=updates,
-        samples=_floats(content.get("samples", [[]] * len(seeds)), shape, f"{where}: samples"),
-        test_accuracy=_shares(content.get("test_accuracy", [[]] * len(seeds)), shape, f"{where}: test_accuracy"),
+        samples=curves("samples", _floats),
+        test_accuracy=curves("test_accuracy", _shares),
         final={
-            str(key): _shares(values, (len(seeds),), f"{where}: final {_short(key)}") for key, values in final.items()
+            str(key): _shares(values, (len(seeds),), f"{where}: final {_short(key)}")
+            for key, values in final.items()
+            if values is not None
         },
         per_class=optional("per_class", (len(seeds), classes)),
         drawn=optional("drawn", (len(seeds), tasks)),
@@ -119,7 +131,7 @@ def _diverged(content: Any, seeds: Sequence[int], where: str) -> dict[int, str]:
         raise FaultError(f"{where}: diverged is not an object")
     found = {}
     for word, what in content.items():
-        if not (str(word).isdigit() and int(word) in seeds):
+        if word not in map(str, seeds):
             raise FaultError(f"{where}: seed {_short(word)} diverged, but is not among its seeds")
         known = what if isinstance(what, dict) else {}
         at = known.get("update")
@@ -184,7 +196,10 @@ def _floats(value: Any, shape: tuple[int | None, ...], where: str) -> Floats:
     if len(shape) == 1:
         if not all(item is None or _is_number(item, finite=False) for item in value):
             raise FaultError(f"{where} holds something that is not a number")
-        return np.array([math.nan if item is None else item for item in value], np.float64)
+        array = np.array([math.nan if item is None else item for item in value], np.float64)
+        if np.isinf(array).any():
+            raise FaultError(f"{where} holds an infinite number")
+        return array
     width = shape[1]
     if width is None:
         width = max((len(row) for row in value if isinstance(row, list)), default=0)

@@ -85,9 +85,9 @@ def _within(place: Path) -> Iterable[Path]:
             yield item
 
 
-def _natural(text: str) -> list[tuple[bool, int, str]]:
+def _natural(text: str) -> list[tuple[int, int, str]]:
     """Sort key in which "B=20" comes before "B=100"."""
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", text)]
+    return [(place % 2, int(part) if place % 2 else 0, part) for place, part in enumerate(re.split(r"(\d{1,9})", text))]
 
 
 def _place(known: Sequence[str], name: str) -> tuple[int, str]:
