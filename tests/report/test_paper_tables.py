@@ -43,6 +43,13 @@ def test_table_2_has_ours_and_the_published_one_under_each_other(everything):
     assert rows["mdp", "ours"][0].value == pytest.approx(finals[1:3].mean())
 
 
+def test_final_accuracies_on_cifar_stand_beside_the_published_ones(everything):
+    (sheet,) = paper_tables.cifar_accuracy(everything)
+    told = dict(zip(made.column(sheet, "scheduler"), made.column(sheet, "published"), strict=True))
+    assert {told[name] for name in ("mdp", "uniform", "target-only")} == {"–"}
+    assert (told["gittins"], told["ucb"], told["cyclic"]) == ("0.730", "0.580", "0.400")
+
+
 def test_published_p_values_stand_beside_the_task_of_the_same_number(everything):
     (sheet,) = paper_tables.order_tests(everything)
     assert made.column(sheet, "p published")[:5] == ["4e-07", "0.031", "0.008", "2e-06", "1e-05"]
@@ -50,6 +57,15 @@ def test_published_p_values_stand_beside_the_task_of_the_same_number(everything)
 
 
 def test_rows_used_are_those_of_the_shown_feature(everything):
-    (sheet,) = paper_tables.rows_used(everything)
+    sheet, points = paper_tables.rows_used(everything)
+    assert not [column for column in points.columns if "published" in column.name]
     assert sheet.sources[0].variant == "U850"
     assert [str(value) for value in sheet.rows[1][-4:]] == ["10", "3,190", "0", "0"]
+
+
+def test_an_event_that_was_never_tested_is_a_gap_and_hides_no_other(tmp_path):
+    content = made.cell("weather", "paper", "U850", names=["mdp"], seeds=3)
+    content["methods"]["mdp"]["per_class"] = [[0.1, None, 0.3, 0.4], [0.2, None, 0.3, 0.4], None]
+    (sheet,) = paper_tables.event_accuracy(made.loaded(tmp_path, content))
+    assert [str(value) for value in sheet.rows[0]] == ["mdp", "ours", "0.150", "–", "0.300", "0.400"]
+    assert [value.value for value in sheet.rows[1][2:]] == list(published.EVENT_ACCURACY["mdp"])

@@ -36,7 +36,7 @@ SAMPLES: Mapping[str, Mapping[str, float]] = {
 }
 """Samples until the test accuracy of ``SAMPLES_THRESHOLD`` is obtained."""
 
-DIGITS_STEPS = Published(200, "caption of Figure 3 (steps that bandit scheduling requires)")
+DIGITS_STEPS = Published(200, "caption of Figure 3 (steps of bandit scheduling, digits)")
 
 CIFAR_FINAL_PLACE = "caption of Figure 4"
 CIFAR_FINAL: Mapping[str, float] = {"gittins": 0.73, "ucb": 0.58, "cyclic": 0.40}

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+from metasched.experiments import published
 from metasched.report import compare, statistics
 from metasched.report.cells import SUPERVISED, TARGET_ONLY, Cell, Floats
 from metasched.report.results import Results
@@ -63,11 +64,11 @@ def few_label(results: Results) -> list[Sheet]:
     columns = (
         Column("experiment", words=True),
         Column("best static", words=True),
-        Column("its accuracy"),
+        Column("static accuracy"),
         Column("target-only"),
         Column("best single task"),
         Column("best active", words=True),
-        Column("its accuracy "),
+        Column("active accuracy"),
         Column("difference"),
         Column("p (Holm)"),
         Column("gain, fixed threshold"),
@@ -156,11 +157,13 @@ def controls(results: Results) -> list[Sheet]:
         )
     if not rows:
         raise UnavailableError("no cell has a target-only or supervised control beside an active scheduler")
+    low, high = published.SUPERVISED_SHARE
     note = (
         "Differences: best active scheduler less the control, paired by seed, with bootstrap 95 % interval. "
         "Supervised: one network trained on all rows of sources and target; then the share of its accuracy, and the "
-        "rows drawn (repeats counted, target labels included) as a share of the rows it saw. The paper claims 70–90 % "
-        f"of the accuracy of other authors' supervised networks with 90 % fewer examples, for weather. {AFTER_THE_FACT}"
+        "rows drawn (repeats counted, target labels included) as a share of the rows it saw. The paper claims, for "
+        f"weather, {low:.0%} to {high:.0%} of the accuracy of other authors' supervised networks with "
+        f"{published.SUPERVISED_FEWER:.0%} fewer examples. {AFTER_THE_FACT}"
     )
     columns = (
         Column("experiment", words=True),

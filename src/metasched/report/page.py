@@ -30,6 +30,7 @@ FIGURES: Mapping[str, Callable[[Results], list[Figure]]] = {
 TABLES: Mapping[str, Callable[[Results], list[Sheet]]] = {
     "table1": paper_tables.gains,
     "table2": paper_tables.weather_accuracy,
+    "cifar-accuracy": paper_tables.cifar_accuracy,
     "p-values": paper_tables.order_tests,
     "transition-matrix": paper_tables.transition_matrix,
     "rows-used": paper_tables.rows_used,

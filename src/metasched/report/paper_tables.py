@@ -59,7 +59,8 @@ def gains(results: Results) -> list[Sheet]:
         "Gain: median samples of the baseline over median samples of the scheduler until test accuracy stays at the "
         "threshold, with the paired bootstrap 95 % interval; 1 is no gain. A run that never arrives counts as beyond "
         "the largest. Published: Table 1 of the paper, over cyclic, one number for each experiment; its thresholds "
-        "are 80 % for digits, 40 % for CIFAR-100, and not given for weather."
+        f"are {published.SAMPLES_THRESHOLD['digits']:.0%} for digits, {published.SAMPLES_THRESHOLD['cifar']:.0%} for "
+        f"CIFAR-100, and not given for weather; the {published.DIGITS_STEPS.place} says {published.DIGITS_STEPS.value:g}."
     )
     columns = (
         Column("experiment", words=True),
@@ -118,6 +119,30 @@ def weather_accuracy(results: Results) -> list[Sheet]:
 
 def _score(cell: Cell | None, name: str) -> Value:
     return MISSING if cell is None or name not in cell.methods else estimate(compare.score(cell, name))
+
+
+def cifar_accuracy(results: Results) -> list[Sheet]:
+    """Caption of Figure 4: final accuracy on CIFAR-100."""
+    cells = results.of("cifar", "paper")
+    rows: list[tuple[Value, ...]] = [
+        (cell.label, name, _score(cell, name), number(published.CIFAR_FINAL.get(name)))
+        for cell in cells
+        for name in (*published.ORDER, "sequential", "uniform", TARGET_ONLY)
+        if name in cell.methods
+    ]
+    if not rows:
+        raise UnavailableError("no CIFAR-100 cell of the paper's regime")
+    note = (
+        "Final test accuracy, interquartile mean over seeds with its bootstrap 95 % interval; published: "
+        f"{published.CIFAR_FINAL_PLACE}, which has no mdp."
+    )
+    columns = (
+        Column("experiment", words=True),
+        Column("scheduler", words=True),
+        Column("accuracy"),
+        Column("published"),
+    )
+    return [Sheet("cifar-accuracy", "CIFAR-100: final accuracy", note, columns, tuple(rows), tuple(cells))]
 
 
 def order_tests(results: Results) -> list[Sheet]:
@@ -202,71 +227,74 @@ def _padded(values: Sequence[Value], width: int) -> list[Value]:
     return [*values, *[MISSING] * width][:width]
 
 
-def _shown_weather(results: Results) -> Cell:
-    cells = results.of("weather", "paper")
-    if not cells:
-        raise UnavailableError("no weather cell of the paper's regime")
-    return next((cell for cell in cells if cell.variant == SHOWN_FEATURE), cells[0])
+def _shown_weather(results: Results) -> list[Cell]:
+    """The weather cell whose details the paper prints, and one of the weather points."""
+    shown = []
+    for group in (results.of("weather", "paper"), results.of("weather-points")):
+        wanted = [cell for cell in group if cell.variant in (SHOWN_FEATURE, "30 labels")]
+        shown += [*wanted, *group][:1]
+    if not shown:
+        raise UnavailableError("no weather cell of the paper's regime and no weather-points cell")
+    return shown
 
 
 def rows_used(results: Results) -> list[Sheet]:
     """Appendix D: rows drawn by task and event, for mdp, gittins and ucb."""
-    cell = _shown_weather(results)
-    names = [name for name in PLANNED if name in cell.methods and cell.methods[name].drawn_by_label is not None]
-    if not names:
-        raise UnavailableError(f"{cell.key} does not have the rows drawn by task and label")
-    printed_fits = len(cell.tasks) == published.SUBSETS and len(cell.classes) == len(published.WEATHER_EVENTS)
+    sheets = [sheet for sheet in map(_rows_used, _shown_weather(results)) if sheet.rows]
+    if not sheets:
+        raise UnavailableError("no weather cell has the rows drawn by task and label")
+    return sheets
+
+
+def _rows_used(cell: Cell) -> Sheet:
+    fits = len(cell.tasks) == published.SUBSETS and len(cell.classes) == len(published.WEATHER_EVENTS)
+    compared = cell.experiment == "weather" and fits
     rows: list[tuple[Value, ...]] = []
-    for name in names:
-        drawn = cell.methods[name].drawn_by_label
-        assert drawn is not None
-        for place, task in enumerate(cell.tasks):
+    for name in PLANNED:
+        drawn = cell.methods[name].drawn_by_label if name in cell.methods else None
+        for place, task in enumerate(cell.tasks if drawn is not None else ()):
+            assert drawn is not None
             ours = [number(float(count), "{:,.0f}") for count in drawn[place]]
-            printed = (
-                [number(count, "{:,}") for count in published.ROWS_USED[name][place]]
-                if printed_fits
-                else [MISSING] * len(cell.classes)
-            )
-            rows.append((name, task, *_padded(ours, len(cell.classes)), *printed))
-    note = (
-        f"Rows drawn by scheduler, task and event, mean over seeds; test feature {cell.variant}. Published: Table 5, "
-        f"subsets in order, test feature {SHOWN_FEATURE}; it adds up to 5,000 rows for mdp and ucb and to 5,010 for "
-        "gittins."
+            printed = published.ROWS_USED[name][place] if compared else ()
+            rows.append((name, task, *_padded(ours, len(cell.classes)), *(number(count, "{:,}") for count in printed)))
+    note = f"Rows drawn by scheduler, task and event, mean over seeds; {cell.variant}." + (
+        f" Published: Table 5, subsets in order, test feature {SHOWN_FEATURE}; it adds up to 5,000 rows for mdp and for "
+        "ucb, and to 5,010 for gittins."
+        if compared
+        else ""
     )
     columns = (
         Column("scheduler", words=True),
         Column("task", words=True),
         *(Column(name) for name in cell.classes),
-        *(Column(f"{name}, published") for name in cell.classes),
+        *(Column(f"{name}, published") for name in (cell.classes if compared else ())),
     )
-    title = "Appendix: rows used by task and event"
-    return [Sheet("rows-used", title, note, columns, tuple(rows), (cell,))]
+    title = f"Appendix: rows used by task and event, {cell.experiment}"
+    return Sheet(f"rows-used-{cell.experiment}", title, note, columns, tuple(rows), (cell,))
 
 
 def event_accuracy(results: Results) -> list[Sheet]:
     """Appendix D: accuracy by event type."""
-    cell = _shown_weather(results)
-    names = [
-        name
-        for name in (*PLANNED, *STATIC, TARGET_ONLY)
-        if name in cell.methods and cell.methods[name].per_class is not None
-    ]
-    if not names:
-        raise UnavailableError(f"{cell.key} has no accuracy by class")
-    printed_fits = len(cell.classes) == len(published.WEATHER_EVENTS)
+    sheets = [sheet for sheet in map(_event_accuracy, _shown_weather(results)) if sheet.rows]
+    if not sheets:
+        raise UnavailableError("no weather cell has its accuracy by class")
+    return sheets
+
+
+def _event_accuracy(cell: Cell) -> Sheet:
+    compared = cell.experiment == "weather" and len(cell.classes) == len(published.WEATHER_EVENTS)
     rows: list[tuple[Value, ...]] = []
-    for name in names:
-        by_class = cell.methods[name].per_class
-        assert by_class is not None
-        known = by_class[~np.isnan(by_class).any(axis=1)]
-        ours = [number(float(np.median(column))) if column.size else MISSING for column in known.T]
-        rows.append((name, "ours", *_padded(ours, len(cell.classes))))
-        if name in published.EVENT_ACCURACY and printed_fits:
+    for name in (*PLANNED, *STATIC, TARGET_ONLY):
+        by_class = cell.methods[name].per_class if name in cell.methods else None
+        if by_class is None:
+            continue
+        known = [column[~np.isnan(column)] for column in by_class.T]
+        rows.append((name, "ours", *(number(float(np.median(one))) if one.size else MISSING for one in known)))
+        if name in published.EVENT_ACCURACY and compared:
             rows.append((name, "published", *(number(value) for value in published.EVENT_ACCURACY[name])))
-    note = (
-        f"Final test accuracy by event, median over seeds that did not diverge; test feature {cell.variant}. "
-        f"Published: Table 6, feature {SHOWN_FEATURE}; it has no row for cyclic."
+    note = f"Final test accuracy by event, median over seeds that did not diverge; {cell.variant}." + (
+        f" Published: Table 6, test feature {SHOWN_FEATURE}; it has no row for cyclic." if compared else ""
     )
     columns = (Column("scheduler", words=True), Column("whose", words=True), *(Column(name) for name in cell.classes))
-    title = "Appendix: accuracy by event type"
-    return [Sheet("event-accuracy", title, note, columns, tuple(rows), (cell,))]
+    title = f"Appendix: accuracy by event type, {cell.experiment}"
+    return Sheet(f"event-accuracy-{cell.experiment}", title, note, columns, tuple(rows), (cell,))
