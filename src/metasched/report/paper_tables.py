@@ -60,7 +60,8 @@ def gains(results: Results) -> list[Sheet]:
         "threshold, with the paired bootstrap 95 % interval; 1 is no gain. A run that never arrives counts as beyond "
         "the largest. Published: Table 1 of the paper, over cyclic, one number for each experiment; its thresholds "
         f"are {published.SAMPLES_THRESHOLD['digits']:.0%} for digits, {published.SAMPLES_THRESHOLD['cifar']:.0%} for "
-        f"CIFAR-100, and not given for weather; the {published.DIGITS_STEPS.place} says {published.DIGITS_STEPS.value:g}."
+        "CIFAR-100, and not given for weather; "
+        f"the {published.DIGITS_STEPS.place} says {published.DIGITS_STEPS.value:g}."
     )
     columns = (
         Column("experiment", words=True),
@@ -258,8 +259,8 @@ def _rows_used(cell: Cell) -> Sheet:
             printed = published.ROWS_USED[name][place] if compared else ()
             rows.append((name, task, *_padded(ours, len(cell.classes)), *(number(count, "{:,}") for count in printed)))
     note = f"Rows drawn by scheduler, task and event, mean over seeds; {cell.variant}." + (
-        f" Published: Table 5, subsets in order, test feature {SHOWN_FEATURE}; it adds up to 5,000 rows for mdp and for "
-        "ucb, and to 5,010 for gittins."
+        f" Published: Table 5, subsets in order, test feature {SHOWN_FEATURE}; it adds up to 5,000 rows for mdp and "
+        "ucb and to 5,010 for gittins."
         if compared
         else ""
     )
