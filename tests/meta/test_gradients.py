@@ -54,7 +54,9 @@ def problem(**config):
     random = np.random.default_rng(1)
     parameters = as_float64(state.parameters)
     parameters = parameters._replace(
-        log_rate=jax.tree.map(lambda leaf: jnp.asarray(random.normal(np.log(0.3), 0.3, leaf.shape)), parameters.log_rate)
+        log_rate=jax.tree.map(
+            lambda leaf: jnp.asarray(random.normal(np.log(0.3), 0.3, leaf.shape)), parameters.log_rate
+        )
     )
     if parameters.emphasis is not None:
         parameters = parameters._replace(emphasis=jnp.asarray(random.normal(size=parameters.emphasis.shape)))
@@ -85,7 +87,8 @@ def test_the_stored_mode_equals_central_differences(variant):
     compiled, step = jax.jit(value), 1e-6
     chosen = np.random.default_rng(0).permutation(len(flat))[:40]
     numeric = [
-        (compiled(rebuild(flat.at[i].add(step))) - compiled(rebuild(flat.at[i].add(-step)))) / (2 * step) for i in chosen
+        (compiled(rebuild(flat.at[i].add(step))) - compiled(rebuild(flat.at[i].add(-step)))) / (2 * step)
+        for i in chosen
     ]
     np.testing.assert_allclose(exact[chosen], numeric, atol=3e-8)
 
@@ -100,7 +103,9 @@ def test_first_order_differs_where_it_must_and_only_there():
     for mode in ("stored", "first-order"):
         value, parameters = problem(gradient=mode, batches_per_update=0)
         plain = ravel_pytree(jax.grad(value)(parameters).weights)[0]
-        np.testing.assert_allclose(plain, ravel_pytree(jax.grad(problem(batches_per_update=0)[0])(parameters).weights)[0])
+        np.testing.assert_allclose(
+            plain, ravel_pytree(jax.grad(problem(batches_per_update=0)[0])(parameters).weights)[0]
+        )
 
 
 @pytest.mark.usefixtures("_float64")
@@ -110,7 +115,9 @@ def test_least_squares_have_a_closed_form(mode):
     tasks = make_tasks(sizes=(8,), classes=2)
     settings = ms.TrainConfig(batch_size=8, batches_per_update=1, gradient=mode).resolve(tasks)
     linear = Network(lambda key, x: jnp.arange(4.0).reshape(4, 1) / 4, lambda w, x: x @ w)
-    learner = Learner(linear, schedulers.cyclic(1), settings, heads_of(tasks), Losses(squared_error, squared_error), 1.0)
+    learner = Learner(
+        linear, schedulers.cyclic(1), settings, heads_of(tasks), Losses(squared_error, squared_error), 1.0
+    )
     data = as_float64(device_data(tasks, settings))
 
     def with_targets(rows):

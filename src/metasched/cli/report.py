@@ -1,0 +1,69 @@
+"""``metasched report``: results as one page."""
+
+from pathlib import Path
+
+import tyro
+from rich.markup import escape
+
+from metasched.cli.common import app, print_json, say, stderr
+from metasched.errors import ConfigError
+
+
+@app.command
+def report(
+    paths: tyro.conf.Positional[tuple[Path, ...]],
+    out: Path = Path("page.html"),
+    only: str = "",
+    quiet: bool = False,
+    json: bool = False,
+) -> None:
+    """Turn results into one page of figures and tables, with files of each beside it.
+
+    Example: metasched report results runs/a runs/b --out page.html --only fig3,table1
+
+    Args:
+        paths: Result files, run folders, or folders of them.
+        out: The page to write; figures and tables go to a folder beside it (page_files for page.html).
+        only: Names of figures and tables, separated by commas; by default all that the results allow.
+        quiet: No progress bar.
+        json: Print the headlines as JSON.
+    """
+    from metasched.optional import require
+    from metasched.report import page, progress, results
+
+    if not paths:
+        raise ConfigError("name what to report: result files, run folders, or folders of them")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"{out}: the page is HTML; end --out in .html")
+    chosen = [name.strip() for name in only.split(",") if name.strip()]
+    page.check_names(chosen)
+    for module in ("altair", "jinja2", "vl_convert"):
+        require(module, "report")
+    found = results.load(paths)
+    for line in (*found.faults, *found.notes):
+        stderr().print(f"note: {escape(line)}", highlight=False, soft_wrap=True)
+    made = page.build(found, chosen)
+    with progress.counting(stderr(), "figures", quiet) as on_step:
+        folder = page.write(made, out, on_step)
+    if json:
+        print_json(
+            {
+                "page": str(out),
+                "files": str(folder),
+                "headlines": [headline.line for headline in made.headlines],
+                "figures": [figure.key for figure in made.figures],
+                "tables": [sheet.key for sheet in made.tables],
+                "missing": dict(made.missing),
+                "notes": [*found.faults, *found.notes],
+            }
+        )
+        return
+    for headline in made.headlines:
+        say(headline.line)
+    counted = ", ".join(
+        f"{len(items)} {name}{'' if len(items) == 1 else 's'}"
+        for name, items in (("figure", made.figures), ("table", made.tables), ("cell", found.cells))
+    )
+    if made.missing:
+        counted += f"; not available: {', '.join(name for name, _ in made.missing)} (the page says why)"
+    say(f"\n{counted}\nPage: {out}\nFiles: {folder}")

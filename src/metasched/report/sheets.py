@@ -1,0 +1,249 @@
+"""Tables as plain data, and their four forms: terminal, HTML (through the page's template), CSV and LaTeX."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from metasched.report.cells import Cell, Evidence
+from metasched.report.evidence import p_text
+from metasched.report.statistics import Gain, Interval, Median
+
+Source = Cell | Evidence
+NOTHING = "–"
+
+
+class Number(NamedTuple):
+    """A number as people read it, with what it sorts by and the ends of its interval."""
+
+    text: str
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    interval: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.interval}" if self.interval else self.text
+
+
+Value = str | Number
+MISSING = Number(NOTHING)
+
+
+class UnavailableError(Exception):
+    """Why a table or figure cannot be made from the results at hand."""
+
+
+class Column(NamedTuple):
+    """A heading; a column of words is aligned left, one of numbers right."""
+
+    name: str
+    words: bool = False
+
+
+class Sheet(NamedTuple):
+    """A table: what it shows, how to read it, and the cells its numbers come from."""
+
+    key: str
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    sources: tuple[Source, ...]
+    folded: bool = False
+    """Closed on the page until a reader opens it."""
+
+
+def caption(title: str, sources: Sequence[Source]) -> str:
+    """A title that says which of its data are simulated."""
+    made_up = [source.experiment for source in sources if source.simulated]
+    if not made_up:
+        return title
+    if len(made_up) == len(sources):
+        return f"{title} (simulated data)"
+    return f"{title} (simulated data: {', '.join(dict.fromkeys(made_up))})"
+
+
+def number(value: float | None, form: str = "{:.3f}") -> Number:
+    """A plain number, or a dash for None and NaN."""
+    return MISSING if value is None or math.isnan(value) else Number(form.format(value), value)
+
+
+def estimate(interval: Interval | None, form: str = "{:.3f}") -> Number:
+    """An estimate with its interval in brackets."""
+    if interval is None or math.isnan(interval.value):
+        return MISSING
+    value, low, high = interval
+    return Number(form.format(value), value, low, high, _brackets(low, high, form.format))
+
+
+def signed(interval: Interval | None) -> Number:
+    """A difference of accuracies."""
+    return estimate(interval, "{:+.3f}")
+
+
+def samples(median: Median | None) -> Number:
+    """Samples to a threshold; "> n" when the median run never reached it, a word when it drew nothing at all."""
+    if median is None:
+        return MISSING
+    if math.isinf(median.value) and median.bound == 0:
+        return Number("never", median.value)
+    text = f"> {median.bound:,.0f}" if math.isinf(median.value) else f"{median.value:,.0f}"
+    return Number(text, median.value, median.low, median.high, _brackets(median.low, median.high, "{:,.0f}".format))
+
+
+def ratio(gain: Gain | None) -> Number:
+    """A gain; above or below what the runs show when one side never arrives, a dash when neither does."""
+    if gain is None or math.isnan(gain.value) or (gain.value == 0 and not math.isfinite(gain.bound)):
+        return MISSING
+    if math.isinf(gain.value):
+        text = f"> {significant(gain.bound)}" if math.isfinite(gain.bound) else "∞"
+    elif gain.value == 0:
+        text = f"< {significant(gain.bound)}" if gain.bound > 0 else "0"
+    else:
+        text = significant(gain.value)
+    if math.isinf(gain.low):
+        return Number(text, gain.value)
+    return Number(text, gain.value, gain.low, gain.high, _brackets(gain.low, gain.high, significant))
+
+
+def p_value(p: float | None) -> Number:
+    """A p-value."""
+    return MISSING if p is None or math.isnan(p) else Number(p_text(p), p)
+
+
+def percent(share: float | None) -> Number:
+    """A share of one."""
+    return MISSING if share is None or not math.isfinite(share) else Number(f"{share:.0%}", share)
+
+
+def significant(value: float) -> str:
+    """A ratio in three digits or less: 0.053, 0.91, 3.6, 24.5, 130."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def _brackets(low: float, high: float, render: Callable[[float], str]) -> str:
+    """The interval in brackets, open where it has no upper end, nothing where there is none."""
+    if math.isnan(low) or math.isnan(high):
+        return ""
+    if math.isinf(low):
+        return "[never]"
+    return f"[{render(low)}, ∞)" if math.isinf(high) else f"[{render(low)}, {render(high)}]"
+
+
+def without_gaps(sheet: Sheet) -> Sheet:
+    """The table less the columns in which nothing is known."""
+    kept = [place for place in range(len(sheet.columns)) if any(str(row[place]) != NOTHING for row in sheet.rows)]
+    return sheet._replace(
+        columns=tuple(sheet.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in sheet.rows),
+    )
+
+
+def terminal(sheet: Sheet) -> Table:
+    """For the terminal."""
+    table = Table(
+        title=sheet.title, title_justify="left", box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold"
+    )
+    for column in sheet.columns:
+        table.add_column(Text(column.name), justify="left" if column.words else "right")
+    for row in sheet.rows:
+        table.add_row(*(Text(str(value)) for value in row))
+    return table
+
+
+def as_csv(sheet: Sheet) -> str:
+    """Plain numbers for a program; a column with intervals becomes three."""
+    wide = [
+        any(isinstance(row[place], Number) and row[place].interval for row in sheet.rows)  # type: ignore[union-attr]
+        for place in range(len(sheet.columns))
+    ]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    heading: list[str] = []
+    for column, has_interval in zip(sheet.columns, wide, strict=True):
+        heading += [column.name] + ([f"{column.name} low", f"{column.name} high"] if has_interval else [])
+    writer.writerow(heading)
+    for row in sheet.rows:
+        cells: list[str] = []
+        for value, has_interval in zip(row, wide, strict=True):
+            if isinstance(value, str):
+                cells += [_defused(value)] + ["", ""] * has_interval
+                continue
+            cells.append(_plain(value.value) if math.isfinite(value.value) else value.text.replace(NOTHING, ""))
+            cells += [_plain(value.low), _plain(value.high)] if has_interval else []
+        writer.writerow(cells)
+    return stream.getvalue()
+
+
+def _plain(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.10g}"
+
+
+def _defused(text: str) -> str:
+    """A spreadsheet must not take a name for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "∞": r"$\infty$",
+    "√": r"$\surd$",
+    "·": r"$\cdot$",
+    "×": r"$\times$",
+    "−": r"$-$",
+    "→": r"$\to$",
+    "–": "--",
+    "…": r"\ldots{}",
+    "²": r"$^2$",
+    "χ": r"$\chi$",
+    "½": r"$\frac12$",
+}
+
+
+def as_latex(sheet: Sheet) -> str:
+    """A tabular with its caption, for a paper; it needs no package."""
+    align = "".join("l" if column.words else "r" for column in sheet.columns)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\begin{{tabular}}{{{align}}}",
+        r"\hline",
+        _latex_row([column.name for column in sheet.columns]),
+        r"\hline",
+        *(_latex_row([str(value) for value in row]) for row in sheet.rows),
+        r"\hline",
+        r"\end{tabular}",
+        rf"\caption{{{latex(sheet.title)}. {latex(sheet.note)}}}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def latex(text: str) -> str:
+    """Text in which nothing is a command."""
+    return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
+
+
+def _latex_row(values: Sequence[str]) -> str:
+    return " & ".join(map(latex, values)) + r" \\"

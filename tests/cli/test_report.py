@@ -1,0 +1,75 @@
+"""``metasched report`` as a user types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import made_up_results as made
+from metasched.cli import main
+
+for module in ("altair", "jinja2", "vl_convert"):
+    pytest.importorskip(module)
+
+FEW = ["cyclic", "uniform", "target-only", "ucb"]
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made.write(tmp_path / "results", made.cell(names=FEW))
+    return "results"
+
+
+def fails(capsys, *words):
+    with pytest.raises(SystemExit) as stopped:
+        main(["report", *words])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("metasched: ")
+    assert "\n" not in error
+    return error
+
+
+def test_writes_the_page_and_prints_the_headlines(results, capsys):
+    main(["report", results, "--out", "page.html", "--only", "few-label,few-label-summary", "--quiet"])
+    printed = capsys.readouterr()
+    assert "digits, 30 labels: best active ucb 0.5" in printed.out
+    assert "Page: page.html" in printed.out
+    assert printed.err == ""
+    assert Path("page.html").read_text().startswith("<!doctype html>")
+    assert Path("page_files/few-label.svg").exists()
+
+
+def test_json_is_for_programs(results, capsys):
+    main(["report", results, "--only", "table1,few-label-summary", "--json", "--quiet"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["tables"] == ["few-label-summary"]
+    assert list(told["missing"]) == ["table1"]
+
+
+def test_a_damaged_file_is_named_and_the_rest_reported(results, capsys):
+    Path("results/digits/half.json").write_text('{"format": 1, "kind": "ce')
+    main(["report", results, "--only", "few-label-summary", "--quiet"])
+    printed = capsys.readouterr()
+    assert "note: results/digits/half.json: is damaged or half written" in printed.err
+    assert "half.json" in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["absent"], "absent: no results to report; absent: no such file or folder"),
+        (["results", "--only", "fig9"], "unknown figure or table 'fig9'"),
+        (["results", "--out", "page.pdf"], "end --out in .html"),
+        ([], "name what to report"),
+    ],
+)
+def test_mistakes_are_one_line(results, capsys, words, message):
+    assert message in fails(capsys, *words)
+    assert not Path("page.html").exists()
+
+
+def test_an_unwritable_place_is_named(results, capsys):
+    Path("file").write_text("")
+    assert "cannot write" in fails(capsys, "results", "--out", "file/page.html", "--only", "table1")

@@ -1,0 +1,54 @@
+"""Our own tables, on results whose numbers are known."""
+
+import pytest
+
+import made_up_results as made
+from metasched.report import own_tables
+
+
+def test_few_labels_are_told_in_one_row(tmp_path):
+    curves = {
+        "cyclic": (0.1, 0.3, 0.5),
+        "uniform": (0.1, 0.2, 0.4),
+        "target-only": (0.45, 0.45, 0.45),
+        "single:2": (0.1, 0.6, 0.6),
+        "ucb": (0.1, 0.55, 0.62),
+        "mdp": (0.1, 0.2, 0.3),
+    }
+    content = made.plain_cell({name: [curve] * 8 for name, curve in curves.items()}, threshold=0.3)
+    (sheet,) = own_tables.few_label(made.loaded(tmp_path, content))
+    (row,) = sheet.rows
+    assert [str(value) for value in row[:2]] == ["digits, 30 labels", "cyclic"]
+    assert [value.value for value in row[2:5]] == pytest.approx([0.5, 0.45, 0.6])
+    assert row[5] == "ucb"
+    assert row[7].value == pytest.approx(0.12)
+    assert row[8].value == pytest.approx(5 * 2 / 256)
+    assert [str(value) for value in row[9:]] == ["1.00 [1.00, 1.00]", "1.50 [1.50, 1.50]"]
+
+
+def test_spoilt_sources_are_compared_with_clean_ones_and_with_the_best_single_task(tmp_path):
+    clean = made.plain_cell({"cyclic": [(0, 0, 0.6)] * 3, "single:1": [(0, 0, 0.7)] * 3})
+    noisy = made.plain_cell(
+        {"cyclic": [(0, 0, 0.4)] * 3, "single:1": [(0, 0, 0.65)] * 3}, regime="robust", variant="80% noisy"
+    )
+    (sheet,) = own_tables.robust(made.loaded(tmp_path, clean, noisy))
+    assert made.column(sheet, "change")[0] == "-0.200 [-0.200, -0.200]"
+    assert made.column(sheet, "against best single task")[0] == "-0.250 [-0.250, -0.250]"
+    assert len(sheet.sources) == 2
+
+
+def test_the_ceiling_is_a_share_of_accuracy_and_of_rows(tmp_path):
+    methods = {"ucb": [(0, 0, 0.45)] * 2, "supervised": [(0, 0, 0.9)] * 2, "target-only": [(0, 0, 0.3)] * 2}
+    content = made.plain_cell(methods, source_rows=970, target_rows=30)
+    content["methods"]["ucb"]["drawn"] = [[10, 20, 30, 40, 0], [10, 20, 30, 40, 0]]
+    (sheet,) = own_tables.controls(made.loaded(tmp_path, content))
+    assert made.column(sheet, "share of its accuracy") == ["50%"]
+    assert made.column(sheet, "share of its rows") == ["13%"]
+    assert made.column(sheet, "less target-only") == ["+0.150 [+0.150, +0.150]"]
+
+
+def test_leaderboards_put_the_best_first_and_say_which_is_the_best_static(everything):
+    sheet = own_tables.leaderboards(everything)[0]
+    accuracies = [row[2].value for row in sheet.rows]
+    assert accuracies[0] == max(accuracies)
+    assert made.column(sheet, "verdict").count("best static") == 1

@@ -1,0 +1,184 @@
+import itertools
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import made_up_results as made
+from metasched.errors import ConfigError
+from metasched.report import page
+from metasched.report.results import load
+from metasched.report.sheets import UnavailableError
+
+for module in ("altair", "jinja2", "vl_convert"):
+    pytest.importorskip(module)
+
+
+class Tags(HTMLParser):
+    """Tags with their attributes, ids, links, and text outside scripts and styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.words, self.inside = [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.inside = tag
+
+    def handle_endtag(self, tag):
+        self.inside = ""
+
+    def handle_data(self, data):
+        if self.inside not in ("script", "style"):
+            self.words.append(data)
+
+    def every(self, name, attribute):
+        return [attributes[attribute] for tag, attributes in self.tags if tag == name and attribute in attributes]
+
+
+@pytest.fixture(scope="module")
+def rendered(everything):
+    return page.render(page.build(everything), "page_files")
+
+
+class TestWhatIsOnThePage:
+    def test_headlines_come_before_figures_and_figures_before_tables(self, rendered):
+        places = [
+            rendered.index(f'id="{name}"') for name in ("headlines", "figures", "tables", "every-cell", "reading")
+        ]
+        assert places == sorted(places)
+
+    def test_every_figure_and_table_is_there_but_for_runs_of_ones_own(self, everything):
+        report = page.build(everything)
+        assert dict(report.missing) == {"runs": "no cell with its accuracy over time"}
+        assert len({figure.key for figure in report.figures}) == len(report.figures)
+        assert len({sheet.key for sheet in report.tables}) == len(report.tables)
+
+    def test_every_number_has_its_command_seeds_and_device(self, rendered, everything):
+        words = "".join(Tags(rendered).words)
+        for cell in everything.cells:
+            assert cell.key in words
+        assert words.count("metasched paper digits --seeds 10") >= len(everything.cells)
+        assert "4 seeds (0–3), gpu: NVIDIA H200" in words
+
+    def test_simulated_data_say_so_in_every_caption(self, everything):
+        report = page.build(everything)
+        tags = Tags(page.render(report, "files"))
+        text = "".join(tags.words)
+        for piece in (*report.figures, *report.tables):
+            if any(source.simulated for source in piece.sources):
+                assert re.search(re.escape(piece.title) + r" \(simulated data", text), piece.key
+
+    def test_it_asks_for_nothing_from_outside(self, rendered):
+        tags = Tags(rendered)
+        assert tags.every("script", "src") == tags.every("img", "src") == tags.every("iframe", "src") == []
+        links = tags.every("a", "href") + tags.every("link", "href")
+        assert [link for link in links if not link.startswith(("#", "page_files/", "data:,"))] == []
+        (policy,) = [a["content"] for t, a in tags.tags if t == "meta" and "http-equiv" in a]
+        assert policy.startswith("default-src 'none'")
+
+    def test_links_and_labels_point_at_something(self, rendered):
+        tags = Tags(rendered)
+        ids = [attributes["id"] for _, attributes in tags.tags if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        inner = [link[1:] for link in tags.every("a", "href") if link.startswith("#")]
+        labels = [attributes["aria-labelledby"] for _, attributes in tags.tags if "aria-labelledby" in attributes]
+        assert set(inner + labels) <= set(ids)
+
+    def test_landmarks_headings_and_names_for_those_who_listen(self, rendered):
+        tags = Tags(rendered)
+        names = [tag for tag, _ in tags.tags]
+        assert [names.count(tag) for tag in ("header", "nav", "main", "footer", "h1")] == [1, 1, 1, 1, 1]
+        levels = [int(tag[1]) for tag in names if re.fullmatch(r"h[1-6]", tag)]
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+        charts = [attributes for _, attributes in tags.tags if attributes.get("role") == "img"]
+        assert charts
+        assert all(attributes["aria-label"] for attributes in charts)
+        assert names.count("caption") == names.count("table")
+
+
+@pytest.mark.parametrize("name", page.TABLES)
+def test_rows_are_as_wide_as_the_heading_and_numbers_name_their_cells(name, everything):
+    for sheet in page.TABLES[name](everything):
+        assert sheet.rows
+        assert {len(row) for row in sheet.rows} == {len(sheet.columns)}
+        assert sheet.sources
+        assert sheet.note
+
+
+@pytest.mark.parametrize("name", page.TABLES)
+def test_without_its_data_a_table_says_why(name, tmp_path):
+    bare = made.cell(seeds=2, names=["sequential"], regime="other")
+    for method in bare["methods"].values():
+        del method["scheduling_seconds"]
+    results = made.loaded(tmp_path, bare)
+    if name == "leaderboard":
+        assert len(page.TABLES[name](results)) == 1
+        return
+    with pytest.raises(UnavailableError, match="no "):
+        page.TABLES[name](results)
+
+
+class TestOnly:
+    def test_draws_what_is_named(self, everything):
+        report = page.build(everything, ["fig3", "table1"])
+        assert [figure.key for figure in report.figures] == ["fig3"]
+        assert [sheet.key for sheet in report.tables] == ["table1"]
+
+    def test_an_unknown_name_is_refused_with_the_known_ones(self, everything):
+        with pytest.raises(ConfigError, match="did you mean 'table1'") as error:
+            page.build(everything, ["tabel1"])
+        assert "fig3" in str(error.value)
+
+    def test_what_has_no_data_is_listed_with_the_reason(self, tmp_path):
+        made.write(tmp_path, made.cell(seeds=2, names=["cyclic", "ucb"]))
+        report = page.build(load([tmp_path]), ["fig4", "few-label"])
+        assert dict(report.missing) == {"fig4": "no cell with its accuracy over time"}
+        words = "".join(Tags(page.render(report, "files")).words)
+        assert "fig4: not available, because no cell with its accuracy over time." in words
+        assert [figure.key for figure in report.figures] == ["few-label"]
+
+
+def test_text_in_result_files_cannot_become_markup(tmp_path):
+    made.write_hostile(tmp_path)
+    text = page.render(page.build(load([tmp_path])), "files")
+    tags = Tags(text)
+    assert tags.every("img", "src") == []
+    assert all("onerror" not in attributes for _, attributes in tags.tags)
+    assert [tag for tag, _ in tags.tags].count("script") == 3
+    specs = re.search(r'<script type="application/json" id="specs">(.*?)</script>', text, re.DOTALL).group(1)
+    assert made.HOSTILE in json.dumps(json.loads(specs), ensure_ascii=False).replace('\\"', '"')
+
+
+def test_files_beside_the_page(tmp_path, everything):
+    folder = page.write(page.build(everything, ["fig3", "table1"]), tmp_path / "deep" / "page.html")
+    assert folder.name == "page_files"
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "fig3.pdf",
+        "fig3.png",
+        "fig3.svg",
+        "table1.csv",
+        "table1.tex",
+    ]
+    assert (folder / "fig3.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "fig3.pdf").read_bytes().startswith(b"%PDF")
+    svg = (folder / "fig3.svg").read_text()
+    assert all(f">{name}<" in svg for name in ("cyclic", "ucb", "gittins", "mdp", "target-only", "threshold"))
+
+
+def test_the_same_results_give_the_same_page(everything):
+    chosen = ["fig3", "table1", "few-label-summary"]
+    assert page.render(page.build(everything, chosen), "f") == page.render(page.build(everything, chosen), "f")
+
+
+@pytest.mark.parametrize(("numbers", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 5, 7, 8], "0–2, 5, 7–8")])
+def test_seeds_are_drawn_together(numbers, text):
+    assert page.ranges(numbers) == text
+
+
+def test_the_guide_lists_every_figure_and_table():
+    guide = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    assert [name for name in page.names() if f"`{name}`" not in guide] == []
