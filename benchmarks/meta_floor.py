@@ -1,6 +1,7 @@
 """What one meta-update must cost at least: arithmetic, bytes, and steps that wait for each other."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -33,9 +34,10 @@ class Floor:
 
     def text(self, machine: Machine) -> str:
         """The three bounds, in words."""
+        arithmetic, traffic = self.flop / machine.flops * 1e3, self.bytes / machine.bandwidth * 1e3
         parts = [
-            f"{self.flop / 1e9:.2f} GFLOP at {machine.flops / 1e9:,.0f} GFLOP/s: {self.flop / machine.flops * 1e3:.2f} ms",
-            f"{self.bytes / 1e9:.2f} GB at {machine.bandwidth / 1e9:,.0f} GB/s: {self.bytes / machine.bandwidth * 1e3:.2f} ms",
+            f"{self.flop / 1e9:.2f} GFLOP at {machine.flops / 1e9:,.0f} GFLOP/s: {arithmetic:.2f} ms",
+            f"{self.bytes / 1e9:.2f} GB at {machine.bandwidth / 1e9:,.0f} GB/s: {traffic:.2f} ms",
             f"{self.kernels:,} kernels in a row",
         ]
         if machine.latency:
@@ -47,7 +49,7 @@ def layers(work: Work) -> list[tuple[int, int, int]]:
     """(positions of one row, fan in, fan out) of each layer."""
     if work.network == "mlp":
         sizes = [work.shape[0], *[MLP_HIDDEN] * 3, CLASSES]
-        return [(1, old, new) for old, new in zip(sizes, sizes[1:], strict=False)]
+        return [(1, old, new) for old, new in pairwise(sizes)]
     height, width, channels = work.shape
     found = []
     for _ in range(CNN_LAYERS):
@@ -77,8 +79,8 @@ def product_flop(work: Work, rows: int) -> int:
 def floor_of(work: Work) -> Floor:
     """Second order: a gradient forwards and a Hessian-vector product backwards for every inner step.
 
-    Forwards a step must read the weights and write the next ones; backwards it must read the weights, and read and write
-    the adjoint. Its kernels in a row are one for each layer there and back, the loss, and the update.
+    Forwards a step must read the weights and write the next ones; backwards it must read the weights, and read and
+    write the adjoint. Its kernels in a row are one for each layer there and back, the loss, and the update.
     """
     step = gradient_flop(work, work.rows) + product_flop(work, work.rows)
     measured = sum(forward_flop(work, work.validation)) if work.rewarded else 0
@@ -94,7 +96,7 @@ def floor_of(work: Work) -> Floor:
 
 
 def measured_machine(latency: float) -> Machine:
-    """This device's peaks, as large matrix products and sweeps over a large array reach them, as JAX rounds them."""
+    """Peaks of the device in use, as large matrix products and sweeps over a large array reach them, as JAX rounds them."""
     on_gpu = jax.default_backend() == "gpu"
     size, numbers = (8192, 2**28) if on_gpu else (2048, 2**25)
     square, long, sweeps = jnp.ones((size, size)), jnp.ones(numbers), 5

@@ -231,7 +231,7 @@ def with_torchopt(problem: Problem) -> Callable[[], Tensors]:
 
 
 def with_higher(problem: Problem) -> Callable[[], Tensors]:
-    """higher's differentiable SGD."""
+    """Differentiable SGD of the library higher."""
     import higher
 
     model, log_rate = model_of(problem), problem.log_rate.clone().requires_grad_()
