@@ -96,7 +96,7 @@ def floor_of(work: Work) -> Floor:
 
 
 def measured_machine(latency: float) -> Machine:
-    """Peaks of the device in use, as large matrix products and sweeps over a large array reach them, as JAX rounds them."""
+    """Peaks of the device in use, as large matrix products and sweeps over a large array reach them in JAX."""
     on_gpu = jax.default_backend() == "gpu"
     size, numbers = (8192, 2**28) if on_gpu else (2048, 2**25)
     square, long, sweeps = jnp.ones((size, size)), jnp.ones(numbers), 5
