@@ -4,8 +4,9 @@
 
 W1: MLP 784-300-300-300-10, 70 inner steps of 20 rows, outer loss on 100 rows. W2: four strided convolutions of 64
 filters on 32 × 32 × 3, 50 steps of 10 rows. W3: W1 with UCB over five tasks, told the accuracy on 1,400 validation rows
-after each step (outer loss on 20 of them). W4: W1 with many seeds. All of full second order, by initial weights and log
-inner rate, Adam included. Before anything is timed, every side's meta-gradient is compared with ours.
+after each step (outer loss on 20 of them). W4: W1 with many seeds. overhead: W1 under several schedulers. All of full
+second order, by initial weights and log inner rate, Adam included, in full float32 on both sides (no TF32). Before
+anything is timed, every side's meta-gradient is compared with ours.
 """
 
 import os
@@ -18,13 +19,16 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # two libraries
 import argparse  # noqa: E402
 import json  # noqa: E402
 import sys  # noqa: E402
+import time  # noqa: E402
 import warnings  # noqa: E402
 from collections.abc import Callable  # noqa: E402
+from dataclasses import replace  # noqa: E402
 from functools import partial  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 WORKS = ("w1", "w2", "w3", "w4", "overhead")
+FEW_STEPS = 10
 AGREEMENT = 1e-4
 """Largest relative difference between two sides' meta-gradients that still counts as the same computation."""
 
@@ -82,13 +86,13 @@ class Lines:
         )
         return floor.seconds(self.machine)
 
-    def timed(self, work: str, sides: Sides, floor: float, reference: str, repeats: int) -> dict[str, float]:
+    def timed(self, work: str, sides: Sides, bound: float, reference: str, repeats: int, **floors: float):
         """Warm up, run in turns, and print time, ratio to ``reference`` and multiple of the floor of each side."""
         for run in sides.values():
             run()
         found = dict(zip(sides, fastest(*sides.values(), repeats=repeats), strict=True))
         for side, seconds in found.items():
-            ratio = seconds / found[reference]
+            ratio, floor = seconds / found[reference], floors.get(side, bound)
             self.kept.append({"work": work, "side": side, "ms": seconds * 1e3, "ratio": ratio, "floor_ms": floor * 1e3})
             print(
                 f"  {side:32} {seconds * 1e3:9.2f} ms  {ratio:6.2f} × {reference}  floor {floor * 1e3:.2f} ms, "
@@ -104,56 +108,53 @@ def relative_difference(work: meta_work.Work, ours: meta_ours.Gradient, theirs: 
     return max(float(np.linalg.norm(a.cpu().numpy() - b) / np.linalg.norm(b)) for a, b in pairs)
 
 
-def peers_of(work: meta_work.Work, weights: Any) -> Sides:
-    """Every way to the meta-gradient in torch that this device and environment offer."""
-    problem = meta_torch.problem_of(work, weights, TORCH_DEVICE)
-    sides: Sides = {"torch eager": partial(meta_torch.eager, problem)}
-    builders: dict[str, Callable[[], Any]] = {}
+def peers_of(work: meta_work.Work, weights: Any) -> dict[str, Callable[[meta_work.Work], Callable[[], Any]]]:
+    """Every way to the meta-gradient in torch that this device offers, as builders: work in, gradient function out."""
+
+    def on_device(make, channels_last=False):
+        return lambda work: make(meta_torch.problem_of(work, weights, TORCH_DEVICE, channels_last))
+
+    peers = {"torch eager": on_device(lambda problem: partial(meta_torch.eager, problem))}
     if not work.rewarded:
-        sides["torch.func"] = partial(meta_torch.functional_gradient, problem)
+        peers["torch.func"] = on_device(lambda problem: partial(meta_torch.functional_gradient, problem))
     if work.network == "cnn":
-        last = meta_torch.problem_of(work, weights, TORCH_DEVICE, channels_last=True)
-        sides["torch eager, channels last"] = partial(meta_torch.eager, last)
+        peers["torch eager, channels last"] = on_device(lambda problem: partial(meta_torch.eager, problem), True)
     if TORCH_DEVICE == "cpu":
-        builders["TorchOpt MetaSGD"] = partial(meta_torch.with_torchopt, problem)
-        builders["higher"] = partial(meta_torch.with_higher, problem)
+        peers["TorchOpt MetaSGD"] = on_device(meta_torch.with_torchopt)
+        peers["higher"] = on_device(meta_torch.with_higher)
     else:
-        builders["torch.compile of the step"] = partial(meta_torch.with_compiled_step, problem)
+        peers["torch, compiled step"] = on_device(meta_torch.with_compiled_step)
         if not work.rewarded:
-            builders["torch eager in a CUDA graph"] = partial(meta_torch.with_cuda_graph, problem)
-    for name, build in builders.items():
-        try:
-            sides[name], seconds = meta_torch.seconds_to_make(build)
-            print(f"  {name}: ready after {seconds:.1f} s")
-        except ImportError as error:
-            print(f"  {name}: left out, {error}")
-        except Exception as error:  # a peer that fails must not take the others with it
-            print(f"  {name}: FAILED: {str(error).strip().splitlines()[0][:150]}")
-    return sides
+            peers["torch eager, CUDA graph"] = on_device(meta_torch.with_cuda_graph)
+    return peers
 
 
-def exact_products() -> None:
-    """Products in full float32 on both sides, to compare gradients."""
-    jax.config.update("jax_default_matmul_precision", "highest")
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
+def same_computation(work: meta_work.Work, ours: meta_ours.Gradient) -> Sides:
+    """The peers whose meta-gradient is ours; prints by how much each differs.
 
-
-def fast_products() -> None:
-    """The fastest float32 products both sides offer: TF32 on a GPU that has it."""
-    jax.config.update("jax_default_matmul_precision", None)
-    torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.allow_tf32 = True
-
-
-def compared(work: meta_work.Work, sides: Sides, ours: meta_ours.Gradient) -> Sides:
-    """Print how far each side's meta-gradient is from ours, and keep those that compute the same."""
+    A rectifier whose input is all but zero may fall on either side of it, and that one switch is then felt in every
+    later step. A peer that differs over all steps is therefore judged over a few.
+    """
+    few = replace(work, steps=FEW_STEPS)
     same: Sides = {}
-    for name, gradient in sides.items():
-        off = relative_difference(work, ours, gradient())
-        agrees = off <= AGREEMENT
-        print(f"  check: {name} differs from our meta-gradient by {off:.1e}{'' if agrees else ': LEFT OUT'}")
-        if agrees:
+    for name, build in peers_of(work, ours.weights).items():
+        begin = time.perf_counter()
+        try:
+            gradient = build(work)
+            off, over = relative_difference(work, ours, gradient()), ""
+            if off > AGREEMENT:
+                shorter = relative_difference(few, meta_ours.ours_meta_gradient(few, **SETTINGS), build(few)())
+                off, over = shorter, f" over {few.steps} steps (by {off:.1e} over {work.steps})"
+        except ImportError as error:
+            print(f"  check: {name} LEFT OUT: {error}")
+            continue
+        except Exception as error:  # a peer that fails must not take the others with it
+            print(f"  check: {name} FAILED: {str(error).strip().splitlines()[0][:150]}")
+            continue
+        verdict = "" if off <= AGREEMENT else "; LEFT OUT"
+        took = time.perf_counter() - begin
+        print(f"  check: {name} differs from our meta-gradient by {off:.1e}{over}{verdict}; first run {took:.1f} s")
+        if not verdict:
             same[name] = gradient
     return same
 
@@ -161,19 +162,20 @@ def compared(work: meta_work.Work, sides: Sides, ours: meta_ours.Gradient) -> Si
 def gradient_work(work: meta_work.Work, lines: Lines, repeats: int) -> None:
     """W1, W2, W3: one meta-update, ours and the peers'."""
     floor = lines.floor(work)
-    exact_products()
     ours = meta_ours.ours_meta_gradient(work, **SETTINGS)
-    same = compared(work, peers_of(work, ours.weights), ours)
+    same = same_computation(work, ours)
     if work.rewarded:
         problem = meta_torch.problem_of(work, ours.weights, TORCH_DEVICE)
         schedule = meta_torch.schedule_of(problem)
         meta_torch.differentiated(problem, meta_torch.eager_step, schedule)
         agreed = sum(a == b for a, b in zip(schedule.drawn, ours.tasks, strict=True))
         print(f"  check: {agreed} of {work.steps} tasks drawn are the same")
-    fast_products()
     problem = meta_torch.problem_of(work, ours.weights, TORCH_DEVICE)
     sides: Sides = {"ours": meta_ours.ours_update(meta_ours.program_of(work, config=SETTINGS))}
-    sides |= {name: meta_torch.update_of(problem, gradient) for name, gradient in same.items()}
+    for name, gradient in same.items():
+        sides[name] = meta_torch.update_of(problem, gradient, CORES)
+        if TORCH_DEVICE == "cpu" and CORES > 1:
+            sides[f"{name}, 1 thread"] = meta_torch.update_of(problem, gradient, 1)
     found = lines.timed(work.name, sides, floor, "ours", repeats)
     peers = {name: seconds for name, seconds in found.items() if name != "ours"}
     if peers:
@@ -186,7 +188,6 @@ def seeds_work(lines: Lines, seeds: int, repeats: int) -> None:
     work, floor = meta_work.W1, meta_floor.floor_of(meta_work.W1)
     bound = meta_floor.Floor(seeds * floor.flop, seeds * floor.bytes, floor.kernels)
     print(f"\nW4: {seeds} seeds of W1: floor: {bound.text(lines.machine)}")
-    fast_products()
     program = meta_ours.program_of(work, config=SETTINGS)
     one = meta_ours.ours_update(program)
     sides: Sides = {
@@ -196,7 +197,7 @@ def seeds_work(lines: Lines, seeds: int, repeats: int) -> None:
     if TORCH_DEVICE == "cpu":
         weights = meta_ours.ours_meta_gradient(work, **SETTINGS).weights
         problem = meta_torch.problem_of(work, weights, TORCH_DEVICE)
-        eager = meta_torch.update_of(problem, partial(meta_torch.eager, problem))
+        eager = meta_torch.update_of(problem, partial(meta_torch.eager, problem), CORES)
         sides[f"torch eager, {seeds} × one seed"] = lambda: [eager() for _ in range(seeds)]
         sides[f"torch.func under vmap, {seeds} seeds"] = meta_torch.seeds_of(problem, seeds)
     lines.timed("W4", sides, bound.seconds(lines.machine), next(iter(sides)), repeats)
@@ -204,9 +205,8 @@ def seeds_work(lines: Lines, seeds: int, repeats: int) -> None:
 
 def overhead_work(lines: Lines, repeats: int) -> None:
     """One meta-update under different schedulers, everything else alike."""
-    work = meta_work.W3
-    floor = lines.floor(work)
-    fast_products()
+    work = replace(meta_work.W1, name="overhead", scheduler="any")
+    floor, static = lines.floor(work), meta_floor.floor_of(replace(work, scheduler="cyclic")).seconds(lines.machine)
     schedulers = {
         "cyclic": meta_ours.ms.schedulers.cyclic(meta_work.TASKS),
         "cyclic, reading its reward": meta_ours.reads_its_reward(meta_work.TASKS),
@@ -218,7 +218,7 @@ def overhead_work(lines: Lines, repeats: int) -> None:
         name: meta_ours.ours_update(meta_ours.program_of(work, scheduler, SETTINGS))
         for name, scheduler in schedulers.items()
     }
-    found = lines.timed("overhead", sides, floor, "cyclic, reading its reward", repeats)
+    found = lines.timed("overhead", sides, floor, "cyclic, reading its reward", repeats, cyclic=static)
     reward = found["cyclic, reading its reward"]
     print(f"  → measuring rewards costs {(reward - found['cyclic']) / work.steps * 1e6:.0f} µs a batch")
     for name in ("ucb", "gittins", "mdp"):
@@ -228,10 +228,12 @@ def overhead_work(lines: Lines, repeats: int) -> None:
 def main() -> None:
     """Measure what was asked for."""
     warnings.filterwarnings("ignore", module="torchopt|higher|torch")
-    settings = meta_torch.best_cpu_settings()
     device = jax.devices()[0].device_kind
-    print(f"{device}, {CORES} cores, Python {sys.version.split()[0]}, JAX {jax.__version__}, {settings}")
+    print(f"{device}, {CORES} cores, Python {sys.version.split()[0]}, JAX {jax.__version__}, torch {torch.__version__}")
     print(f"load average {os.getloadavg()[0]:.2f} before" + (f"; {SETTINGS}" if SETTINGS else ""))
+    jax.config.update("jax_default_matmul_precision", "highest")
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
     lines = Lines(meta_floor.measured_machine(ASKED.latency))
     works = ASKED.work.split(",")
     for name, work in (("w1", meta_work.W1), ("w2", meta_work.W2), ("w3", meta_work.W3)):

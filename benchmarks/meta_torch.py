@@ -1,8 +1,6 @@
 """The peers of `meta.py`: the same meta-update in PyTorch, eager, functional, compiled, and through two libraries."""
 
 import math
-import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -277,13 +275,14 @@ def with_cuda_graph(problem: Problem) -> Callable[[], Tensors]:
     return gradient
 
 
-def update_of(problem: Problem, gradient: Callable[[], Tensors]) -> Callable[[], None]:
-    """A meta-update: the gradient, then Adam; always from the same weights, like ours."""
+def update_of(problem: Problem, gradient: Callable[[], Tensors], threads: int) -> Callable[[], None]:
+    """A meta-update: the gradient, always from the same weights, like ours; then Adam."""
     moved = [part.clone().requires_grad_() for part in [*problem.weights, problem.log_rate]]
     adam = torch.optim.Adam(moved, lr=meta_work.OUTER_RATE)
     on_gpu = problem.log_rate.is_cuda
 
     def update() -> None:
+        torch.set_num_threads(threads)
         for part, slope in zip(moved, gradient(), strict=True):
             part.grad = slope
         adam.step()
@@ -308,17 +307,3 @@ def seeds_of(problem: Problem, seeds: int) -> Callable[[], None]:
 
     many = torch.func.vmap(one)
     return lambda: many(weights)
-
-
-def best_cpu_settings() -> str:
-    """Every core for torch, and what that is called."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    return f"torch {torch.__version__}, {torch.get_num_threads()} threads"
-
-
-def seconds_to_make(build: Callable[[], Any]) -> tuple[Any, float]:
-    """What ``build`` returns and how long its first run takes: compiling, capturing, warming up."""
-    begin = time.perf_counter()
-    made = build()
-    made()
-    return made, time.perf_counter() - begin
