@@ -40,6 +40,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--repeats", type=int, default=7, help="runs of each side; the fastest counts")
     parser.add_argument("--seeds", type=int, help="of W4; 8 on a CPU and 64 on a GPU unless told")
+    parser.add_argument(
+        "--threads", default=f"1,{CORES}", help="of torch on a CPU, all tried; 1 where cores are shared"
+    )
     parser.add_argument("--latency", type=float, default=2e-6, help="seconds between dependent kernels, GPU floor")
     parser.add_argument("--gradient", help="TrainConfig.gradient of our side, where there is such a setting")
     parser.add_argument("--json", type=Path, help="also write the lines there")
@@ -64,6 +67,7 @@ from common import fastest  # noqa: E402
 
 SETTINGS = {"gradient": ASKED.gradient} if ASKED.gradient else {}
 TORCH_DEVICE = "cuda" if ASKED.device == "gpu" else "cpu"
+THREADS = sorted({int(count) for count in ASKED.threads.split(",")}) if TORCH_DEVICE == "cpu" else [CORES]
 Sides = dict[str, Callable[[], Any]]
 
 
@@ -173,9 +177,9 @@ def gradient_work(work: meta_work.Work, lines: Lines, repeats: int) -> None:
     problem = meta_torch.problem_of(work, ours.weights, TORCH_DEVICE)
     sides: Sides = {"ours": meta_ours.ours_update(meta_ours.program_of(work, config=SETTINGS))}
     for name, gradient in same.items():
-        sides[name] = meta_torch.update_of(problem, gradient, CORES)
-        if TORCH_DEVICE == "cpu" and CORES > 1:
-            sides[f"{name}, 1 thread"] = meta_torch.update_of(problem, gradient, 1)
+        for threads in THREADS:
+            label = f"{name}, {threads} thread{'s' * (threads > 1)}" if TORCH_DEVICE == "cpu" else name
+            sides[label] = meta_torch.update_of(problem, gradient, threads)
     found = lines.timed(work.name, sides, floor, "ours", repeats)
     peers = {name: seconds for name, seconds in found.items() if name != "ours"}
     if peers:
@@ -197,7 +201,7 @@ def seeds_work(lines: Lines, seeds: int, repeats: int) -> None:
     if TORCH_DEVICE == "cpu":
         weights = meta_ours.ours_meta_gradient(work, **SETTINGS).weights
         problem = meta_torch.problem_of(work, weights, TORCH_DEVICE)
-        eager = meta_torch.update_of(problem, partial(meta_torch.eager, problem), CORES)
+        eager = meta_torch.update_of(problem, partial(meta_torch.eager, problem), THREADS[0])
         sides[f"torch eager, {seeds} × one seed"] = lambda: [eager() for _ in range(seeds)]
         sides[f"torch.func under vmap, {seeds} seeds"] = meta_torch.seeds_of(problem, seeds)
     lines.timed("W4", sides, bound.seconds(lines.machine), next(iter(sides)), repeats)
@@ -234,6 +238,7 @@ def main() -> None:
     jax.config.update("jax_default_matmul_precision", "highest")
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
+    torch.set_num_threads(THREADS[0])
     lines = Lines(meta_floor.measured_machine(ASKED.latency))
     works = ASKED.work.split(",")
     for name, work in (("w1", meta_work.W1), ("w2", meta_work.W2), ("w3", meta_work.W3)):
