@@ -103,6 +103,15 @@ def relative_error(found, expected):
     return np.linalg.norm(found - expected) / np.linalg.norm(expected)
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Torch's threads wait for each other, which takes seconds where cores are shared."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(params=["mlp", "cnn"])
 def network(request):
     """The task set, our network and torch's: the paper's for digits, and for CIFAR and weather."""
