@@ -1,0 +1,105 @@
+"""Our side of `meta.py`: the one place where it touches the insides of the engine."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import meta_work
+from meta_work import TASKS, Work
+
+import metasched as ms
+from metasched.meta import loop
+from metasched.meta.inner import Rows, loss
+from metasched.meta.networks import default_network
+from metasched.meta.outer import meta_loss
+from metasched.schedulers.base import Scheduler
+
+
+class Gradient(NamedTuple):
+    """Where the meta-gradient was taken, its value, and the tasks that the schedule drew.
+
+    ``weights`` and ``by_weights`` are lists of layers {w, b}.
+    """
+
+    weights: Any
+    by_weights: Any
+    by_log_rate: float
+    tasks: list[int]
+
+
+def program_of(work: Work, scheduler: Scheduler | None = None, config: dict[str, Any] | None = None) -> loop.Program:
+    """A learner on the rows of ``work``, ready to run."""
+    tasks = meta_work.tasks_of(work)
+    if scheduler is None and work.scheduler == "ucb":
+        scheduler = ms.schedulers.ucb(TASKS, upper=meta_work.UCB_WIDTH, xi=meta_work.UCB_XI, scale="fixed")
+    settings = ms.TrainConfig(
+        batch_size=work.rows,
+        batches_per_update=work.steps,
+        inner_rate=meta_work.INNER_RATE,
+        outer_rate=meta_work.OUTER_RATE,
+        validation_batch="all" if work.outer_rows == work.validation else "uniform",
+        **(config or {}),
+    )
+    network = default_network(tasks, work.network)
+    return loop.prepare(tasks, network, scheduler or ms.schedulers.cyclic(TASKS), settings)
+
+
+def ours_meta_gradient(work: Work, **config: Any) -> Gradient:
+    """The meta-gradient at the first state, outer loss on the first ``outer_rows`` validation rows."""
+    program = program_of(work, config=config)
+    state = loop.start(program, seed=0)
+    batch = Rows(*(part[: work.outer_rows] for part in program.data.validation))
+
+    def value(parameters):
+        return meta_loss(program.learner, program.data, batch, parameters, state.stream)
+
+    gradient, (_, _, tasks) = jax.jit(jax.grad(value, has_aux=True))(state.parameters)
+    return Gradient(state.parameters.weights, gradient.weights, float(gradient.log_rate), tasks.tolist())
+
+
+def ours_update(program: loop.Program) -> Callable[[], None]:
+    """One meta-update a call, always from the same state."""
+    state = loop.start(program, seed=0)
+    return lambda: jax.block_until_ready(program.step(program.data, state))
+
+
+def ours_seeds(program: loop.Program, seeds: int) -> Callable[[], None]:
+    """One meta-update of many seeds at once."""
+    states = jax.tree.map(lambda *parts: jnp.stack(parts), *(loop.start(program, seed) for seed in range(seeds)))
+    step = jax.jit(jax.vmap(program.step, in_axes=(None, 0)))
+    return lambda: jax.block_until_ready(step(program.data, states))
+
+
+def xla_step_flops(work: Work) -> tuple[float, float]:
+    """What XLA counts for the gradient of one inner step, and for that and a Hessian-vector product together."""
+    program = program_of(work)
+    weights = loop.start(program, seed=0).parameters.weights
+    batch = Rows(*(part[: work.rows] for part in program.data.sources))
+
+    def gradient(weights):
+        return jax.grad(loss, argnums=1)(program.learner, weights, batch, program.learner.heads.target)
+
+    def product(weights, direction):
+        return jax.jvp(gradient, (weights,), (direction,))
+
+    def counted(function, *arguments):
+        analysis = jax.jit(function).lower(*arguments).compile().cost_analysis()
+        return float((analysis[0] if isinstance(analysis, list) else analysis).get("flops", float("nan")))
+
+    return counted(gradient, weights), counted(product, weights, weights)
+
+
+def reads_its_reward(num_tasks: int) -> Scheduler:
+    """Round robin that keeps the last reward: the schedule of cyclic at the cost of measuring rewards."""
+    return Scheduler(
+        lambda key: (jnp.int32(0), jnp.float32(0)),  # noqa: ARG005
+        lambda state, heads: state[0],  # noqa: ARG005
+        lambda state, task, reward: ((state[0] + 1) % num_tasks, reward),  # noqa: ARG005
+    )
+
+
+def planned(work: Work, name: str) -> Scheduler:
+    """A scheduler that needs a plan."""
+    plan = ms.plan(meta_work.tasks_of(work), work.network, ms.TrainConfig(batch_size=work.rows))
+    return ms.schedulers.make(name, num_tasks=TASKS, plan=plan)
