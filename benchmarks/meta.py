@@ -94,7 +94,8 @@ class Lines:
         """Warm up, run in turns, and print time, ratio to ``reference`` and multiple of the floor of each side."""
         for run in sides.values():
             run()
-        found = dict(zip(sides, fastest(*sides.values(), repeats=repeats), strict=True))
+        took = zip(sides, sides.values(), fastest(*sides.values(), repeats=repeats), strict=True)
+        found = {side: seconds / getattr(run, "updates", 1) for side, run, seconds in took}
         for side, seconds in found.items():
             ratio, floor = seconds / found[reference], floors.get(side, bound)
             self.kept.append({"work": work, "side": side, "ms": seconds * 1e3, "ratio": ratio, "floor_ms": floor * 1e3})
@@ -176,12 +177,14 @@ def gradient_work(work: meta_work.Work, lines: Lines, repeats: int) -> None:
         print(f"  check: {agreed} of {work.steps} tasks drawn are the same")
     problem = meta_torch.problem_of(work, ours.weights, TORCH_DEVICE)
     sides: Sides = {"ours": meta_ours.ours_update(meta_ours.program_of(work, config=SETTINGS))}
+    if not SETTINGS:
+        sides["ours, gradient scan"] = meta_ours.ours_update(meta_ours.program_of(work, config={"gradient": "scan"}))
     for name, gradient in same.items():
         for threads in THREADS:
             label = f"{name}, {threads} thread{'s' * (threads > 1)}" if TORCH_DEVICE == "cpu" else name
             sides[label] = meta_torch.update_of(problem, gradient, threads)
     found = lines.timed(work.name, sides, floor, "ours", repeats)
-    peers = {name: seconds for name, seconds in found.items() if name != "ours"}
+    peers = {name: seconds for name, seconds in found.items() if not name.startswith("ours")}
     if peers:
         best = min(peers, key=peers.__getitem__)
         print(f"  → ours is {peers[best] / found['ours']:.2f} times as fast as the fastest peer, {best}")
@@ -192,11 +195,10 @@ def seeds_work(lines: Lines, seeds: int, repeats: int) -> None:
     work, floor = meta_work.W1, meta_floor.floor_of(meta_work.W1)
     bound = meta_floor.Floor(seeds * floor.flop, seeds * floor.bytes, floor.kernels)
     print(f"\nW4: {seeds} seeds of W1: floor: {bound.text(lines.machine)}")
-    program = meta_ours.program_of(work, config=SETTINGS)
-    one = meta_ours.ours_update(program)
+    one = meta_ours.ours_update(meta_ours.program_of(work, config=SETTINGS))
     sides: Sides = {
-        f"ours, {seeds} × one seed": lambda: [one() for _ in range(seeds)],
-        f"ours, {seeds} seeds under vmap": meta_ours.ours_seeds(program, seeds),
+        f"ours, {seeds} × one seed": meta_ours.Run(lambda: [one() for _ in range(seeds)], one.updates),
+        f"ours, {seeds} seeds under vmap": meta_ours.ours_seeds(work, seeds, SETTINGS),
     }
     if TORCH_DEVICE == "cpu":
         weights = meta_ours.ours_meta_gradient(work, **SETTINGS).weights

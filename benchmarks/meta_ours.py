@@ -10,10 +10,24 @@ from meta_work import TASKS, Work
 
 import metasched as ms
 from metasched.meta import loop
-from metasched.meta.inner import Rows, loss
 from metasched.meta.networks import default_network
+from metasched.meta.objective import task_loss
 from metasched.meta.outer import meta_loss
 from metasched.schedulers.base import Scheduler
+
+UPDATES = 8
+"""Meta-updates of one call: the engine runs them as one program, and the time is divided by their number."""
+
+
+class Run(NamedTuple):
+    """Something to time: a call, and the meta-updates it makes."""
+
+    call: Callable[[], Any]
+    updates: int
+
+    def __call__(self) -> Any:
+        """Make them."""
+        return self.call()
 
 
 class Gradient(NamedTuple):
@@ -28,7 +42,9 @@ class Gradient(NamedTuple):
     tasks: list[int]
 
 
-def program_of(work: Work, scheduler: Scheduler | None = None, config: dict[str, Any] | None = None) -> loop.Program:
+def program_of(
+    work: Work, scheduler: Scheduler | None = None, config: dict[str, Any] | None = None, seeds: int = 1
+) -> loop.Program:
     """A learner on the rows of ``work``, ready to run."""
     tasks = meta_work.tasks_of(work)
     if scheduler is None and work.scheduler == "ucb":
@@ -39,46 +55,48 @@ def program_of(work: Work, scheduler: Scheduler | None = None, config: dict[str,
         inner_rate=meta_work.INNER_RATE,
         outer_rate=meta_work.OUTER_RATE,
         validation_batch="all" if work.outer_rows == work.validation else "uniform",
+        meta_updates=1000,
+        eval_every=1000,
         **(config or {}),
     )
     network = default_network(tasks, work.network)
-    return loop.prepare(tasks, network, scheduler or ms.schedulers.cyclic(TASKS), settings)
+    return loop.prepare(tasks, network, scheduler or ms.schedulers.cyclic(TASKS), settings, together=seeds)
 
 
 def ours_meta_gradient(work: Work, **config: Any) -> Gradient:
     """The meta-gradient at the first state, outer loss on the first ``outer_rows`` validation rows."""
     program = program_of(work, config=config)
     state = loop.start(program, seed=0)
-    batch = Rows(*(part[: work.outer_rows] for part in program.data.validation))
+    batch = program.data.validation.take(slice(0, work.outer_rows))
 
     def value(parameters):
-        return meta_loss(program.learner, program.data, batch, parameters, state.stream)
+        return meta_loss(program.learner, program.data, batch, parameters, state.stream, state.knobs)
 
-    gradient, (_, _, tasks) = jax.jit(jax.grad(value, has_aux=True))(state.parameters)
-    return Gradient(state.parameters.weights, gradient.weights, float(gradient.log_rate), tasks.tolist())
+    gradient, adapted = jax.jit(jax.grad(value, has_aux=True))(state.parameters)
+    return Gradient(state.parameters.weights, gradient.weights, float(gradient.log_rate), adapted.tasks.tolist())
 
 
-def ours_update(program: loop.Program) -> Callable[[], None]:
-    """One meta-update a call, always from the same state."""
+def ours_update(program: loop.Program) -> Run:
+    """Meta-updates of one seed, always from the same state."""
     state = loop.start(program, seed=0)
-    return lambda: jax.block_until_ready(program.step(program.data, state))
+    return Run(lambda: jax.block_until_ready(program.chunk(program.data, program.test, state, 0, UPDATES)), UPDATES)
 
 
-def ours_seeds(program: loop.Program, seeds: int) -> Callable[[], None]:
-    """One meta-update of many seeds at once."""
-    states = jax.tree.map(lambda *parts: jnp.stack(parts), *(loop.start(program, seed) for seed in range(seeds)))
-    step = jax.jit(jax.vmap(program.step, in_axes=(None, 0)))
-    return lambda: jax.block_until_ready(step(program.data, states))
+def ours_seeds(work: Work, seeds: int, config: dict[str, Any]) -> Run:
+    """Meta-updates of many seeds at once."""
+    program = program_of(work, config=config, seeds=seeds)
+    states = loop.stack(program, [loop.start(program, seed) for seed in range(seeds)])
+    return Run(lambda: jax.block_until_ready(program.chunk(program.data, program.test, states, 0, UPDATES)), UPDATES)
 
 
 def xla_step_flops(work: Work) -> tuple[float, float]:
     """What XLA counts for the gradient of one inner step, and for that and a Hessian-vector product together."""
     program = program_of(work)
     weights = loop.start(program, seed=0).parameters.weights
-    batch = Rows(*(part[: work.rows] for part in program.data.sources))
+    batch = program.data.sources.take(slice(0, work.rows))
 
     def gradient(weights):
-        return jax.grad(loss, argnums=1)(program.learner, weights, batch, program.learner.heads.target)
+        return jax.grad(task_loss, argnums=1)(program.learner, weights, None, batch, program.learner.heads.target)
 
     def product(weights, direction):
         return jax.jvp(gradient, (weights,), (direction,))
