@@ -66,7 +66,7 @@ def test_continuing_from_any_state_gives_the_same_records():
 def test_a_loss_that_is_no_longer_finite_ends_the_seed_with_the_knob_to_turn():
     (record,) = records_of(program_for(make_tasks(), inner_rate=1e30))
     assert record["update"] == 1
-    assert "lower inner_rate (now starts at 1e+30)" in record["diverged"]
+    assert "the inner loop overflowed at rate 1e+30; lower inner_rate" in record["diverged"]
 
 
 def test_label_sets_of_their_own_train_too():

@@ -89,7 +89,7 @@ class TestGoodFiles:
         found = results.cells[0].methods["ucb"]
         assert np.isnan(found.final["test_accuracy"][1])
         assert np.isnan(found.test_accuracy[1, 3:]).all()
-        assert "ucb diverged with seed 1 at meta-update 7: loss is not finite" in results.notes[0]
+        assert "ucb diverged with seed 1 (at meta-update 7: loss is not finite)" in results.notes[0]
 
 
 class TestSaysWhatIsMixed:

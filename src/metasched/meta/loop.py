@@ -43,6 +43,7 @@ def run_together(program: Program, seeds: Sequence[int], stacked: MetaState) -> 
     config, number = program.learner.config, len(seeds)
     done = int(np.asarray(stacked.update).reshape(-1)[0])
     alive = dict(zip(seeds, _finite(program, stacked)[:number], strict=True))
+    began_at = dict(zip(seeds, _rates(program, stacked), strict=False))
     count = 1
     while done < config.meta_updates and any(alive.values()):
         count = min(count, CHUNK, config.meta_updates - done)
@@ -50,7 +51,7 @@ def run_together(program: Program, seeds: Sequence[int], stacked: MetaState) -> 
         stacked, log, last = program.chunk(program.data, program.test, stacked, done, count)
         log = jax.tree.map(np.asarray, log)
         seconds = time.monotonic() - began
-        records = records_of(program, seeds, alive, log, done, count)
+        records = records_of(program, seeds, alive, began_at, log, done, count)
         done += count
         if done == config.meta_updates:
             add_final(program, seeds, alive, stacked, last, records)
@@ -63,6 +64,12 @@ def _finite(program: Program, stacked: MetaState) -> list[bool]:
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(stacked.parameters)]
     whole = [np.isfinite(leaf).reshape(program.together, -1).all(axis=1) for leaf in leaves]
     return [bool(fine) for fine in np.logical_and.reduce(whole)]
+
+
+def _rates(program: Program, stacked: MetaState) -> list[float]:
+    """The inner rates that states begin with, each the mean over all rates it has."""
+    leaves = [np.asarray(leaf).reshape(program.together, -1) for leaf in jax.tree.leaves(stacked.parameters.log_rate)]
+    return [float(rate) for rate in np.exp(np.concatenate(leaves, axis=1).mean(axis=1))]
 
 
 def stack(program: Program, states: Sequence[MetaState]) -> MetaState:

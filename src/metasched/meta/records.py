@@ -7,7 +7,6 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.meta.config import TrainConfig
 from metasched.meta.evaluate import measured_order, read_score
 from metasched.meta.networks import Weights
 from metasched.meta.outer import MetaState
@@ -18,9 +17,18 @@ Record = dict[str, Any]
 
 
 def records_of(
-    program: Program, seeds: Sequence[int], alive: dict[int, bool], log: Log, done: int, count: int
+    program: Program,
+    seeds: Sequence[int],
+    alive: dict[int, bool],
+    rates: Mapping[int, float],
+    log: Log,
+    done: int,
+    count: int,
 ) -> list[Record]:
-    """Records of one chunk, seed after seed; a seed that diverges is struck from ``alive``."""
+    """Records of one chunk, seed after seed; a seed that diverges is struck from ``alive``.
+
+    ``rates`` are the inner rates that the seeds began with.
+    """
     records: list[Record] = []
     for lane, seed in enumerate(seeds):
         mine = log if program.together == 1 else jax.tree.map(lambda column, lane=lane: column[lane], log)
@@ -33,22 +41,17 @@ def records_of(
                 records.append({"seed": seed, **_record(program, row, update)})
                 continue
             alive[seed] = False
-            rate = float(row.inner_rate)
-            records.append({"seed": seed, "update": update, "diverged": _cause(program.learner.config, rate)})
+            records.append({"seed": seed, "update": update, "diverged": _cause(rates[seed], float(row.inner_rate))})
     return records
 
 
-def _cause(config: TrainConfig, rate: float) -> str:
+def _cause(began: float, rate: float) -> str:
     """The likely reason of a loss that is no longer finite, and what to do about it."""
-    if not np.isfinite(rate) or rate > 2 * config.inner_rate:
-        return (
-            f"the loss is no longer finite: the inner rate grew from {config.inner_rate:g} to {rate:.3g}; "
-            f"lower outer_rate (now {config.outer_rate:g}) or give outer_clip"
-        )
-    return (
-        f"the loss is no longer finite: the inner loop overflowed at rate {rate:.3g}; "
-        f"lower inner_rate (now starts at {config.inner_rate:g}) or give outer_clip"
-    )
+    if not np.isfinite(rate) or rate > 2 * began:
+        what = f"the inner rate grew from {began:.3g} to {rate:.3g}; lower outer_rate or give outer_clip"
+    else:
+        what = f"the inner loop overflowed at rate {rate:.3g}; lower inner_rate or give outer_clip"
+    return f"the loss is no longer finite: {what}"
 
 
 def _record(program: Program, row: Log, update: int) -> Record:

@@ -96,8 +96,18 @@ def _method(name: str, content: Any, tasks: int, classes: int) -> Method:
     def optional(key: str, shape: tuple[int | None, ...]) -> Floats | None:
         return _floats(content[key], shape, f"{where}: {key}") if content.get(key) else None
 
+    def by_seed(key: str, shape: tuple[int | None, ...]) -> Floats | None:
+        value = content.get(key)
+        alike = _is_number(value) if len(shape) == 1 else isinstance(value, list) and any(map(_is_number, value))
+        if alike:  # written once for all seeds
+            return _floats([value] * len(seeds), shape, f"{where}: {key}")
+        return optional(key, shape)
+
     def curves(key: str, read: Callable[..., Floats]) -> Floats:
-        return read(content.get(key), shape, f"{where}: {key}") if len(updates) else np.empty(shape)
+        value = content.get(key)
+        if isinstance(value, list) and any(map(_is_number, value)):
+            value = [value] * len(seeds)
+        return read(value, shape, f"{where}: {key}") if len(updates) else np.empty(shape)
 
     cost = content.get("scheduling_seconds")
     if cost is not None and not _is_number(cost):
@@ -116,11 +126,11 @@ def _method(name: str, content: Any, tasks: int, classes: int) -> Method:
             if values is not None
         },
         per_class=optional("per_class", (len(seeds), classes)),
-        drawn=optional("drawn", (len(seeds), tasks)),
+        drawn=by_seed("drawn", (len(seeds), tasks)),
         drawn_by_label=optional("drawn_by_label", (tasks, None)),
-        abstained=optional("abstained", (len(seeds),)),
+        abstained=by_seed("abstained", (len(seeds),)),
         schedule=optional("schedule", (None, tasks + 1)),
-        seconds=optional("seconds", (len(seeds),)),
+        seconds=by_seed("seconds", (len(seeds),)),
         scheduling_seconds=None if cost is None else float(cost),
         diverged=_diverged(content.get("diverged") or {}, seeds, where),
     )

@@ -110,9 +110,12 @@ def _notes(cells: Sequence[Cell], evidence: Sequence[Evidence]) -> Iterable[str]
             if missing:
                 listed = ", ".join(map(str, missing))
                 yield f"{cell.key}: {method.name} lacks seeds {listed}; it is compared on the seeds that both have"
-            for seed, cause in method.diverged.items():
-                what = f"{cell.key}: {method.name} diverged with seed {seed} {cause}"
-                yield f"{what}; that seed counts as chance accuracy and as never reaching a threshold"
+            if method.diverged:
+                listed = ", ".join(map(str, method.diverged))
+                seeds = f"seed{'s' * (len(method.diverged) > 1)} {listed}"
+                first = next(iter(method.diverged.values()))
+                what = f"{cell.key}: {method.name} diverged with {seeds} ({first})"
+                yield f"{what}; that counts as chance accuracy and as never reaching a threshold"
 
 
 def _mixed(what: str, values: Sequence[str]) -> Iterable[str]:

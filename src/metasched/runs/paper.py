@@ -16,6 +16,7 @@ from metasched.meta.config import TrainConfig
 from metasched.meta.diagnose import diagnose
 from metasched.runs import cells, lanes
 from metasched.runs.cells import OnLane, Rates, Setting
+from metasched.runs.compact import compact
 from metasched.runs.files import write_json, write_whole
 from metasched.runs.lanes import Bench, Lane
 from metasched.runs.supervised import Supervised, supervised
@@ -93,7 +94,7 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order)
 
 def _write(path: Path, found: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, (json.dumps(found, separators=(",", ":")) + "\n").encode())
+    write_whole(path, (json.dumps(compact(found), separators=(",", ":")) + "\n").encode())
 
 
 def experiment_cell(experiment: Experiment, name: str) -> Cell:
