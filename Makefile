@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types clean
+.PHONY: demo test results lint types clean
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/metasched demo
 
 test: lint types
 	@$(BIN)/python -m pytest
+
+results: $(VENV)/.installed-report
+	@$(BIN)/python tools/readme.py
+	@$(BIN)/metasched report results --out results/page.html
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

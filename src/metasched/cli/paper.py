@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from metasched.cli.common import app, at_least_one, stderr
+from metasched.cli.report import report
 from metasched.errors import ConfigError, unknown
+
+QUICK_SEEDS = 2
 
 
 @app.command
@@ -18,45 +21,52 @@ def paper(
     quick: bool = False,
     timing: bool = True,
     weather: Path | None = None,
-    out: Path = Path("results"),
+    out: Path = Path("paper"),
     quiet: bool = False,
 ) -> None:
-    """Run the paper's experiments, as far as they have not been run, and build the report.
+    """Run the paper's experiments, as far as they have not been run, and report them on one page.
 
     Every finished run is kept: an interrupted command goes on where it stopped, and a finished one only reports.
 
     Example: metasched paper --quick --out quick
 
     Args:
-        only: Tables and figures to make, such as fig3,table1; only the experiments behind them are run.
+        only: Figures and tables to make, such as fig3,table1; only the experiments behind them are run.
         experiment: Experiments to run, such as digits,cifar; by default all.
         regime: One regime only.
         seeds: Seeds of every method, counting up from 0.
         quick: Tiny settings and two seeds: every table and figure in minutes, numbers without meaning.
         timing: Whether to time every method alone as well; leave it out while the device does other work.
         weather: An ExtremeWeather file; by default the one in the data folders, else a simulated one, and said so.
-        out: Folder of the results; the report goes beside them.
+        out: Folder of the results, the page and the files beside it.
         quiet: No progress bars.
     """
     from metasched.experiments import EXPERIMENTS
+    from metasched.experiments.outputs import wanted
+    from metasched.report import page
     from metasched.report.counting import several
     from metasched.runs import paper as runs
 
-    wanted = [name for name in experiment.split(",") if name] or list(EXPERIMENTS)
-    for name in wanted:
+    named = [name.strip() for name in only.split(",") if name.strip()]
+    page.check_names(named)
+    chosen = [name.strip() for name in experiment.split(",") if name.strip()] or list(EXPERIMENTS)
+    for name in chosen:
         if name not in EXPERIMENTS:
             raise unknown("experiment", name, EXPERIMENTS)
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: is a file; give a folder for --out")
-    count = 2 if quick else at_least_one("seeds", seeds)
+    count = QUICK_SEEDS if quick else at_least_one("seeds", seeds)
+    runs.claim(out, quick)
     command = shlex.join(["metasched", *sys.argv[1:]])
-    place = runs.weather_file(weather, out, quick) if "weather" in wanted else None
-    data = {"weather": {"path": str(place)}} if place else {}
     with several(stderr(), quiet) as on_lane:
-        order = runs.Order(out, tuple(range(count)), quick, command, data, on_lane, timing)
-        for name in wanted:
+        for name in chosen:
             definition = EXPERIMENTS[name]
+            needed, cells = wanted(named, name, definition.cells)
+            if not needed:
+                continue
+            place = runs.weather_file(weather, out, quick) if name == "weather" else None
+            data = {name: {"path": str(place)}} if place else {}
+            order = runs.Order(out, tuple(range(count)), quick, command, data, on_lane, timing)
             runs.write_evidence(definition, order)
-            cells = [cell for cell in definition.cells if regime in ("all", cell.regime)]
-            for _ in runs.run_experiment(definition, cells, order):
-                pass
+            runs.run_experiment(definition, [cell for cell in cells if regime in ("all", cell.regime)], order)
+    report((out,), out / "page.html", only, quiet)

@@ -1,7 +1,7 @@
 """``metasched paper``: tune, run and write down every cell that is asked for and not there yet."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,13 +11,14 @@ import numpy as np
 from metasched.datasets import store
 from metasched.datasets.simulate import simulate_weather
 from metasched.datasets.weather import FILE
+from metasched.errors import RunError
 from metasched.experiments import Cell, Experiment, Method, methods
 from metasched.meta.config import TrainConfig
 from metasched.meta.diagnose import diagnose
 from metasched.runs import cells, lanes
 from metasched.runs.cells import OnLane, Rates, Setting
 from metasched.runs.compact import compact
-from metasched.runs.files import write_json, write_whole
+from metasched.runs.files import write_error, write_json, write_whole
 from metasched.runs.lanes import Bench, Lane
 from metasched.runs.supervised import Supervised, supervised
 from metasched.tasks import TaskSet
@@ -59,17 +60,30 @@ def quick(cell: Cell) -> Cell:
     return replace(cell, config=short, data={"target_labels": 100, **cell.data})
 
 
-def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order) -> Iterator[Path]:
-    """Run the cells of one experiment that are not there yet; yields each result file as it is written."""
+def claim(out: Path, quick: bool) -> None:
+    """Make the folder of results; one that holds full results takes no quick ones, and the other way round."""
+    mark = out / WORK / "settings.json"
+    asked = {"quick": quick}
+    if mark.exists():
+        if json.loads(mark.read_text()) != asked:
+            kind = "full" if quick else "quick"
+            raise RunError(f"{out}: holds {kind} results; choose another --out")
+        return
+    try:
+        mark.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(mark.parent, error) from None
+    write_json(mark, asked)
+
+
+def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order) -> list[Path]:
+    """Run the cells of one experiment that are not there yet; the result files of all that were wanted."""
     benches: dict[Any, Bench] = {}
-    tuning = None if order.quick else _tuned(experiment, order, benches)
+    paths = {cell.name: order.out / experiment.name / f"{cell.name}.json" for cell in wanted}
+    missing = [cell for cell in wanted if not _holds(paths[cell.name], order)]
+    tuning = None if order.quick or not missing else _tuned(experiment, order, benches)
     ceiling: Supervised | None = None
-    paths = []
-    for listed in wanted:
-        path = order.out / experiment.name / f"{listed.name}.json"
-        paths.append(path)
-        if _holds(path, order):
-            continue
+    for listed in missing:
         cell = quick(listed) if order.quick else listed
         tasks = experiment.load(cell, order.data.get(experiment.name))
         everyone = methods(len(tasks.tasks))
@@ -86,10 +100,10 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order)
         }
         setting = Setting(order.command, tuning)
         found = cells.result(experiment, cell, tasks, bench, by_method, everyone, ceiling, setting)
-        _write(path, found)
+        _write(paths[cell.name], found)
     if order.timing:
-        _add_seconds(experiment, paths, order, benches)
-    yield from paths
+        _add_seconds(experiment, list(paths.values()), order, benches)
+    return list(paths.values())
 
 
 def _write(path: Path, found: Mapping[str, Any]) -> None:
@@ -190,9 +204,12 @@ def _ceiling(experiment: Experiment, cell: Cell, order: Order) -> Supervised:
 def _add_seconds(experiment: Experiment, paths: Sequence[Path], order: Order, benches: dict[Any, Bench]) -> None:
     """Write into result files how long each method takes, and what its decisions cost; timed where rates are tuned.
 
-    A meta-update of another cell takes as much more as it has inner steps more.
+    A meta-update of another cell takes as much more as it has inner steps more. Results that another device made are
+    left alone.
     """
-    unset = {path: found for path in paths if not (found := json.loads(path.read_text())).get("timed")}
+    here = cells.origin("")["device"]
+    known = {path: json.loads(path.read_text()) for path in paths}
+    unset = {path: found for path, found in known.items() if not found.get("timed") and found["device"] == here}
     if not unset:
         return
     listed = experiment_cell(experiment, experiment.tuned_in)
