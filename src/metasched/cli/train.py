@@ -98,7 +98,8 @@ def train(
     Args:
         set: A data set (see 'metasched data list'), an .npz file, or a folder of images.
         config: Settings of Algorithm 1.
-        scheduler: A scheduler; auto: what the evidence on label order calls for; target-only: no source rows at all.
+        scheduler: A scheduler; auto: what the evidence on label order calls for; target-only: no source rows at all;
+            single:<task>: one task by name or number; oracle-best-single: the one that did best, in hindsight.
         option: An option of the scheduler, key=value; may be repeated.
         data: An option of the data set, key=value, such as target_labels=30; may be repeated.
         network: auto, mlp or cnn.
@@ -189,7 +190,9 @@ def _tracked(
             f"seed {seed}: test accuracy {final['test_accuracy']:.4f} (initial model "
             f"{final['initial_test_accuracy']:.4f}) on {final['test_rows']:,} rows"
         )
-    scheduler = describe(folder)["scheduler"]
+    for seed, record in run.diverged.items():
+        print(f"seed {seed}: stopped at meta-update {record['update']}: {record['diverged']}")
+    scheduler = describe(run.out or folder)["scheduler"]
     if "reason" in scheduler:
         say(f"auto chose {scheduler['chosen']}: {scheduler['reason']}")
     counts = np.sum([final["drawn_by_label"] for final in run.final.values()], axis=0)
@@ -199,7 +202,7 @@ def _tracked(
         Console().print(tables.drawn_by_label(counts.tolist(), run.tasks))
     if abstained:
         print(f"abstained from {abstained:,} batches")
-    print(f"\nRun: {folder}")
+    print(f"\nRun: {run.out or folder}")
 
 
 def _kept(folder: Path) -> int:

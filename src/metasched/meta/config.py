@@ -65,9 +65,9 @@ class TrainConfig:
     row_weights: bool = False
     """Whether every source row has a meta-learned weight; those of a batch are normalised to sum to one."""
     gradient: Literal["auto", "scan", "remat", "stored", "first-order", "reptile"] = "auto"
-    """How the meta-gradient is found. Exact: ``scan`` keeps all intermediate values, ``remat`` a few and computes the
-    others again, ``stored`` the weights of each step, with a forward-over-reverse product on the way back. Not exact:
-    ``first-order`` (FOMAML), ``reptile``. ``auto`` is ``stored``, or ``remat`` where the weights would not fit."""
+    """How the meta-gradient is found. Exact: scan keeps all intermediate values, remat a few and computes the others
+    again, stored the weights of each step, with a Hessian-vector product on the way back. Not exact: first-order
+    (FOMAML), reptile. auto is stored, or remat where that would not fit."""
     optimiser: Literal["adam", "adamw", "nadam", "rmsprop", "sgd", "lion"] = "adam"
     """Optax's, of the outer step."""
     outer_rate: float = 1e-3

@@ -41,7 +41,9 @@ def records_of(
                 records.append({"seed": seed, **_record(program, row, update)})
                 continue
             alive[seed] = False
-            records.append({"seed": seed, "update": update, "diverged": _cause(rates[seed], float(row.inner_rate))})
+            drawn = {"samples": int(row.drawn.sum()), "drawn": row.drawn.tolist()}
+            cause = _cause(rates[seed], float(row.inner_rate))
+            records.append({"seed": seed, "update": update, **drawn, "diverged": cause})
     return records
 
 
