@@ -1,6 +1,7 @@
 """Measuring a model on the target's test rows: a fixed subset inside the compiled loop, all of them at the end."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -70,6 +71,7 @@ def full_scorer(learner: Learner, tasks: TaskSet) -> Scorer:
     """Passes all test rows through models stacked along a first axis, some rows at a time."""
     rows = host_rows(tasks.test)
     number = len(rows.labels)
+    at_once = min(ROWS_AT_ONCE, number)
 
     @jax.jit
     def part(weights: Weights, rows: Rows, count: jax.Array) -> jax.Array:
@@ -82,19 +84,19 @@ def full_scorer(learner: Learner, tasks: TaskSet) -> Scorer:
 
     def score(weights: Weights) -> NDArray[np.float64]:
         total: NDArray[np.float64] | float = 0.0
-        for begin in range(0, number, ROWS_AT_ONCE):
-            chunk = rows.take(slice(begin, begin + ROWS_AT_ONCE))
+        for begin in range(0, number, at_once):
+            chunk = rows.take(slice(begin, begin + at_once))
             count = len(chunk.labels)
-            padded = jax.tree.map(lambda part: _pad(part), chunk)
+            padded = jax.tree.map(partial(_pad, at_once), chunk)
             total = total + np.asarray(part(weights, padded, jnp.int32(count)), np.float64)
         return np.asarray(total)
 
     return score
 
 
-def _pad(part: NDArray[np.generic]) -> NDArray[np.generic]:
+def _pad(size: int, part: NDArray[np.generic]) -> NDArray[np.generic]:
     """Grow a last, short piece to the common size, so that one compiled function serves all."""
-    missing = ROWS_AT_ONCE - len(part)
+    missing = size - len(part)
     return np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1)) if missing else part
 
 

@@ -15,18 +15,20 @@ from metasched.errors import RunError
 from metasched.experiments import Cell, Experiment, Method, methods
 from metasched.meta.config import TrainConfig
 from metasched.meta.diagnose import diagnose
+from metasched.meta.evaluate import measured_order
 from metasched.runs import cells, lanes
 from metasched.runs.cells import OnLane, Rates, Setting
 from metasched.runs.compact import compact
 from metasched.runs.files import write_error, write_json, write_whole
 from metasched.runs.lanes import Bench, Lane
 from metasched.runs.supervised import Supervised, supervised
-from metasched.tasks import TaskSet
+from metasched.tasks import TEST, TaskSet
 
 GRID: tuple[Rates, ...] = tuple((inner, outer) for inner in (0.01, 0.03, 0.1) for outer in (1e-3, 3e-3))
 """Inner and outer rates that are tried for every method alike."""
 TUNING_SEEDS = (1001, 1002)
 """Never reported."""
+QUICK_TEST_ROWS = 300
 WORK = ".work"
 """Folder of finished runs, beside the results."""
 
@@ -50,14 +52,24 @@ def quick(cell: Cell) -> Cell:
     """
     short = replace(
         cell.config,
-        meta_updates=4,
-        batches_per_update=min(cell.config.batches_per_update or 1, 6),
-        steps_per_batch=min(cell.config.steps_per_batch, 6),
+        meta_updates=3,
+        batches_per_update=min(cell.config.batches_per_update or 1, 4),
+        steps_per_batch=min(cell.config.steps_per_batch, 4),
         eval_every=1,
-        eval_rows=200,
+        eval_rows=100,
         reward_rows=None,
     )
     return replace(cell, config=short, data={"target_labels": 100, **cell.data})
+
+
+def _tasks(experiment: Experiment, cell: Cell, order: Order) -> TaskSet:
+    """The task set of a cell; in a quick run with a few test rows."""
+    tasks = experiment.load(cell, order.data.get(experiment.name))
+    if not order.quick or len(tasks.test.labels) <= QUICK_TEST_ROWS:
+        return tasks
+    rows = measured_order(tasks)[:QUICK_TEST_ROWS]
+    provenance = {**tasks.provenance, TEST: tasks.provenance[TEST].take(rows, "a few, for a quick run")}
+    return replace(tasks, test=tasks.test.take(rows), provenance=provenance, recipe=None)
 
 
 def claim(out: Path, quick: bool) -> None:
@@ -85,7 +97,7 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order)
     ceiling: Supervised | None = None
     for listed in missing:
         cell = quick(listed) if order.quick else listed
-        tasks = experiment.load(cell, order.data.get(experiment.name))
+        tasks = _tasks(experiment, cell, order)
         everyone = methods(len(tasks.tasks))
         chosen = {method.name: _rates(tuning, method, cell.config) for method in everyone}
         runs = [Lane(method, seed, *chosen[method.name]) for method in everyone for seed in order.seeds]
@@ -196,7 +208,7 @@ def _tuned(experiment: Experiment, order: Order, benches: dict[Any, Bench]) -> d
 def _ceiling(experiment: Experiment, cell: Cell, order: Order) -> Supervised:
     """A supervised network on all rows: every target label there is, clean tasks."""
     everything = {key: value for key, value in cell.data.items() if key != "target_labels"}
-    tasks = experiment.load(replace(cell, data=everything, noisy=(), irrelevant=None), order.data.get(experiment.name))
+    tasks = _tasks(experiment, replace(cell, data=everything, noisy=(), irrelevant=None), order)
     config = replace(cell.config, heads="auto").resolve(tasks)
     return supervised(tasks, experiment.network, config, list(order.seeds), 60 if order.quick else 2000)
 
@@ -214,7 +226,7 @@ def _add_seconds(experiment: Experiment, paths: Sequence[Path], order: Order, be
         return
     listed = experiment_cell(experiment, experiment.tuned_in)
     cell = quick(listed) if order.quick else listed
-    tasks = experiment.load(cell, order.data.get(experiment.name))
+    tasks = _tasks(experiment, cell, order)
     everyone = methods(len(tasks.tasks))
     bench = _bench(experiment, cell, tasks, everyone, 1, benches)
     alone = {method.name: lanes.seconds_per_update(bench, _plain_lane(method, cell.config)) for method in everyone}
