@@ -189,7 +189,9 @@ def _tracked(
             f"seed {seed}: test accuracy {final['test_accuracy']:.4f} (initial model "
             f"{final['initial_test_accuracy']:.4f}) on {final['test_rows']:,} rows"
         )
-    scheduler = describe(folder)["scheduler"]
+    for seed, record in run.diverged.items():
+        print(f"seed {seed}: ended at meta-update {record['update']}: {record['diverged']}")
+    scheduler = describe(run.out or folder)["scheduler"]
     if "reason" in scheduler:
         say(f"auto chose {scheduler['chosen']}: {scheduler['reason']}")
     counts = np.sum([final["drawn_by_label"] for final in run.final.values()], axis=0)
@@ -199,7 +201,7 @@ def _tracked(
         Console().print(tables.drawn_by_label(counts.tolist(), run.tasks))
     if abstained:
         print(f"abstained from {abstained:,} batches")
-    print(f"\nRun: {folder}")
+    print(f"\nRun: {run.out or folder}")
 
 
 def _kept(folder: Path) -> int:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,29 +62,32 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order)
     """Run the cells of one experiment that are not there yet; yields each result file as it is written."""
     benches: dict[Any, Bench] = {}
     tuning = None if order.quick else _tuned(experiment, order, benches)
-    ceiling: Supervised | None = None
+    ceilings: dict[Any, Supervised] = {}
     paths = []
     for listed in wanted:
         path = order.out / experiment.name / f"{listed.name}.json"
         paths.append(path)
-        if _holds(path, order):
-            continue
         cell = quick(listed) if order.quick else listed
+        if _holds(path, cell, order):
+            continue
         tasks = experiment.load(cell, order.data.get(experiment.name))
         everyone = methods(len(tasks.tasks))
         chosen = {method.name: _rates(tuning, method, cell.config) for method in everyone}
         runs = [Lane(method, seed, *chosen[method.name]) for method in everyone for seed in order.seeds]
         bench = _bench(experiment, cell, tasks, everyone, len(order.seeds) * len(everyone), benches)
         name = f"{experiment.name}/{cell.name}"
-        outcomes = cells.run_lanes(bench, runs, order.out / WORK / f"{name}.jsonl", name, order.on_lane)
-        if ceiling is None:
-            ceiling = _ceiling(experiment, cell, order)
+        kept = order.out / WORK / ("quick" if order.quick else "") / f"{name}.jsonl"
+        outcomes = cells.run_lanes(bench, runs, kept, name, order.on_lane)
+        everything = {key: value for key, value in cell.data.items() if key != "target_labels"}
+        of_target = tuple(sorted(everything.items()))
+        if of_target not in ceilings:
+            ceilings[of_target] = _ceiling(experiment, replace(cell, data=everything), order)
         by_method = {
             method.name: dict(zip(order.seeds, outcomes[begin : begin + len(order.seeds)], strict=True))
             for begin, method in zip(range(0, len(runs), len(order.seeds)), everyone, strict=True)
         }
         setting = Setting(order.command, tuning)
-        found = cells.result(experiment, cell, tasks, bench, by_method, everyone, ceiling, setting)
+        found = cells.result(experiment, cell, tasks, bench, by_method, everyone, ceilings[of_target], setting)
         _write(path, found)
     if order.timing:
         _add_seconds(experiment, paths, order, benches)
@@ -106,11 +109,13 @@ def _steps(config: Mapping[str, Any]) -> int:
     return int(config["batches_per_update"] or 1) * int(config["steps_per_batch"])
 
 
-def _holds(path: Path, order: Order) -> bool:
-    """Whether a result file has all the seeds; one that cannot be read is made again."""
+def _holds(path: Path, cell: Cell, order: Order) -> bool:
+    """Whether a result file has the cell's settings and all the seeds; one that cannot be read is made again."""
     try:
         found = json.loads(path.read_text())
-        return all(
+        config = {**asdict(cell.config), "abstain": True, "gradient": found["config"]["gradient"]}
+        same = all(found["config"][name] == value for name, value in config.items() if value is not None)
+        return same and all(
             set(order.seeds) <= set(row["seeds"]) for row in found["methods"].values() if row["family"] != "ceiling"
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -132,10 +137,11 @@ def _bench(
         len(tasks.validation.labels),
         min(cell.config.eval_rows, len(tasks.test.labels)),
     )
-    key = (cell.config, shapes)
+    together = lanes.lanes_at_once(number)
+    key = (cell.config, shapes, together)
     if key in benches:
         return lanes.refill(benches[key], tasks)
-    benches[key] = lanes.prepare(tasks, experiment.network, cell.config, everyone, lanes.lanes_at_once(number))
+    benches[key] = lanes.prepare(tasks, experiment.network, cell.config, everyone, together)
     return benches[key]
 
 
@@ -180,8 +186,7 @@ def _tuned(experiment: Experiment, order: Order, benches: dict[Any, Bench]) -> d
 
 def _ceiling(experiment: Experiment, cell: Cell, order: Order) -> Supervised:
     """A supervised network on all rows: every target label there is, clean tasks."""
-    everything = {key: value for key, value in cell.data.items() if key != "target_labels"}
-    tasks = experiment.load(replace(cell, data=everything, noisy=(), irrelevant=None), order.data.get(experiment.name))
+    tasks = experiment.load(replace(cell, noisy=(), irrelevant=None), order.data.get(experiment.name))
     config = replace(cell.config, heads="auto").resolve(tasks)
     return supervised(tasks, experiment.network, config, list(order.seeds), 60 if order.quick else 2000)
 
@@ -218,11 +223,11 @@ def _plain_lane(method: Method, config: TrainConfig) -> Lane:
 def write_evidence(experiment: Experiment, order: Order) -> Path:
     """Order tests, transition matrices and the scaled error of one experiment's sources."""
     path = order.out / experiment.name / "evidence.json"
-    if path.exists():
+    permutations, steps = (999, 40) if order.quick else (10_000, 120)
+    if _tested(path, permutations):
         return path
     cell = experiment.cells[0]
     tasks = experiment.load(replace(cell, noisy=(), irrelevant=None), order.data.get(experiment.name))
-    permutations, steps = (999, 40) if order.quick else (10_000, 120)
     config = replace(cell.config, batch_size=20, batches_per_update=None, steps_per_batch=1)
     found = diagnose(tasks, experiment.network, config, permutations=permutations, steps=steps)
     stationarity = found.stationarity
@@ -249,6 +254,7 @@ def write_evidence(experiment: Experiment, order: Order) -> Path:
             "experiment": experiment.name,
             "simulated": tasks.simulated,
             **cells.origin(order.command),
+            "permutations": permutations,
             "order": [
                 {
                     "task": task.name,
@@ -269,6 +275,14 @@ def write_evidence(experiment: Experiment, order: Order) -> Path:
         },
     )
     return path
+
+
+def _tested(path: Path, permutations: int) -> bool:
+    """Whether an evidence file is there, of at least so many permutations."""
+    try:
+        return int(json.loads(path.read_text())["permutations"]) >= permutations
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def weather_file(given: Path | None, out: Path, quick: bool) -> Path | None:
