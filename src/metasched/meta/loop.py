@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from metasched.meta.outer import MetaState
 from metasched.meta.program import CHUNK, Program, prepare, side_by_side, start
-from metasched.meta.records import Record, add_final, records_of
+from metasched.meta.records import Rates, Record, add_final, records_of
 
 __all__ = ["Program", "Record", "prepare", "run", "run_together", "side_by_side", "spread", "stack", "start"]
 
@@ -48,9 +48,16 @@ def _groups(program: Program, states: Mapping[int, MetaState]) -> Iterator[list[
 
 
 def run_together(
-    program: Program, seeds: Sequence[int], stacked: MetaState, ended: Collection[int] = ()
+    program: Program,
+    seeds: Sequence[int],
+    stacked: MetaState,
+    ended: Collection[int] = (),
+    rates: Mapping[int, Rates] | None = None,
 ) -> Iterator[Chunk]:
-    """The same for the seeds of one group, whose states are stacked already."""
+    """The same for the seeds of one group, whose states are stacked already.
+
+    ``rates`` are those that each began with, where they are not the program's.
+    """
     config = program.learner.config
     done = int(np.asarray(stacked.update).reshape(-1)[0])
     alive = {seed: seed not in ended for seed in seeds}
@@ -61,7 +68,7 @@ def run_together(
         stacked, log, last = program.chunk(program.data, program.test, stacked, done, count)
         log = jax.tree.map(np.asarray, log)
         seconds = time.monotonic() - began
-        records = records_of(program, seeds, alive, log, done, count)
+        records = records_of(program, seeds, alive, log, done, count, rates or {})
         done += count
         if done == config.meta_updates:
             add_final(program, seeds, alive, stacked, last, records)

@@ -1,13 +1,12 @@
 """What the compiled loop logged, as records for people: one for each meta-update of each seed."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.meta.config import TrainConfig
 from metasched.meta.evaluate import measured_order, read_score
 from metasched.meta.networks import Weights
 from metasched.meta.outer import MetaState
@@ -17,10 +16,25 @@ Record = dict[str, Any]
 """What happened in one meta-update, as JSON types."""
 
 
+class Rates(NamedTuple):
+    """The inner and the outer rate that a run begins with."""
+
+    inner: float
+    outer: float
+
+
 def records_of(
-    program: Program, seeds: Sequence[int], alive: dict[int, bool], log: Log, done: int, count: int
+    program: Program,
+    seeds: Sequence[int],
+    alive: dict[int, bool],
+    log: Log,
+    done: int,
+    count: int,
+    rates: Mapping[int, Rates],
 ) -> list[Record]:
     """Records of one chunk, seed after seed; a seed that diverges is struck from ``alive``."""
+    config = program.learner.config
+    usual = Rates(config.inner_rate, config.outer_rate)
     records: list[Record] = []
     for lane, seed in enumerate(seeds):
         mine = log if program.together == 1 else jax.tree.map(lambda column, lane=lane: column[lane], log)
@@ -33,21 +47,21 @@ def records_of(
                 records.append({"seed": seed, **_record(program, row, update)})
                 continue
             alive[seed] = False
-            rate = float(row.inner_rate)
-            records.append({"seed": seed, "update": update, "diverged": _cause(program.learner.config, rate)})
+            cause = _cause(rates.get(seed, usual), float(row.inner_rate))
+            records.append({"seed": seed, "update": update, "diverged": cause})
     return records
 
 
-def _cause(config: TrainConfig, rate: float) -> str:
+def _cause(began: Rates, rate: float) -> str:
     """The likely reason of a loss that is no longer finite, and what to do about it."""
-    if not np.isfinite(rate) or rate > 2 * config.inner_rate:
+    if not np.isfinite(rate) or rate > 2 * began.inner:
         return (
-            f"the loss is no longer finite: the inner rate grew from {config.inner_rate:g} to {rate:.3g}; "
-            f"lower outer_rate (now {config.outer_rate:g}) or give outer_clip"
+            f"the loss is no longer finite: the inner rate grew from {began.inner:g} to {rate:.3g}; "
+            f"lower outer_rate (now {began.outer:g}) or give outer_clip"
         )
     return (
         f"the loss is no longer finite: the inner loop overflowed at rate {rate:.3g}; "
-        f"lower inner_rate (now starts at {config.inner_rate:g}) or give outer_clip"
+        f"lower inner_rate (now starts at {began.inner:g}) or give outer_clip"
     )
 
 

@@ -233,7 +233,8 @@ def write_evidence(experiment: Experiment, order: Order) -> Path:
     stationarity = found.stationarity
     scaled: dict[str, Any] | None = None
     if stationarity is not None:
-        errors = np.nanmean(stationarity.errors, axis=0)
+        errors = stationarity.errors.mean(axis=0)
+        fitted = stationarity.exponent[np.isfinite(stationarity.exponent)]
         times = np.arange(1, len(errors) + 1)
         curves = np.sqrt(times)[:, None] * errors
         scaled = {
@@ -243,7 +244,7 @@ def write_evidence(experiment: Experiment, order: Order) -> Path:
                 for number, name in enumerate(tasks.classes)
                 if np.isfinite(curves[:, number]).all()
             },
-            "exponent": round(float(np.nanmean(stationarity.exponent)), 4),
+            "exponent": round(float(fitted.mean()), 4) if fitted.size else None,
         }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(

@@ -121,6 +121,9 @@ def train(
     """
     sinks = tracker_room.make(trackers, out)
     where = None if out is None else Path(out)
+    named = isinstance(scheduler, str) and (scheduler == BEST_SINGLE or scheduler.startswith(SINGLE))
+    if named and scheduler_options:
+        raise ConfigError(f"scheduler '{scheduler}' takes no options: leave out {', '.join(scheduler_options)}")
     if scheduler == BEST_SINGLE:
         arguments = {"seeds": seeds, "loss": loss, "target_loss": target_loss, "optimiser": optimiser}
         every = {"on_record": on_record, "seeds_at_once": seeds_at_once, "checkpoint_seconds": checkpoint_seconds}
