@@ -17,6 +17,7 @@ from metasched.cli import main
 from metasched.errors import RunError
 from metasched.meta import loop
 from metasched.meta.networks import Network, mlp
+from metasched.runs import train as runs
 
 CONFIG = ms.TrainConfig(batch_size=4, meta_updates=6, eval_every=2)
 EXACT = ("seed", "update", "samples", "drawn", "tasks", "abstained", "test_rows")
@@ -208,6 +209,21 @@ class TestCommandLine:
         line = capsys.readouterr().err.strip()
         assert line.startswith("metasched: seed 0, meta-update 1: the loss is no longer finite")
         assert "\n" not in line
+
+    def test_a_seed_that_diverged_is_named_beside_those_that_ended(self, saved, capsys, monkeypatch):
+        network = marked(1)
+
+        def init(key, inputs):
+            weights = network.init(key, inputs)
+            return {**weights, "w": jnp.where(weights["mark"] > 0, jnp.inf, weights["w"])}
+
+        monkeypatch.setattr(runs, "default_network", lambda *_: network._replace(init=init))
+        words = ["--batch-size", "4", "--meta-updates", "3", "--seeds", "3", "--out", "a", "--quiet"]
+        main(["train", saved, *words])
+        printed = capsys.readouterr().out
+        assert "seed 0: test accuracy" in printed
+        assert "seed 1: ended at meta-update 1: the loss is no longer finite" in printed
+        assert "seed 2: test accuracy" in printed
 
 
 DEVICES = """
