@@ -10,6 +10,7 @@ from helpers import make_tasks
 from metasched.cli import main
 from metasched.errors import ConfigError
 from metasched.meta.networks import mlp
+from metasched.runs import train as runs
 
 CONFIG = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=3, inner_rate=0.2)
 
@@ -94,3 +95,18 @@ class TestBest:
         printed = capsys.readouterr().out
         assert "seed 0: test accuracy" in printed
         assert "Run: a/single-" in printed
+
+    def test_interrupted_on_the_command_line_it_says_how_to_go_on(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
+
+        def interrupted(*arguments, on_record, **options):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(runs, "train", interrupted)
+        with pytest.raises(SystemExit) as stopped:
+            main(
+                ["train", "set.npz", "--scheduler", "oracle-best-single", "--batch-size", "4", "--out", "a", "--quiet"]
+            )
+        assert stopped.value.code == 130
+        assert "Continue with: the same command again" in capsys.readouterr().err

@@ -132,7 +132,8 @@ def train(
             trackers=tracker,
         )
 
-    _tracked(work, scheduler, len(chosen) * config.meta_updates, folder, quiet, json)
+    sweeps = len(tasks.tasks) if scheduler == runs.BEST_SINGLE else 1
+    _tracked(work, scheduler, sweeps * len(chosen) * config.meta_updates, folder, quiet, json)
 
 
 @app.command
@@ -166,7 +167,7 @@ def _tracked(
 ) -> None:
     """Run ``work`` and show how it goes, then print what came of it."""
     from metasched.report import progress, tables
-    from metasched.runs.folder import describe
+    from metasched.runs.folder import RUN, describe
 
     try:
         with progress.training(stderr(), quiet) as track:
@@ -179,7 +180,8 @@ def _tracked(
 
             run = work(on_record)
     except KeyboardInterrupt:
-        stderr().print(f"Continue with: metasched resume {folder}", highlight=False, soft_wrap=True)
+        again = f"metasched resume {folder}" if (folder / RUN).exists() else "the same command again"
+        stderr().print(f"Continue with: {again}", highlight=False, soft_wrap=True)
         raise
     if as_json:
         print_line({"final": {str(seed): final for seed, final in run.final.items()}, "out": str(folder)})
