@@ -1,3 +1,4 @@
+import jax
 import pytest
 
 from helpers import make_tasks
@@ -8,6 +9,13 @@ from metasched.datasets import store
 def _own_cache(tmp_path_factory, monkeypatch):
     """No test reads or fills the user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_once(tmp_path_factory):
+    """Tests compile the same programs over and over; within one session each is compiled once."""
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("compiled")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 @pytest.fixture

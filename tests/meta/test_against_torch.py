@@ -11,8 +11,9 @@ import pytest
 
 import metasched as ms
 from metasched import schedulers
-from metasched.meta.inner import Learner, device_data, heads_of
+from metasched.meta.inner import device_data
 from metasched.meta.networks import cnn, mlp
+from metasched.meta.objective import Learner, heads_of
 from metasched.meta.outer import first_state, meta_loss
 
 torch = pytest.importorskip("torch")
@@ -39,10 +40,10 @@ def ours_meta_gradient(tasks, network, precision):
     config = ms.TrainConfig(batch_size=BATCH, batches_per_update=STEPS, inner_rate=INNER_RATE).resolve(tasks)
     learner = Learner(network, schedulers.cyclic(TASKS), config, heads_of(tasks))
     with jax.enable_x64(precision == "float64"):
-        data = cast(device_data(tasks), precision)
+        data = cast(device_data(tasks, config), precision)
         state = first_state(learner, data, seed=0)
         parameters = cast(state.parameters, precision)
-        value = jax.jit(lambda p: meta_loss(learner, data, data.validation, p, state.stream)[0])
+        value = jax.jit(lambda p: meta_loss(learner, data, data.validation, p, state.stream, state.knobs)[0])
         gradient = jax.jit(jax.grad(value))(parameters)
     return parameters.weights, parameters.log_rate, gradient.weights, gradient.log_rate
 

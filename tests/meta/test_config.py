@@ -1,6 +1,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from helpers import make_tasks
 from metasched import TrainConfig
@@ -22,6 +24,8 @@ def test_a_batch_larger_than_a_task_is_refused_by_name():
     [
         ("batch_size", 0),
         ("batch_size", 2.5),
+        ("batch_size", "four"),
+        ("batch_size", None),
         ("meta_updates", 0),
         ("meta_updates", True),
         ("batches_per_update", -1),
@@ -35,6 +39,28 @@ def test_a_batch_larger_than_a_task_is_refused_by_name():
         ("validation_batch", "some"),
         ("cursor", "moving"),
         ("reward", "money"),
+        ("reward_rows", 0),
+        ("reward_rows", 1.5),
+        ("eval_every", True),
+        ("adapt_on_target", -1),
+        ("adapt_on_target", None),
+        ("inner_rates", "each"),
+        ("inner_layers", "body"),
+        ("row_weights", 1),
+        ("balanced_loss", "yes"),
+        ("balanced_accuracy", None),
+        ("abstain", 0),
+        ("gradient", "exact"),
+        ("optimiser", "adagrad"),
+        ("outer_clip", 0),
+        ("outer_clip", -1.0),
+        ("outer_clip", float("nan")),
+        ("outer_clip", "short"),
+        ("initial_share", -0.1),
+        ("initial_share", 1.5),
+        ("initial_share", True),
+        ("heads", "own"),
+        ("precision", "float16"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused_by_name(field, value):
@@ -44,3 +70,38 @@ def test_a_setting_that_makes_no_sense_is_refused_by_name(field, value):
 
 def test_no_batches_at_all_is_the_target_only_control():
     assert TrainConfig(batch_size=4, batches_per_update=0).resolve(make_tasks()).batches_per_update == 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    batch_size=st.integers(1, 9),
+    batches=st.integers(0, 30),
+    steps=st.integers(1, 10),
+    eval_rows=st.integers(1, 5000),
+    updates=st.integers(1, 500),
+)
+def test_measuring_left_open_takes_at_most_a_tenth_of_the_run(batch_size, batches, steps, eval_rows, updates):
+    """In rows passed forward; a differentiated inner step is worth eight passes, the outer gradient three.
+
+    Unless one measurement, which every run ends with, is more than a tenth already.
+    """
+    tasks = make_tasks(validation=10, test=300)
+    config = TrainConfig(
+        batch_size=batch_size,
+        batches_per_update=batches,
+        steps_per_batch=steps,
+        eval_rows=eval_rows,
+        meta_updates=updates,
+    ).resolve(tasks)
+    training = updates * (8 * batches * steps * batch_size + 3 * min(batch_size, 10))
+    one = 2 * min(eval_rows, 300)
+    measurements = updates // config.eval_every
+    assert 1 <= config.eval_every <= updates
+    assert measurements * one <= max(0.1 * training, one)
+    if config.eval_every > 1:
+        sooner = updates / (config.eval_every - 1)
+        assert sooner * one > 0.1 * training, "it could have measured more often"
+
+
+def test_a_measuring_interval_of_ones_own_stands():
+    assert TrainConfig(batch_size=4, eval_every=1, eval_rows=30).resolve(make_tasks()).eval_every == 1

@@ -111,7 +111,10 @@ def test_first_order_differs_where_it_must_and_only_there():
 @pytest.mark.usefixtures("_float64")
 @pytest.mark.parametrize("mode", EXACT)
 def test_least_squares_have_a_closed_form(mode):
-    """One step w' = w − ρ·Xᵀ(Xw − y)/B; with A = I − ρ·XᵀX/B, ½·mean((Vw' − z)²) has derivative Aᵀ·Vᵀ(Vw' − z)/v."""
+    """One step is w' = w − ρ·Xᵀ(Xw − y)/B.
+
+    With A = I − ρ·XᵀX/B the derivative of ½·mean((Vw' − z)²) is Aᵀ·Vᵀ(Vw' − z)/v.
+    """
     tasks = make_tasks(sizes=(8,), classes=2)
     settings = ms.TrainConfig(batch_size=8, batches_per_update=1, gradient=mode).resolve(tasks)
     linear = Network(lambda key, x: jnp.arange(4.0).reshape(4, 1) / 4, lambda w, x: x @ w)

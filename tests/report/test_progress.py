@@ -149,3 +149,13 @@ def test_counting_is_silent_where_there_is_no_terminal():
     with progress.counting(console, "images") as on_count:
         on_count(1, 2)
     assert console.file.getvalue() == ""
+
+
+@pytest.mark.parametrize("console", [terminal(), pipe()], ids=["terminal", "pipe"])
+def test_a_seed_that_diverged_has_no_rows_to_show(console):
+    with progress.training(console) as track:
+        show = track("ucb", 4)
+        show(record(1, [10, 20]))
+        show({"seed": 1, "update": 1, "diverged": "the loss is no longer finite"})
+        show(record(2, [15, 25], final={"test_accuracy": 0.5}))
+    assert "40 samples" in console.file.getvalue()

@@ -1,5 +1,7 @@
 import json
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import made_up_results as made
 import metasched as ms
 from helpers import make_tasks
 from metasched.errors import DataError
+from metasched.meta.networks import mlp
 from metasched.report import page
 from metasched.report.results import load
 
@@ -214,3 +217,27 @@ class TestRunFolders:
         results = load([runs, half])
         assert "has no finished seed" in results.faults[0]
         assert len(results.cells) == 1
+
+
+def test_a_seed_that_diverged_in_a_run_of_ones_own_is_reported(tmp_path):
+    tasks = make_tasks()
+    plain = mlp(3, (6,))
+    bad = jax.random.key_data(jax.random.split(jax.random.key(1), 3)[0])
+
+    def init(key, inputs):
+        scale = jnp.where(jnp.all(jax.random.key_data(key) == bad), jnp.inf, 1.0)
+        return jax.tree.map(lambda leaf: scale * leaf, plain.init(key, inputs))
+
+    config = ms.TrainConfig(batch_size=4, meta_updates=2, eval_every=1)
+    for name, seeds in (("a", (0, 1)), ("b", (2,))):
+        ms.train(tasks, plain._replace(init=init), config=config, seeds=seeds, out=tmp_path / name)
+    loaded = load([tmp_path])
+    assert loaded.faults == ()
+    (method,) = loaded.cells[0].methods.values()
+    assert sorted(method.seeds) == [0, 1, 2]
+    assert "at meta-update 1: the loss is no longer finite" in method.diverged[1]
+    place = method.seeds.index(1)
+    assert np.isnan(method.final["test_accuracy"][place])
+    assert np.isnan(method.test_accuracy[place]).all()
+    assert np.isfinite(np.delete(method.final["test_accuracy"], place)).all()
+    assert any("diverged with seed 1" in note for note in loaded.notes)

@@ -81,3 +81,9 @@ def test_rows_by_label_are_named_and_added_up():
     lines = console.export_text().splitlines()
     assert lines[0].split() == ["rows", "drawn", "c0", "c1", "c2", "all"]
     assert lines[2].split() == ["task-0", "1", "2", "3", "6"]
+
+
+def test_a_seed_that_diverged_is_left_out_of_the_summary():
+    diverged = {"seed": 1, "update": 2, "diverged": "the loss is no longer finite"}
+    records = [*curve(0.5, 0.7), curve(0.4, 0.4, seed=1)[0], diverged]
+    assert summarise(records, 0.6) == summarise(curve(0.5, 0.7), 0.6)

@@ -64,11 +64,9 @@ def paper(
             needed, cells = wanted(named, name, definition.cells)
             if not needed:
                 continue
-            place = runs.weather_file(weather, out, quick) if name == "weather" else None
-            data = {name: {"path": str(place)}} if place else {}
+            data = {name: runs.weather_data(weather, out, quick)} if name == "weather" else {}
             order = runs.Order(out, tuple(range(count)), quick, command, data, on_lane, timing)
             runs.write_evidence(definition, order)
-            if quick and name in ("weather", "weather-points"):
-                cells = [cell for cell in cells if cell.regime != "robust"]
-            runs.run_experiment(definition, [cell for cell in cells if regime in ("all", cell.regime)], order)
+            cells = [cell for cell in cells if regime in ("all", cell.regime)]
+            runs.run_experiment(definition, runs.quick_cells(definition, cells) if quick else cells, order)
     report((out,), out / "page.html", only, quiet)

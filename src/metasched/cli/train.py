@@ -98,8 +98,7 @@ def train(
     Args:
         set: A data set (see 'metasched data list'), an .npz file, or a folder of images.
         config: Settings of Algorithm 1.
-        scheduler: A scheduler; auto: what the evidence on label order calls for; target-only: no source rows at all;
-            single:<task>: one task by name or number; oracle-best-single: the one that did best, in hindsight.
+        scheduler: A scheduler; auto: what the evidence on label order calls for; target-only: no source rows at all.
         option: An option of the scheduler, key=value; may be repeated.
         data: An option of the data set, key=value, such as target_labels=30; may be repeated.
         network: auto, mlp or cnn.
@@ -133,7 +132,8 @@ def train(
             trackers=tracker,
         )
 
-    _tracked(work, scheduler, len(chosen) * config.meta_updates, folder, quiet, json)
+    sweeps = len(tasks.tasks) if scheduler == runs.BEST_SINGLE else 1
+    _tracked(work, scheduler, sweeps * len(chosen) * config.meta_updates, folder, quiet, json)
 
 
 @app.command
@@ -167,7 +167,7 @@ def _tracked(
 ) -> None:
     """Run ``work`` and show how it goes, then print what came of it."""
     from metasched.report import progress, tables
-    from metasched.runs.folder import describe
+    from metasched.runs.folder import RUN, describe
 
     try:
         with progress.training(stderr(), quiet) as track:
@@ -180,7 +180,8 @@ def _tracked(
 
             run = work(on_record)
     except KeyboardInterrupt:
-        stderr().print(f"Continue with: metasched resume {folder}", highlight=False, soft_wrap=True)
+        again = f"metasched resume {folder}" if (folder / RUN).exists() else "the same command again"
+        stderr().print(f"Continue with: {again}", highlight=False, soft_wrap=True)
         raise
     if as_json:
         print_line({"final": {str(seed): final for seed, final in run.final.items()}, "out": str(folder)})
@@ -191,7 +192,7 @@ def _tracked(
             f"{final['initial_test_accuracy']:.4f}) on {final['test_rows']:,} rows"
         )
     for seed, record in run.diverged.items():
-        print(f"seed {seed}: stopped at meta-update {record['update']}: {record['diverged']}")
+        print(f"seed {seed}: ended at meta-update {record['update']}: {record['diverged']}")
     scheduler = describe(run.out or folder)["scheduler"]
     if "reason" in scheduler:
         say(f"auto chose {scheduler['chosen']}: {scheduler['reason']}")

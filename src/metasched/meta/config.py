@@ -108,9 +108,10 @@ class TrainConfig:
     def resolve(self, tasks: TaskSet) -> "TrainConfig":
         """Fill in what was left open and refuse what cannot run on these tasks."""
         smallest = min(tasks.tasks, key=len)
+        _whole("batch_size", self.batch_size, 1)
         filled = self
         if self.batches_per_update is None:
-            filled = replace(self, batches_per_update=len(smallest) // max(int(self.batch_size), 1))
+            filled = replace(self, batches_per_update=len(smallest) // self.batch_size)
         for name, least in _WHOLE_NUMBERS.items():
             _whole(name, getattr(filled, name), least)
         for name in _OPTIONAL_COUNTS:

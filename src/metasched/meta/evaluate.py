@@ -63,15 +63,12 @@ def adapt_further(learner: Learner, data: Data, parameters: MetaParameters, weig
     return jax.lax.fori_loop(0, config.adapt_on_target, step, weights)
 
 
-Scorer: TypeAlias = Callable[[Weights], NDArray[np.float64]]
-"""Sums of marks by class (lanes, width) of stacked weights, over all test rows."""
+Scorer: TypeAlias = Callable[[Weights, TaskSet], NDArray[np.float64]]
+"""Sums of marks by class (lanes, width) of stacked weights, over all test rows of a task set."""
 
 
-def full_scorer(learner: Learner, tasks: TaskSet) -> Scorer:
+def full_scorer(learner: Learner) -> Scorer:
     """Passes all test rows through models stacked along a first axis, some rows at a time."""
-    rows = host_rows(tasks.test)
-    number = len(rows.labels)
-    at_once = min(ROWS_AT_ONCE, number)
 
     @jax.jit
     def part(weights: Weights, rows: Rows, count: jax.Array) -> jax.Array:
@@ -82,7 +79,10 @@ def full_scorer(learner: Learner, tasks: TaskSet) -> Scorer:
 
         return jax.vmap(one)(weights)
 
-    def score(weights: Weights) -> NDArray[np.float64]:
+    def score(weights: Weights, tasks: TaskSet) -> NDArray[np.float64]:
+        rows = host_rows(tasks.test)
+        number = len(rows.labels)
+        at_once = min(ROWS_AT_ONCE, number)
         total: NDArray[np.float64] | float = 0.0
         for begin in range(0, number, at_once):
             chunk = rows.take(slice(begin, begin + at_once))

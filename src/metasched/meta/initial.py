@@ -1,11 +1,13 @@
 """The model before any training, as the two functions that probing asks for."""
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import jax
 import jax.numpy as jnp
 
 from metasched import schedulers
+from metasched.errors import ConfigError
 from metasched.meta.config import TrainConfig
 from metasched.meta.inner import device_data
 from metasched.meta.networks import Network, Weights, default_network
@@ -19,7 +21,12 @@ Start = Callable[[int], Weights]
 
 
 def initial_model(tasks: TaskSet, network: Network | str, config: TrainConfig) -> tuple[Loss, Hits, Start]:
-    """The loss of a batch under a task, the validation rows that weights get right, and initial weights by seed."""
+    """The loss of a batch under a task, the validation rows that weights get right, and initial weights by seed.
+
+    None of this is for numbers to predict: there are no rows that a model gets right.
+    """
+    if tasks.target_size is not None:
+        return _no_labels, _no_labels, _no_labels
     built = default_network(tasks, network, config.heads == "shared")
     learner = Learner(built, schedulers.cyclic(len(tasks.tasks)), config, heads_of(tasks, config))
     data = device_data(tasks, config)
@@ -34,3 +41,10 @@ def initial_model(tasks: TaskSet, network: Network | str, config: TrainConfig) -
         return first_state(learner, data, seed).parameters.weights
 
     return batch_loss, validation_hits, start
+
+
+def _no_labels(*_: object) -> NoReturn:
+    raise ConfigError(
+        "the initial model is probed by the labels it predicts, and these tasks have numbers; "
+        "use a scheduler that learns while training (gittins and mdp with refresh of 1 or more, ucb, …)"
+    )

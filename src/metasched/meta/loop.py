@@ -4,7 +4,7 @@ Python only decides how many meta-updates the next chunk has, and reads what cam
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 import jax
@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from metasched.meta.outer import MetaState
 from metasched.meta.program import CHUNK, Program, prepare, side_by_side, start
-from metasched.meta.records import Record, add_final, records_of
+from metasched.meta.records import Rates, Record, add_final, records_of
 
 __all__ = ["Program", "Record", "prepare", "run", "run_together", "side_by_side", "spread", "stack", "start"]
 
@@ -26,24 +26,41 @@ Chunk = tuple[Callable[[], dict[int, MetaState]], list[Record]]
 """The states after a chunk, by seed, made when asked for; and one record for each of its meta-updates and seeds."""
 
 
-def run(program: Program, states: Mapping[int, MetaState]) -> Iterator[Chunk]:
-    """All meta-updates that are left to ``states`` (by seed), ``together`` seeds at a time.
+def run(program: Program, states: Mapping[int, MetaState], ended: Collection[int] = ()) -> Iterator[Chunk]:
+    """All meta-updates that are left to ``states`` (by seed), at most ``together`` seeds at a time.
 
     The last record of a seed has ``final``. A seed whose loss is no longer finite ends with a record that has
-    ``diverged``; the others go on.
+    ``diverged``; the others go on. Seeds that ``ended`` so before stay as they are.
     """
-    seeds = list(states)
-    for begin in range(0, len(seeds), program.together):
-        group = seeds[begin : begin + program.together]
-        yield from run_together(program, group, stack(program, [states[seed] for seed in group]))
+    for group in _groups(program, states):
+        yield from run_together(program, group, stack(program, [states[seed] for seed in group]), ended)
 
 
-def run_together(program: Program, seeds: Sequence[int], stacked: MetaState) -> Iterator[Chunk]:
-    """The same for the seeds of one group, whose states are stacked already."""
-    config, number = program.learner.config, len(seeds)
+def _groups(program: Program, states: Mapping[int, MetaState]) -> Iterator[list[int]]:
+    """Neighbouring seeds that have made as many meta-updates, at most ``together`` of them."""
+    group: list[int] = []
+    for seed, state in states.items():
+        if group and (len(group) == program.together or int(state.update) != int(states[group[0]].update)):
+            yield group
+            group = []
+        group.append(seed)
+    yield group
+
+
+def run_together(
+    program: Program,
+    seeds: Sequence[int],
+    stacked: MetaState,
+    ended: Collection[int] = (),
+    rates: Mapping[int, Rates] | None = None,
+) -> Iterator[Chunk]:
+    """The same for the seeds of one group, whose states are stacked already.
+
+    ``rates`` are those that each began with, where they are not the program's.
+    """
+    config = program.learner.config
     done = int(np.asarray(stacked.update).reshape(-1)[0])
-    alive = dict(zip(seeds, _finite(program, stacked)[:number], strict=True))
-    began_at = dict(zip(seeds, _rates(program, stacked), strict=False))
+    alive = {seed: seed not in ended for seed in seeds}
     count = 1
     while done < config.meta_updates and any(alive.values()):
         count = min(count, CHUNK, config.meta_updates - done)
@@ -51,25 +68,12 @@ def run_together(program: Program, seeds: Sequence[int], stacked: MetaState) -> 
         stacked, log, last = program.chunk(program.data, program.test, stacked, done, count)
         log = jax.tree.map(np.asarray, log)
         seconds = time.monotonic() - began
-        records = records_of(program, seeds, alive, began_at, log, done, count)
+        records = records_of(program, seeds, alive, log, done, count, rates or {})
         done += count
         if done == config.meta_updates:
             add_final(program, seeds, alive, stacked, last, records)
         yield partial(_by_seed, program, stacked, seeds), records
         count = max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-3))))
-
-
-def _finite(program: Program, stacked: MetaState) -> list[bool]:
-    """Which states, along the first axis, have finite meta-parameters."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(stacked.parameters)]
-    whole = [np.isfinite(leaf).reshape(program.together, -1).all(axis=1) for leaf in leaves]
-    return [bool(fine) for fine in np.logical_and.reduce(whole)]
-
-
-def _rates(program: Program, stacked: MetaState) -> list[float]:
-    """The inner rates that states begin with, each the mean over all rates it has."""
-    leaves = [np.asarray(leaf).reshape(program.together, -1) for leaf in jax.tree.leaves(stacked.parameters.log_rate)]
-    return [float(rate) for rate in np.exp(np.concatenate(leaves, axis=1).mean(axis=1))]
 
 
 def stack(program: Program, states: Sequence[MetaState]) -> MetaState:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from metasched.errors import DataError
 from metasched.meta.checks import check_losses, check_network, lanes_that_fit, settle_memory
 from metasched.meta.config import TrainConfig
 from metasched.meta.evaluate import (
@@ -84,6 +85,8 @@ def prepare(
     config = settle_memory(tasks, network, config, together)
     targets = tasks.validation.targets
     variance = None if targets is None else float(np.var(targets, axis=0).sum())
+    if variance == 0:
+        raise DataError(f"{tasks.name}: the validation targets are all equal, so errors have no unit; give more rows")
     learner = Learner(network, scheduler, config, heads_of(tasks, config), losses, variance)
     chosen = optimiser(config, outer)
     run, further = partial(_chunk, learner, chosen), partial(_further, learner)
@@ -92,9 +95,7 @@ def prepare(
         further = jax.vmap(further, in_axes=(None, 0, 0))
     data = device_data(tasks, config)
     test = measured_subset(tasks, config.eval_rows)
-    return Program(
-        learner, tasks, data, test, chosen, together, jax.jit(run), jax.jit(further), full_scorer(learner, tasks)
-    )
+    return Program(learner, tasks, data, test, chosen, together, jax.jit(run), jax.jit(further), full_scorer(learner))
 
 
 def side_by_side(tasks: TaskSet, network: Network, config: TrainConfig, seeds: int) -> int:

@@ -1,7 +1,7 @@
 """What the compiled loop logged, as records for people: one for each meta-update of each seed."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,19 +16,25 @@ Record = dict[str, Any]
 """What happened in one meta-update, as JSON types."""
 
 
+class Rates(NamedTuple):
+    """The inner and the outer rate that a run begins with."""
+
+    inner: float
+    outer: float
+
+
 def records_of(
     program: Program,
     seeds: Sequence[int],
     alive: dict[int, bool],
-    rates: Mapping[int, float],
     log: Log,
     done: int,
     count: int,
+    rates: Mapping[int, Rates],
 ) -> list[Record]:
-    """Records of one chunk, seed after seed; a seed that diverges is struck from ``alive``.
-
-    ``rates`` are the inner rates that the seeds began with.
-    """
+    """Records of one chunk, seed after seed; a seed that diverges is struck from ``alive``."""
+    config = program.learner.config
+    usual = Rates(config.inner_rate, config.outer_rate)
     records: list[Record] = []
     for lane, seed in enumerate(seeds):
         mine = log if program.together == 1 else jax.tree.map(lambda column, lane=lane: column[lane], log)
@@ -41,19 +47,22 @@ def records_of(
                 records.append({"seed": seed, **_record(program, row, update)})
                 continue
             alive[seed] = False
-            drawn = {"samples": int(row.drawn.sum()), "drawn": row.drawn.tolist()}
-            cause = _cause(rates[seed], float(row.inner_rate))
-            records.append({"seed": seed, "update": update, **drawn, "diverged": cause})
+            cause = _cause(rates.get(seed, usual), float(row.inner_rate))
+            records.append({"seed": seed, "update": update, "diverged": cause})
     return records
 
 
-def _cause(began: float, rate: float) -> str:
+def _cause(began: Rates, rate: float) -> str:
     """The likely reason of a loss that is no longer finite, and what to do about it."""
-    if not np.isfinite(rate) or rate > 2 * began:
-        what = f"the inner rate grew from {began:.3g} to {rate:.3g}; lower outer_rate or give outer_clip"
-    else:
-        what = f"the inner loop overflowed at rate {rate:.3g}; lower inner_rate or give outer_clip"
-    return f"the loss is no longer finite: {what}"
+    if not np.isfinite(rate) or rate > 2 * began.inner:
+        return (
+            f"the loss is no longer finite: the inner rate grew from {began.inner:g} to {rate:.3g}; "
+            f"lower outer_rate (now {began.outer:g}) or give outer_clip"
+        )
+    return (
+        f"the loss is no longer finite: the inner loop overflowed at rate {rate:.3g}; "
+        f"lower inner_rate (now starts at {began.inner:g}) or give outer_clip"
+    )
 
 
 def _record(program: Program, row: Log, update: int) -> Record:
@@ -124,4 +133,4 @@ def _full_score(program: Program, weights: Weights) -> NDArray[np.float64]:
     """Sums of marks (seeds, width) of one model, or of several stacked, over all test rows."""
     if program.together == 1:
         weights = jax.tree.map(lambda leaf: leaf[None], weights)
-    return program.full_score(weights)
+    return program.full_score(weights, program.tasks)

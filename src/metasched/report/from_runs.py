@@ -100,8 +100,10 @@ def _method_name(description: Mapping[str, Any], common: Mapping[str, Any]) -> s
 
 
 def _method_of_run(description: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The finished seeds of a run, in the shape of a method of a result file."""
+    """The seeds of a run that ended, in the shape of a method of a result file; one that diverged has None."""
     finished = [record for record in records if "final" in record]
+    diverged = [record for record in records if "diverged" in record]
+    none = [None] * len(diverged)
     by_seed = {
         last["seed"]: [record for record in records if record["seed"] == last["seed"] and "test_accuracy" in record]
         for last in finished
@@ -110,14 +112,20 @@ def _method_of_run(description: Mapping[str, Any], records: Sequence[Mapping[str
     tasks = len(finished[0]["drawn"])
     return {
         "family": _family(description["scheduler"]["name"]),
-        "seeds": list(by_seed),
+        "seeds": [*by_seed, *(record["seed"] for record in diverged)],
         "updates": [record["update"] for record in next(iter(by_seed.values()))],
-        "samples": [[record["samples"] for record in own] for own in by_seed.values()],
-        "test_accuracy": [[record["test_accuracy"] for record in own] for own in by_seed.values()],
-        "final": {key: [last["final"][key] for last in finished] for key in ("test_accuracy", "initial_test_accuracy")},
-        "drawn": [last["drawn"] for last in finished],
+        "samples": [*([record["samples"] for record in own] for own in by_seed.values()), *none],
+        "test_accuracy": [*([record["test_accuracy"] for record in own] for own in by_seed.values()), *none],
+        "final": {
+            key: [*(last["final"][key] for last in finished), *none]
+            for key in ("test_accuracy", "initial_test_accuracy")
+        },
+        "drawn": [*(last["drawn"] for last in finished), *none],
         "drawn_by_label": np.mean([last["final"]["drawn_by_label"] for last in finished], axis=0).tolist(),
-        "abstained": [last["abstained"] for last in finished],
+        "abstained": [*(last["abstained"] for last in finished), *none],
+        "diverged": {
+            str(record["seed"]): {"update": record["update"], "cause": record["diverged"]} for record in diverged
+        },
         "schedule": [np.bincount(record["tasks"], minlength=tasks + 1).tolist() for record in first],
     }
 
@@ -134,6 +142,7 @@ def _extend(method: dict[str, Any], more: Mapping[str, Any]) -> bool:
         return False
     for key in ("seeds", "samples", "test_accuracy", "drawn", "abstained"):
         method[key] = [*method[key], *more[key]]
+    method["diverged"] = {**method["diverged"], **more["diverged"]}
     for key, values in more["final"].items():
         method["final"][key] = [*method["final"][key], *values]
     return True

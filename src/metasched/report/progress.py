@@ -50,7 +50,8 @@ class _Standing:
         self.updates += 1
         self.loss = record.get("loss", self.loss)
         self.accuracy = record.get("final", record).get("test_accuracy", self.accuracy)
-        self.drawn[record["seed"]] = record["drawn"]
+        if "drawn" in record:  # not where a seed diverged
+            self.drawn[record["seed"]] = record["drawn"]
 
     @property
     def rows(self) -> list[int]:

@@ -32,15 +32,18 @@ def reached(records: Sequence[Record], threshold: float) -> Reached | None:
 
 
 def summarise(records: Sequence[Record], threshold: float) -> dict[str, Any]:
-    """One method over its seeds, as JSON: final accuracies, when each seed reached the threshold, rows drawn."""
-    seeds = list(dict.fromkeys(record["seed"] for record in records))
+    """One method over its seeds, as JSON: final accuracies, when each seed reached the threshold, rows drawn.
+
+    A seed that diverged is left out.
+    """
+    seeds = [record["seed"] for record in records if "final" in record]
     by_seed = {seed: [record for record in records if record["seed"] == seed] for seed in seeds}
     arrivals = {seed: reached(own, threshold) for seed, own in by_seed.items()}
     return {
         "seeds": seeds,
         "test_accuracy": [own[-1]["final"]["test_accuracy"] for own in by_seed.values()],
         "initial_test_accuracy": [own[-1]["final"]["initial_test_accuracy"] for own in by_seed.values()],
-        "test_rows": records[-1]["final"]["test_rows"],
+        "test_rows": by_seed[seeds[0]][-1]["final"]["test_rows"],
         "threshold": threshold,
         "updates_to_threshold": [at and at.update for at in arrivals.values()],
         "samples_to_threshold": [at and at.samples for at in arrivals.values()],

@@ -70,7 +70,7 @@ def _read(path: Path) -> Iterator[tuple[str, Outcome]]:
     whole: list[str] = []
     for line in path.read_text().splitlines(keepends=True):
         try:
-            entry = json.loads(line)
+            entry = json.loads(line if line.endswith("\n") else "cut short")
         except ValueError:
             write_whole(path, "".join(whole).encode())
             return

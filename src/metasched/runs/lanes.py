@@ -20,12 +20,13 @@ from metasched import schedulers
 from metasched.experiments.methods import DISCOUNT, Method
 from metasched.meta import loop
 from metasched.meta.config import REWARDS, TrainConfig
-from metasched.meta.evaluate import full_scorer, measured_subset
+from metasched.meta.evaluate import measured_subset
 from metasched.meta.inner import device_data
 from metasched.meta.loop import Program, Record
 from metasched.meta.networks import default_network
 from metasched.meta.outer import MetaState, first_state
 from metasched.meta.plan import Plan, planner
+from metasched.meta.records import Rates
 from metasched.schedulers import Scheduler
 from metasched.tasks import TaskSet
 
@@ -72,7 +73,6 @@ def refill(bench: Bench, tasks: TaskSet) -> Bench:
         tasks=tasks,
         data=device_data(tasks, learner.config),
         test=measured_subset(tasks, learner.config.eval_rows),
-        full_score=full_scorer(learner, tasks),
     )
     return bench._replace(program=program)
 
@@ -80,8 +80,7 @@ def refill(bench: Bench, tasks: TaskSet) -> Bench:
 def run(bench: Bench, lanes: Sequence[Lane]) -> Iterator[tuple[int, Record]]:
     """Records of all lanes, each with the number of its lane; a lane's last record has ``final`` or ``diverged``."""
     together = bench.program.together
-    seeds = {lane.seed for lane in lanes if _planned(lane.method)}
-    plans = _plans(bench, sorted(seeds))
+    plans = _plans(bench, lanes)
     for begin in range(0, len(lanes), together):
         numbers = list(range(begin, min(begin + together, len(lanes))))
         group = [lanes[number] for number in numbers]
@@ -89,12 +88,14 @@ def run(bench: Bench, lanes: Sequence[Lane]) -> Iterator[tuple[int, Record]]:
         stacked = _first_states(bench, group, plans)
         if together == 1:
             stacked = jax.tree.map(lambda leaf: leaf[0], stacked)
-        for _, records in loop.run_together(bench.program, numbers, loop.spread(bench.program, stacked)):
+        rates = {number: Rates(lanes[number].inner_rate, lanes[number].outer_rate) for number in numbers}
+        spread = loop.spread(bench.program, stacked)
+        for _, records in loop.run_together(bench.program, numbers, spread, rates=rates):
             for record in records:
                 yield record.pop("seed"), record
 
 
-def _first_states(bench: Bench, lanes: Sequence[Lane], plans: Mapping[int, Plan]) -> MetaState:
+def _first_states(bench: Bench, lanes: Sequence[Lane], plans: Mapping[tuple[int, float], Plan]) -> MetaState:
     """States of all lanes before any meta-update, stacked: seeds differ, then method, reward and rates."""
     config = bench.program.learner.config
     state = bench.start(jnp.asarray([lane.seed for lane in lanes]))
@@ -104,11 +105,13 @@ def _first_states(bench: Bench, lanes: Sequence[Lane], plans: Mapping[int, Plan]
         if arm.scheduler == "single":
             tasks = [lane.method.options.get("task", 0) for lane in lanes]
             states[number] = jnp.asarray(tasks, jnp.int32)
-        elif _planned(arm) and plans:
-            made = {seed: _scheduler(arm, bench.program.tasks, config, plan) for seed, plan in plans.items()}
-            known = {seed: scheduler.init(jax.random.key(0)) for seed, scheduler in made.items()}
+        elif _planned(arm) and number in places:
+            mine = {_planned_for(lane) for lane, place in zip(lanes, places, strict=True) if place == number}
+            made = {key: _scheduler(arm, bench.program.tasks, config, plans[key]) for key in mine}
+            known = {key: scheduler.init(jax.random.key(0)) for key, scheduler in made.items()}
             spare = next(iter(known.values()))
-            planned = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(known.get(lane.seed, spare) for lane in lanes))
+            every = [known.get(_planned_for(lane), spare) for lane in lanes]
+            planned = jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
             fresh = states[number]
             tables = isinstance(planned, jax.Array)
             states[number] = planned if tables else fresh._replace(walk=planned.walk, transitions=planned.transitions)
@@ -143,11 +146,19 @@ def _planned(method: Method) -> bool:
     return method.scheduler in schedulers.PLANNED
 
 
-def _plans(bench: Bench, seeds: Sequence[int]) -> dict[int, Plan]:
-    if not seeds:
-        return {}
-    make = _planner(bench.program.tasks, bench.network, bench.program.learner.config)
-    return {seed: make(seed) for seed in seeds}
+def _planned_for(lane: Lane) -> tuple[int, float]:
+    """What a plan depends on: the seed of the initial model, and the rate of the steps that probe it."""
+    return lane.seed, lane.inner_rate
+
+
+def _plans(bench: Bench, lanes: Sequence[Lane]) -> dict[tuple[int, float], Plan]:
+    """The plans of all lanes that need one; lanes of the same seed and inner rate share theirs."""
+    config, plans = bench.program.learner.config, {}
+    wanted = sorted({_planned_for(lane) for lane in lanes if _planned(lane.method)})
+    for rate in sorted({rate for _, rate in wanted}):
+        make = _planner(bench.program.tasks, bench.network, replace(config, inner_rate=rate))
+        plans.update({(seed, rate): make(seed) for seed, other in wanted if other == rate})
+    return plans
 
 
 def _planner(tasks: TaskSet, network: str, config: TrainConfig) -> Callable[[int], Plan]:
@@ -167,8 +178,7 @@ def _scheduler(method: Method, tasks: TaskSet, config: TrainConfig, plan: Plan |
 def seconds_per_update(bench: Bench, lane: Lane) -> float:
     """Seconds of one meta-update of a lane that runs alone, its share of measuring included, compilation aside."""
     program = bench.program
-    plans = _plans(bench, [lane.seed] if _planned(lane.method) else [])
-    state = jax.tree.map(lambda leaf: leaf[0], _first_states(bench, [lane], plans))
+    state = jax.tree.map(lambda leaf: leaf[0], _first_states(bench, [lane], _plans(bench, [lane])))
     program.chunk(program.data, program.test, state, 0, 1)[1].loss.block_until_ready()
     began = time.monotonic()
     program.chunk(program.data, program.test, state, 0, TIMED_UPDATES)[1].loss.block_until_ready()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,6 +45,13 @@ class Order(NamedTuple):
     timing: bool = True
 
 
+def quick_cells(experiment: Experiment, wanted: Sequence[Cell]) -> list[Cell]:
+    """The cells of a quick run: all of digits; elsewhere the paper regime and one cell of each other regime."""
+    everywhere = ("few-label-30", *(("robust-40",) if experiment.name == "cifar" else ()))
+    kept = experiment.name == "digits"
+    return [cell for cell in wanted if kept or cell.regime == "paper" or cell.name in everywhere]
+
+
 def quick(cell: Cell) -> Cell:
     """The same cell in a few seconds: fewer and shorter meta-updates, at most a hundred target labels.
 
@@ -76,11 +83,9 @@ def claim(out: Path, quick: bool) -> None:
     """Make the folder of results; one that holds full results takes no quick ones, and the other way round."""
     mark = out / WORK / "settings.json"
     asked = {"quick": quick}
-    if mark.exists():
-        if json.loads(mark.read_text()) != asked:
-            kind = "full" if quick else "quick"
-            raise RunError(f"{out}: holds {kind} results; choose another --out")
-        return
+    known = mark.exists() or any(out.glob("*/*.json"))
+    if known and (json.loads(mark.read_text()) if mark.exists() else {"quick": False}) != asked:
+        raise RunError(f"{out}: holds {'full' if quick else 'quick'} results; choose another --out")
     try:
         mark.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -92,26 +97,29 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order)
     """Run the cells of one experiment that are not there yet; the result files of all that were wanted."""
     benches: dict[Any, Bench] = {}
     paths = {cell.name: order.out / experiment.name / f"{cell.name}.json" for cell in wanted}
-    missing = [cell for cell in wanted if not _holds(paths[cell.name], order)]
+    settings = {cell.name: quick(cell) if order.quick else cell for cell in wanted}
+    missing = [cell for name, cell in settings.items() if not _holds(paths[name], cell, order)]
     tuning = None if order.quick or not missing else _tuned(experiment, order, benches)
-    ceiling: Supervised | None = None
-    for listed in missing:
-        cell = quick(listed) if order.quick else listed
+    ceilings: dict[Any, Supervised] = {}
+    for cell in missing:
         tasks = _tasks(experiment, cell, order)
         everyone = methods(len(tasks.tasks))
         chosen = {method.name: _rates(tuning, method, cell.config) for method in everyone}
         runs = [Lane(method, seed, *chosen[method.name]) for method in everyone for seed in order.seeds]
         bench = _bench(experiment, cell, tasks, everyone, len(order.seeds) * len(everyone), benches)
         name = f"{experiment.name}/{cell.name}"
-        outcomes = cells.run_lanes(bench, runs, order.out / WORK / f"{name}.jsonl", name, order.on_lane)
-        if ceiling is None:
-            ceiling = _ceiling(experiment, cell, order)
+        kept = order.out / WORK / ("quick" if order.quick else "") / f"{name}.jsonl"
+        outcomes = cells.run_lanes(bench, runs, kept, name, order.on_lane)
+        everything = {key: value for key, value in cell.data.items() if key != "target_labels"}
+        of_target = tuple(sorted(everything.items()))
+        if of_target not in ceilings:
+            ceilings[of_target] = _ceiling(experiment, replace(cell, data=everything), order)
         by_method = {
             method.name: dict(zip(order.seeds, outcomes[begin : begin + len(order.seeds)], strict=True))
             for begin, method in zip(range(0, len(runs), len(order.seeds)), everyone, strict=True)
         }
         setting = Setting(order.command, tuning)
-        found = cells.result(experiment, cell, tasks, bench, by_method, everyone, ceiling, setting)
+        found = cells.result(experiment, cell, tasks, bench, by_method, everyone, ceilings[of_target], setting)
         _write(paths[cell.name], found)
     if order.timing:
         _add_seconds(experiment, list(paths.values()), order, benches)
@@ -133,11 +141,13 @@ def _steps(config: Mapping[str, Any]) -> int:
     return int(config["batches_per_update"] or 1) * int(config["steps_per_batch"])
 
 
-def _holds(path: Path, order: Order) -> bool:
-    """Whether a result file has all the seeds; one that cannot be read is made again."""
+def _holds(path: Path, cell: Cell, order: Order) -> bool:
+    """Whether a result file has the cell's settings and all the seeds; one that cannot be read is made again."""
     try:
         found = json.loads(path.read_text())
-        return all(
+        config = {**asdict(cell.config), "abstain": True, "gradient": found["config"]["gradient"]}
+        same = all(found["config"][name] == value for name, value in config.items() if value is not None)
+        return same and all(
             set(order.seeds) <= set(row["seeds"]) for row in found["methods"].values() if row["family"] != "ceiling"
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -159,10 +169,11 @@ def _bench(
         len(tasks.validation.labels),
         min(cell.config.eval_rows, len(tasks.test.labels)),
     )
-    key = (cell.config, shapes)
+    together = lanes.lanes_at_once(number)
+    key = (cell.config, shapes, together)
     if key in benches:
         return lanes.refill(benches[key], tasks)
-    benches[key] = lanes.prepare(tasks, experiment.network, cell.config, everyone, lanes.lanes_at_once(number))
+    benches[key] = lanes.prepare(tasks, experiment.network, cell.config, everyone, together)
     return benches[key]
 
 
@@ -207,8 +218,7 @@ def _tuned(experiment: Experiment, order: Order, benches: dict[Any, Bench]) -> d
 
 def _ceiling(experiment: Experiment, cell: Cell, order: Order) -> Supervised:
     """A supervised network on all rows: every target label there is, clean tasks."""
-    everything = {key: value for key, value in cell.data.items() if key != "target_labels"}
-    tasks = _tasks(experiment, replace(cell, data=everything, noisy=(), irrelevant=None), order)
+    tasks = _tasks(experiment, replace(cell, noisy=(), irrelevant=None), order)
     config = replace(cell.config, heads="auto").resolve(tasks)
     return supervised(tasks, experiment.network, config, list(order.seeds), 60 if order.quick else 2000)
 
@@ -248,17 +258,18 @@ def _plain_lane(method: Method, config: TrainConfig) -> Lane:
 def write_evidence(experiment: Experiment, order: Order) -> Path:
     """Order tests, transition matrices and the scaled error of one experiment's sources."""
     path = order.out / experiment.name / "evidence.json"
-    if path.exists():
+    permutations, steps = (999, 40) if order.quick else (10_000, 120)
+    if _tested(path, permutations):
         return path
     cell = experiment.cells[0]
     tasks = experiment.load(replace(cell, noisy=(), irrelevant=None), order.data.get(experiment.name))
-    permutations, steps = (999, 40) if order.quick else (10_000, 120)
     config = replace(cell.config, batch_size=20, batches_per_update=None, steps_per_batch=1)
     found = diagnose(tasks, experiment.network, config, permutations=permutations, steps=steps)
     stationarity = found.stationarity
     scaled: dict[str, Any] | None = None
     if stationarity is not None:
-        errors = np.nanmean(stationarity.errors, axis=0)
+        errors = stationarity.errors.mean(axis=0)
+        fitted = stationarity.exponent[np.isfinite(stationarity.exponent)]
         times = np.arange(1, len(errors) + 1)
         curves = np.sqrt(times)[:, None] * errors
         scaled = {
@@ -268,7 +279,7 @@ def write_evidence(experiment: Experiment, order: Order) -> Path:
                 for number, name in enumerate(tasks.classes)
                 if np.isfinite(curves[:, number]).all()
             },
-            "exponent": round(float(np.nanmean(stationarity.exponent)), 4),
+            "exponent": round(float(fitted.mean()), 4) if fitted.size else None,
         }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(
@@ -279,6 +290,7 @@ def write_evidence(experiment: Experiment, order: Order) -> Path:
             "experiment": experiment.name,
             "simulated": tasks.simulated,
             **cells.origin(order.command),
+            "permutations": permutations,
             "order": [
                 {
                     "task": task.name,
@@ -301,16 +313,25 @@ def write_evidence(experiment: Experiment, order: Order) -> Path:
     return path
 
 
-def weather_file(given: Path | None, out: Path, quick: bool) -> Path | None:
-    """The ExtremeWeather file to read: the given one, None for that of the data folders, else one that we simulate.
+def _tested(path: Path, permutations: int) -> bool:
+    """Whether an evidence file is there, of at least so many permutations."""
+    try:
+        return int(json.loads(path.read_text())["permutations"]) >= permutations
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def weather_data(given: Path | None, out: Path, quick: bool) -> dict[str, Any]:
+    """Options of the weather data: the given file, that of the data folders, or else one that we simulate.
 
     What is simulated is marked so in the file, and every result and caption says it.
     """
     if given is not None or store.find(FILE) is not None:
-        return given
+        return {} if given is None else {"path": str(given)}
     images = 120 if quick else 900
     path = out / WORK / f"simulated-weather-{images}.h5"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         simulate_weather(path, images=images, height=192, width=288)
-    return path
+    split = {"validation_images": 25, "training_images": 60} if quick else {}
+    return {"path": str(path), **split}

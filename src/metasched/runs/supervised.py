@@ -67,7 +67,7 @@ def supervised(tasks: TaskSet, network: str, config: TrainConfig, seeds: list[in
         return trained
 
     counts = np.bincount(tasks.test.labels, minlength=learner.heads.width)
-    sums = full_scorer(learner, tasks)(jax.jit(lambda seeds: jax.lax.map(fit, seeds))(jnp.asarray(seeds)))
+    sums = full_scorer(learner)(jax.jit(lambda seeds: jax.lax.map(fit, seeds))(jnp.asarray(seeds)), tasks)
     scores = [read_score(learner, lane, counts) for lane in sums]
     return Supervised(
         [score.accuracy for score in scores],

@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from metasched.meta.config import TrainConfig
 from metasched.meta.diagnose import diagnose
 from metasched.meta.loop import Program, Record
 from metasched.meta.networks import Network, default_network
-from metasched.meta.objective import Loss, Losses
+from metasched.meta.objective import Loss, Losses, cross_entropy, squared_error
 from metasched.meta.outer import MetaParameters, MetaState
 from metasched.meta.plan import plan
 from metasched.runs import checkpoint, folder
@@ -110,7 +110,7 @@ def train(
             :func:`metasched.plan`, which is then made from the initial model of the first seed.
         loss: of one source row, ``loss(outputs, label) -> number``; by default cross-entropy, or half the squared error
             where the tasks have ``targets``.
-        target_loss: of one target row; by default ``loss``.
+        target_loss: of one target row; by default the same as that of a source row.
         optimiser: an Optax transformation for the outer step, in place of the one in ``config``.
         seeds_at_once: seeds that run side by side in one program; by default one on a CPU, where side by side is
             slower, and on accelerators as many as fit, spread over all devices.
@@ -121,6 +121,9 @@ def train(
     """
     sinks = tracker_room.make(trackers, out)
     where = None if out is None else Path(out)
+    named = isinstance(scheduler, str) and (scheduler == BEST_SINGLE or scheduler.startswith(SINGLE))
+    if named and scheduler_options:
+        raise ConfigError(f"scheduler '{scheduler}' takes no options: leave out {', '.join(scheduler_options)}")
     if scheduler == BEST_SINGLE:
         arguments = {"seeds": seeds, "loss": loss, "target_loss": target_loss, "optimiser": optimiser}
         every = {"on_record": on_record, "seeds_at_once": seeds_at_once, "checkpoint_seconds": checkpoint_seconds}
@@ -132,7 +135,7 @@ def train(
         config or TrainConfig(),
         seeds,
         scheduler_options or {},
-        losses=None if loss is None else Losses(loss, target_loss or loss),
+        losses=_losses(tasks, loss, target_loss),
         optimiser=optimiser,
         seeds_at_once=seeds_at_once,
     )
@@ -168,6 +171,14 @@ def resume(where: Path, on_record: OnRecord | None = None, trackers: Sequence[st
         seeds_at_once=description.get("seeds_at_once"),
     )
     return _execute(program, description["seeds"], where, on_record, CHECKPOINT_SECONDS, sinks)
+
+
+def _losses(tasks: TaskSet, loss: Loss | None, target_loss: Loss | None) -> Losses | None:
+    """The losses asked for; None when both are left to us."""
+    if loss is None and target_loss is None:
+        return None
+    own = loss or (cross_entropy if tasks.target_size is None else squared_error)
+    return Losses(own, target_loss or own)
 
 
 def _best_single(
@@ -239,10 +250,10 @@ def _plan(
         scheduler = schedulers.with_abstain(scheduler) if config.abstain else scheduler
     elif options:
         raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
+    if seeds_at_once is not None and (type(seeds_at_once) is not int or seeds_at_once < 1):
+        raise ConfigError(f"seeds_at_once is {seeds_at_once!r}; give a whole number ≥ 1")
     built = default_network(tasks, network, config.heads == "shared")
     together = loop.side_by_side(tasks, built, config, len(seeds)) if seeds_at_once is None else seeds_at_once
-    if together < 1:
-        raise ConfigError(f"seeds_at_once is {seeds_at_once}; give a whole number ≥ 1")
     program = loop.prepare(tasks, built, scheduler, config, losses=losses, outer=optimiser, together=together)
     description = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -307,7 +318,8 @@ def _execute(
                 if on_record:
                     on_record(record)
             unfinished = {seed: states.get(seed) or loop.start(program, seed) for seed in seeds}
-            for record in _run(program, unfinished, states, where, checkpoint_seconds):
+            ended = {record["seed"] for record in records if "diverged" in record}
+            for record in _run(program, unfinished, ended, states, where, checkpoint_seconds):
                 records.append(record)
                 track(record)
                 if on_record:
@@ -326,18 +338,22 @@ def _execute(
 def _run(
     program: Program,
     begun: Mapping[int, MetaState],
+    ended: Collection[int],
     states: dict[int, MetaState],
     where: Path | None,
     checkpoint_seconds: float,
 ) -> Iterator[Record]:
-    """The remaining meta-updates of all seeds; ``states`` always holds the latest state of every seed begun."""
+    """The remaining meta-updates of all seeds but those that ``ended`` early.
+
+    ``states`` always holds the latest state of every seed begun.
+    """
     saved = time.monotonic()
-    for moved, records in loop.run(program, begun):
+    for moved, records in loop.run(program, begun, ended):
         if where:
             folder.append_records(where, records)
         states.update(moved())
-        ended = any("final" in record or "diverged" in record for record in records)
-        if where and (ended or time.monotonic() - saved >= checkpoint_seconds):
+        last = any("final" in record or "diverged" in record for record in records)
+        if where and (last or time.monotonic() - saved >= checkpoint_seconds):
             _save(where, states)
             saved = time.monotonic()
         yield from records

@@ -1,0 +1,43 @@
+"""``metasched paper``: what it refuses before anything runs."""
+
+import pytest
+
+from metasched.cli import main
+
+
+def fails(capsys, *words):
+    with pytest.raises(SystemExit) as stopped:
+        main(["paper", *words])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("metasched: ")
+    assert "\n" not in error
+    return error
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_an_experiment_that_is_not_there_is_named_with_the_nearest(capsys, tmp_path):
+    assert "unknown experiment 'digit'; did you mean 'digits'?" in fails(capsys, "--experiment", "digit,cifar")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_no_folder_for_results(capsys, tmp_path):
+    (tmp_path / "notes").write_text("mine")
+    assert "notes: is a file; give a folder for --out" in fails(capsys, "--out", "notes", "--experiment", "digits")
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("count", ["0", "-3"])
+def test_no_seeds_are_too_few(capsys, tmp_path, count):
+    assert f"seeds is {count}; give at least 1" in fails(capsys, "--seeds", count, "--experiment", "digits")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_regime_that_is_not_there_is_a_wrong_flag(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["paper", "--regime", "many-label"])
+    assert stopped.value.code == 2

@@ -1,0 +1,118 @@
+"""The experiments as they are defined: consistent, and their cells change what they say they change."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched.datasets import cifar100, climatenet, mnist, optdigits, semeion
+from metasched.experiments import EXPERIMENTS, REGIMES, Cell, Experiment, methods
+from metasched.meta.networks import default_network
+from metasched.runs import lanes
+
+FILES = {
+    "digits": (*mnist.FILES.values(), *optdigits.FILES.values(), semeion.FILE),
+    "cifar": (cifar100.LABELS, *cifar100.SUPERCLASS_FILES.values()),
+    "weather-points": tuple(climatenet.FILES.values()),
+}
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
+class TestEveryExperiment:
+    def test_names_are_unique_and_rates_are_tuned_in_one_of_its_cells(self, experiment):
+        names = [cell.name for cell in experiment.cells]
+        assert len(set(names)) == len(names)
+        assert experiment.tuned_in in names
+        assert len({(cell.regime, cell.variant) for cell in experiment.cells}) == len(names)
+
+    def test_thresholds_can_be_reached_and_missed(self, experiment):
+        assert all(0 < cell.threshold < 1 for cell in experiment.cells)
+
+    def test_every_regime_is_there(self, experiment):
+        assert {cell.regime for cell in experiment.cells} == set(REGIMES)
+
+    def test_more_labels_are_held_to_more(self, experiment):
+        few = [cell for cell in experiment.cells if cell.regime == "few-label"]
+        assert [cell.data["target_labels"] for cell in few] == [10, 30, 100]
+        assert [cell.threshold for cell in few] == sorted(cell.threshold for cell in few)
+
+    def test_robust_cells_have_the_noise_that_their_names_say(self, experiment):
+        some, most, irrelevant = (cell for cell in experiment.cells if cell.regime == "robust")
+        assert some.noisy
+        assert set(some.noisy) < set(most.noisy)
+        assert irrelevant.irrelevant is not None
+        assert irrelevant.noisy == ()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_cell_loads_and_its_settings_fit(needs, name):
+    needs(*(file.path for file in FILES[name]))
+    experiment, clean = EXPERIMENTS[name], None
+    for cell in experiment.cells:
+        tasks = experiment.load(cell)
+        config = cell.config.resolve(tasks)
+        assert config.batches_per_update * config.steps_per_batch > 0
+        default_network(tasks, experiment.network, config.heads == "shared")
+        if "target_labels" in cell.data:
+            assert len(tasks.validation.labels) == cell.data["target_labels"]
+        clean = tasks if clean is None else clean  # the first cell of each experiment has every source as it is
+        for number, (task, plain) in enumerate(zip(tasks.tasks, clean.tasks, strict=True)):
+            assert np.array_equal(task.inputs, plain.inputs) == (number != cell.irrelevant)
+            assert np.array_equal(task.labels, plain.labels) == (number not in cell.noisy)
+            assert np.array_equal(np.bincount(task.labels), np.bincount(plain.labels))
+        if cell.name in ("robust-40", "robust-80"):
+            assert len(cell.noisy) / len(tasks.tasks) == pytest.approx(int(cell.name[-2:]) / 100, abs=0.11)
+
+
+@pytest.fixture
+def made_up(tmp_path):
+    ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
+    return Experiment("made-up", "made up", str(tmp_path / "set.npz"), "mlp", "a", ())
+
+
+def cell(**changes):
+    return Cell("a", "robust", "a", ms.TrainConfig(batch_size=4), 0.5, **changes)
+
+
+def test_noisy_tasks_have_the_same_labels_in_another_order(made_up):
+    plain, noisy = made_up.load(cell()), made_up.load(cell(noisy=(0, 2)))
+    for number, (task, other) in enumerate(zip(plain.tasks, noisy.tasks, strict=True)):
+        np.testing.assert_array_equal(task.inputs, other.inputs)
+        assert sorted(task.labels) == sorted(other.labels)
+        assert np.array_equal(task.labels, other.labels) == (number == 1)
+
+
+def test_an_irrelevant_tasks_inputs_have_their_values_in_one_order_of_its_own(made_up):
+    plain, changed = made_up.load(cell()), made_up.load(cell(irrelevant=1))
+    before, after = plain.tasks[1], changed.tasks[1]
+    np.testing.assert_array_equal(before.labels, after.labels)
+    order = [np.flatnonzero(before.inputs[0] == value)[0] for value in after.inputs[0]]
+    assert sorted(order) == list(range(4))
+    assert order != list(range(4))
+    np.testing.assert_array_equal(before.inputs[:, order], after.inputs)
+    for number in (0, 2):
+        np.testing.assert_array_equal(plain.tasks[number].inputs, changed.tasks[number].inputs)
+    np.testing.assert_array_equal(plain.validation.inputs, changed.validation.inputs)
+    assert changed.fingerprint != plain.fingerprint
+
+
+class TestMethods:
+    def test_names_are_unique_and_every_family_is_there(self):
+        found = methods(5)
+        assert len({method.name for method in found}) == len(found)
+        assert {method.family for method in found} == {"static", "active", "control"}
+        assert [method.name for method in found if method.name.startswith("single:")] == [
+            f"single:{number}" for number in range(1, 6)
+        ]
+
+    @pytest.mark.parametrize("method", methods(3), ids=lambda method: method.name)
+    def test_every_method_builds_and_draws(self, method):
+        tasks = make_tasks()
+        config = ms.TrainConfig(batch_size=4).resolve(tasks)
+        plan = ms.plan(tasks, config=config, discount=0.9) if method.scheduler in ms.schedulers.PLANNED else None
+        scheduler = lanes._scheduler(method, tasks, config, plan)
+        state = scheduler.init(jax.random.key(0))
+        task = int(scheduler.select(state, jnp.zeros(3, jnp.int32)))
+        assert 0 <= task <= (3 if method.abstain or method.scheduler == "single" else 2)
