@@ -94,7 +94,7 @@ def test_other_rows_in_the_same_program_are_a_program_for_them(bench):
 
 
 def test_side_by_side_they_are_the_same_lanes():
-    chosen = tuple(METHODS[name] for name in ("cyclic", "ucb", "gittins-refresh", "target-only"))
+    chosen = tuple(METHODS[name] for name in ("cyclic", "ucb", "target-only"))
     wanted = [Lane(method, seed, INNER, OUTER) for method in chosen for seed in (0, 1)][:5]
     one, three = (
         together(lanes.prepare(source(), "mlp", CONFIG, chosen, together=number), wanted) for number in (1, 3)

@@ -74,7 +74,7 @@ class TestSideBySide:
             )
 
     def test_more_places_than_seeds_change_nothing(self, tasks):
-        alike(run(tasks, seeds=(1, 2), seeds_at_once=4).records, run(tasks, seeds=(1, 2)).records)
+        alike(run(tasks, seeds=(1, 2), seeds_at_once=3).records, run(tasks, seeds=(1, 2)).records)
 
     @pytest.mark.parametrize("count", [1, 9, 25])
     def test_cut_off_anywhere_they_end_with_the_same_numbers(self, tasks, tmp_path, count):
@@ -152,12 +152,11 @@ class TestDiverging:
         others = [record for record in result.records if record["seed"] != 1]
         alike(others, run(tasks, **{**options, "seeds": (0, 2), "seeds_at_once": 1}).records)
 
-    @pytest.mark.parametrize("count", [8, 14])
-    def test_resuming_keeps_it_so(self, tasks, tmp_path, at_once, count):
+    def test_resuming_keeps_it_so(self, tasks, tmp_path, at_once):
         options = {"network": marked(1), "seeds": (0, 1, 2), "seeds_at_once": at_once, "optimiser": explosive(2)}
         whole = run(tasks, **options, out=tmp_path / "whole")
         with pytest.raises(Stop):
-            run(tasks, **options, out=tmp_path / "cut", on_record=stop_after(count), checkpoint_seconds=0)
+            run(tasks, **options, out=tmp_path / "cut", on_record=stop_after(14), checkpoint_seconds=0)
         result = run(tasks, **options, out=tmp_path / "cut")
         assert in_order(result.records) == in_order(whole.records)
         again = run(tasks, **options, out=tmp_path / "cut")
@@ -234,7 +233,7 @@ from metasched.meta import loop
 from metasched.meta.networks import mlp
 tasks = ms.datasets.load(sys.argv[1])
 config = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=1)
-program = loop.prepare(tasks, mlp(3, (4,)), ms.schedulers.uniform(3), config, together=8)
+program = loop.prepare(tasks, mlp(3, (16,)), ms.schedulers.uniform(3), config, together=8)
 states = {seed: loop.start(program, seed) for seed in range(8)}
 stacked = loop.stack(program, list(states.values()))
 after = program.chunk(program.data, program.test, stacked, 0, 1)[0]
@@ -247,23 +246,21 @@ print(json.dumps({"found": len(jax.devices()), "devices": devices, "shares": sha
 
 def test_eight_seeds_are_dealt_out_to_eight_devices_and_give_the_same_numbers(tmp_path):
     ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
-    results = []
-    for count in (8, 1):
-        flags = f"--xla_force_host_platform_device_count={count}"
-        done = subprocess.run(
-            [sys.executable, "-c", DEVICES, str(tmp_path / "set.npz")],
-            env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        results.append(json.loads(done.stdout))
-    eight, one = results
-    assert (eight["found"], one["found"]) == (8, 1)
+    flags = "--xla_force_host_platform_device_count=8"
+    done = subprocess.run(
+        [sys.executable, "-c", DEVICES, str(tmp_path / "set.npz")],
+        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    eight = json.loads(done.stdout)
+    assert eight["found"] == 8
     assert eight["devices"] == [8, 8]
     assert eight["shares"] == [1] * 8
-    assert one["devices"] == [1, 1]
-    alike(eight["records"], one["records"])
+    config = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=1)
+    one = run(make_tasks(), mlp(3, (16,)), config=config, seeds=range(8), seeds_at_once=8)
+    alike(eight["records"], one.records)
 
 
 def test_seeds_that_do_not_come_out_even_stay_on_one_device(tasks):
