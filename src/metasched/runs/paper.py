@@ -55,7 +55,7 @@ def quick_cells(experiment: Experiment, wanted: Sequence[Cell]) -> list[Cell]:
 def quick(cell: Cell) -> Cell:
     """The same cell in a few seconds: fewer and shorter meta-updates, at most a hundred target labels.
 
-    Numbers mean nothing then; tables and figures are complete.
+    Numbers mean nothing then; tables and figures are complete. The ceiling is trained for one target of an experiment.
     """
     short = replace(
         cell.config,
@@ -110,20 +110,25 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], order: Order)
         name = f"{experiment.name}/{cell.name}"
         kept = order.out / WORK / ("quick" if order.quick else "") / f"{name}.jsonl"
         outcomes = cells.run_lanes(bench, runs, kept, name, order.on_lane)
-        everything = {key: value for key, value in cell.data.items() if key != "target_labels"}
-        of_target = tuple(sorted(everything.items()))
-        if of_target not in ceilings:
-            ceilings[of_target] = _ceiling(experiment, replace(cell, data=everything), order)
+        of_target = _all_labels(cell)
+        skipped = order.quick and of_target != _all_labels(experiment_cell(experiment, experiment.tuned_in))
+        if of_target not in ceilings and not skipped:
+            ceilings[of_target] = _ceiling(experiment, replace(cell, data=dict(of_target)), order)
         by_method = {
             method.name: dict(zip(order.seeds, outcomes[begin : begin + len(order.seeds)], strict=True))
             for begin, method in zip(range(0, len(runs), len(order.seeds)), everyone, strict=True)
         }
         setting = Setting(order.command, tuning)
-        found = cells.result(experiment, cell, tasks, bench, by_method, everyone, ceilings[of_target], setting)
+        found = cells.result(experiment, cell, tasks, bench, by_method, everyone, ceilings.get(of_target), setting)
         _write(paths[cell.name], found)
     if order.timing:
         _add_seconds(experiment, list(paths.values()), order, benches)
     return list(paths.values())
+
+
+def _all_labels(cell: Cell) -> tuple[tuple[str, Any], ...]:
+    """The cell's options of the data set but for how many target labels there are: what its ceiling depends on."""
+    return tuple(sorted((key, value) for key, value in cell.data.items() if key != "target_labels"))
 
 
 def _write(path: Path, found: Mapping[str, Any]) -> None:
