@@ -1,6 +1,8 @@
 """What the README shows must run."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from inspect import signature
 from pathlib import Path
@@ -52,6 +54,23 @@ def test_the_first_screen_has_the_two_commands():
     first_screen = (ROOT / "README.md").read_text().splitlines()[:25]
     assert any("make demo" in line for line in first_screen)
     assert any("make test" in line for line in first_screen)
+
+
+def test_the_example_of_the_learner_page_runs(capsys):
+    (example,) = blocks("docs/learner.md", "python")
+    exec(example, {})
+    assert capsys.readouterr().out.startswith("{0: 0.")
+
+
+def test_every_setting_of_the_learner_is_on_its_page():
+    page = (ROOT / "docs" / "learner.md").read_text() + (ROOT / "docs" / "schedulers.md").read_text()
+    missing = [name for name in ms.TrainConfig.__dataclass_fields__ if f"`{name}" not in page]
+    assert missing == []
+
+
+def test_the_table_of_results_is_that_of_the_result_files():
+    done = subprocess.run([sys.executable, ROOT / "tools" / "readme.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_example_of_the_evidence_page_runs():
