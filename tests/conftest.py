@@ -31,5 +31,11 @@ def needs():
 
 
 @pytest.fixture
+def _float64():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
 def tasks():
     return make_tasks()

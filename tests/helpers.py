@@ -1,3 +1,5 @@
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 import metasched as ms
@@ -48,3 +50,40 @@ def made(name, num_tasks, **options):
         tasks = ms.TaskSet.from_arrays(rows, validation=target[0], test=target[1])
         plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=1), method="myopic")
     return ms.schedulers.make(name, num_tasks=num_tasks, plan=plan, **options)
+
+
+def make_own_label_tasks():
+    """Two tasks and a target with four, two and three classes of their own, easily told apart."""
+    random = np.random.default_rng(0)
+
+    def rows(count, classes):
+        labels = random.integers(0, classes, count)
+        return np.eye(4)[labels] + 0.1 * random.normal(size=(count, 4)), labels
+
+    return ms.TaskSet.from_arrays(
+        {"a": rows(40, 4), "b": rows(40, 2)},
+        validation=rows(30, 3),
+        test=rows(100, 3),
+        classes={"a": "pqrs", "b": "tu", "target": "xyz"},
+    )
+
+
+def as_float64(tree):
+    """Every float32 array of a pytree in float64."""
+    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)) if x.dtype == np.float32 else x, tree)
+
+
+class Stop(BaseException):
+    """As abrupt as a kill: nothing of ours catches it."""
+
+
+def stop_after(count):
+    """What to call with every record so that the run stops at record number ``count``."""
+    seen = []
+
+    def on_record(record):
+        seen.append(record)
+        if len(seen) == count:
+            raise Stop
+
+    return on_record

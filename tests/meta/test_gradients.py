@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import metasched as ms
-from helpers import make_tasks
+from helpers import as_float64, make_tasks
 from metasched import schedulers
 from metasched.errors import ConfigError
 from metasched.meta.inner import device_data
@@ -30,16 +30,6 @@ VARIANTS = {
     "abstaining at times": {"abstain": True, "row_weights": True},
     "no batch": {"batches_per_update": 0},
 }
-
-
-@pytest.fixture
-def _float64():
-    with jax.enable_x64(True):
-        yield
-
-
-def as_float64(tree):
-    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)) if x.dtype == np.float32 else x, tree)
 
 
 def problem(**config):

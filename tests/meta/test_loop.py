@@ -1,7 +1,5 @@
-import numpy as np
-
 import metasched as ms
-from helpers import make_tasks
+from helpers import make_own_label_tasks, make_tasks
 from metasched import schedulers
 from metasched.meta import evaluate, loop
 from metasched.meta.networks import default_network, mlp
@@ -70,17 +68,6 @@ def test_a_loss_that_is_no_longer_finite_ends_the_seed_with_the_knob_to_turn():
 
 
 def test_label_sets_of_their_own_train_too():
-    random = np.random.default_rng(0)
-
-    def rows(count, classes):
-        labels = random.integers(0, classes, count)
-        return np.eye(4)[labels] + 0.1 * random.normal(size=(count, 4)), labels
-
-    tasks = ms.TaskSet.from_arrays(
-        {"a": rows(40, 4), "b": rows(40, 2)},
-        validation=rows(30, 3),
-        test=rows(100, 3),
-        classes={"a": "pqrs", "b": "tu", "target": "xyz"},
-    )
+    tasks = make_own_label_tasks()
     program = program_for(tasks, default_network(tasks), meta_updates=15)
     assert records_of(program)[-1]["final"]["test_accuracy"] > 0.9

@@ -9,23 +9,13 @@ import optax
 import pytest
 
 import metasched as ms
-from helpers import make_tasks
+from helpers import as_float64, make_tasks
 from metasched import schedulers
 from metasched.meta.config import OPTIMISERS
 from metasched.meta.inner import Data, Stream, device_data, knobs_of
 from metasched.meta.networks import Network, mlp
 from metasched.meta.objective import Heads, Learner, Rows, heads_of
 from metasched.meta.outer import MetaParameters, first_state, meta_loss, meta_update, optimiser, validation_batch
-
-
-@pytest.fixture
-def _float64():
-    with jax.enable_x64(True):
-        yield
-
-
-def as_float64(tree):
-    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)) if x.dtype == np.float32 else x, tree)
 
 
 @pytest.mark.usefixtures("_float64")

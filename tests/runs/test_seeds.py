@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import metasched as ms
-from helpers import make_tasks
+from helpers import Stop, make_tasks, stop_after
 from metasched.cli import main
 from metasched.errors import RunError
 from metasched.meta import loop
@@ -43,21 +43,6 @@ def alike(found, expected, tolerance=1e-5):
         if "final" in mine:
             assert mine["final"]["drawn_by_label"] == other["final"]["drawn_by_label"]
             assert mine["final"]["test_accuracy"] == pytest.approx(other["final"]["test_accuracy"], abs=tolerance)
-
-
-class Stop(BaseException):
-    """As abrupt as a kill: nothing of ours catches it."""
-
-
-def stop_after(count):
-    seen = []
-
-    def on_record(record):
-        seen.append(record)
-        if len(seen) == count:
-            raise Stop
-
-    return on_record
 
 
 class TestSideBySide:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from helpers import make_tasks
+from helpers import make_own_label_tasks, make_tasks
 from metasched.runs.supervised import _chances, supervised
 
 
@@ -22,18 +22,7 @@ def test_separable_classes_are_learned_from_all_rows():
 
 
 def test_tasks_with_labels_of_their_own_are_trained_under_their_own_heads():
-    random = np.random.default_rng(0)
-
-    def rows(count, classes):
-        labels = random.integers(0, classes, count)
-        return np.eye(4)[labels] + 0.1 * random.normal(size=(count, 4)), labels
-
-    tasks = ms.TaskSet.from_arrays(
-        {"a": rows(40, 4), "b": rows(40, 2)},
-        validation=rows(30, 3),
-        test=rows(100, 3),
-        classes={"a": "pqrs", "b": "tu", "target": "xyz"},
-    )
+    tasks = make_own_label_tasks()
     found = supervised(tasks, "mlp", ms.TrainConfig().resolve(tasks), [3], steps=60)
     assert found.accuracy[0] > 0.95
 

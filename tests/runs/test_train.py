@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from helpers import make_tasks
+from helpers import Stop, make_tasks, stop_after
 from metasched.errors import ConfigError, RunError
 from metasched.meta.networks import mlp
 
@@ -111,21 +111,6 @@ class TestTrain:
         with pytest.raises(ConfigError, match=message):
             run(tasks, out=tmp_path / "a", **options)
         assert list(tmp_path.iterdir()) == []
-
-
-class Stop(BaseException):
-    """As abrupt as a kill: nothing of ours catches it."""
-
-
-def stop_after(count):
-    seen = []
-
-    def on_record(record):
-        seen.append(record)
-        if len(seen) == count:
-            raise Stop
-
-    return on_record
 
 
 @pytest.mark.parametrize("checkpoint_seconds", [0, 1000])

@@ -34,6 +34,11 @@ def pairs(flag: str, words: Sequence[str]) -> dict[str, Any]:
     return options
 
 
+def listed(words: str) -> list[str]:
+    """The words of a list with commas."""
+    return [word.strip() for word in words.split(",") if word.strip()]
+
+
 def at_least_one(name: str, value: int) -> int:
     """``value``, unless it is zero or less."""
     if value < 1:

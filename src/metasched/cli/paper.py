@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from metasched.cli.common import app, at_least_one, stderr
+from metasched.cli.common import app, at_least_one, listed, stderr
 from metasched.cli.report import report
 from metasched.errors import ConfigError, unknown
 
@@ -47,9 +47,9 @@ def paper(
     from metasched.report.counting import several
     from metasched.runs import paper as runs
 
-    named = [name.strip() for name in only.split(",") if name.strip()]
+    named = listed(only)
     page.check_names(named)
-    chosen = [name.strip() for name in experiment.split(",") if name.strip()] or list(EXPERIMENTS)
+    chosen = listed(experiment) or list(EXPERIMENTS)
     for name in chosen:
         if name not in EXPERIMENTS:
             raise unknown("experiment", name, EXPERIMENTS)

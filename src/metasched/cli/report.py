@@ -5,7 +5,7 @@ from pathlib import Path
 import tyro
 from rich.markup import escape
 
-from metasched.cli.common import app, print_json, say, stderr
+from metasched.cli.common import app, listed, print_json, say, stderr
 from metasched.errors import ConfigError
 
 
@@ -35,7 +35,7 @@ def report(
         raise ConfigError("name what to report: result files, run folders, or folders of them")
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"{out}: the page is HTML; end --out in .html")
-    chosen = [name.strip() for name in only.split(",") if name.strip()]
+    chosen = listed(only)
     page.check_names(chosen)
     for module in ("altair", "jinja2", "vl_convert"):
         require(module, "report")

@@ -36,9 +36,9 @@ def measured_subset(tasks: TaskSet, count: int) -> Rows:
     return to_device(host_rows(tasks.test).take(chosen))
 
 
-def marks_by_class(learner: Learner, weights: Weights, rows: Rows) -> jax.Array:
-    """Sum of marks (width,) of the rows of each label."""
-    return jnp.zeros(learner.heads.width).at[rows.labels].add(marks(learner, weights, rows))
+def marks_by_class(learner: Learner, weights: Weights, rows: Rows, real: jax.Array | bool = True) -> jax.Array:
+    """Sum of marks (width,) of the rows of each label, of those that are ``real`` (n,)."""
+    return jnp.zeros(learner.heads.width).at[rows.labels].add(jnp.where(real, marks(learner, weights, rows), 0))
 
 
 def measure(learner: Learner, adapted: Weights, initial: Weights, rows: Rows) -> Measured:
@@ -72,12 +72,8 @@ def full_scorer(learner: Learner) -> Scorer:
 
     @jax.jit
     def part(weights: Weights, rows: Rows, count: jax.Array) -> jax.Array:
-        def one(weights: Weights) -> jax.Array:
-            real = jnp.arange(len(rows.labels)) < count
-            found = jnp.where(real, marks(learner, weights, rows), 0)
-            return jnp.zeros(learner.heads.width).at[rows.labels].add(found)
-
-        return jax.vmap(one)(weights)
+        real = jnp.arange(len(rows.labels)) < count
+        return jax.vmap(lambda weights: marks_by_class(learner, weights, rows, real))(weights)
 
     def score(weights: Weights, tasks: TaskSet) -> NDArray[np.float64]:
         rows = host_rows(tasks.test)

@@ -23,7 +23,7 @@ from metasched.meta.evaluate import (
 from metasched.meta.inner import Data, device_data
 from metasched.meta.networks import Network, Weights
 from metasched.meta.objective import Learner, Losses, Rows, heads_of, squared_error
-from metasched.meta.outer import MetaState, first_state, meta_update, optimiser
+from metasched.meta.outer import MetaParameters, MetaState, first_state, meta_update, optimiser
 from metasched.schedulers.base import Scheduler
 from metasched.tasks import TaskSet
 
@@ -62,7 +62,7 @@ class Program(NamedTuple):
     outer: optax.GradientTransformation
     together: int
     chunk: Callable[[Data, Rows, MetaState, Any, Any], tuple[MetaState, Log, Last]]
-    further: Callable[[Data, MetaState, Weights], Weights]
+    further: Callable[[Data, MetaParameters, Weights], Weights]
     full_score: Scorer
 
 
@@ -89,7 +89,7 @@ def prepare(
         raise DataError(f"{tasks.name}: the validation targets are all equal, so errors have no unit; give more rows")
     learner = Learner(network, scheduler, config, heads_of(tasks, config), losses, variance)
     chosen = optimiser(config, outer)
-    run, further = partial(_chunk, learner, chosen), partial(_further, learner)
+    run, further = partial(_chunk, learner, chosen), partial(adapt_further, learner)
     if together > 1:
         run = jax.vmap(run, in_axes=(None, None, 0, None, None))
         further = jax.vmap(further, in_axes=(None, 0, 0))
@@ -161,10 +161,6 @@ def _mean_log_rate(state: MetaState) -> jax.Array:
     """The mean over all rates there are."""
     leaves = jax.tree.leaves(state.parameters.log_rate)
     return jnp.concatenate([leaf.ravel() for leaf in leaves]).mean()
-
-
-def _further(learner: Learner, data: Data, state: MetaState, weights: Weights) -> Weights:
-    return adapt_further(learner, data, state.parameters, weights)
 
 
 def start(program: Program, seed: int) -> MetaState:

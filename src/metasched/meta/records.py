@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from metasched.meta.evaluate import measured_order, read_score
+from metasched.meta.evaluate import read_score
 from metasched.meta.networks import Weights
 from metasched.meta.outer import MetaState
 from metasched.meta.program import Last, Log, Program
@@ -35,6 +35,7 @@ def records_of(
     """Records of one chunk, seed after seed; a seed that diverges is struck from ``alive``."""
     config = program.learner.config
     usual = Rates(config.inner_rate, config.outer_rate)
+    counts = _class_counts(program, program.test.labels)
     records: list[Record] = []
     for lane, seed in enumerate(seeds):
         mine = log if program.together == 1 else jax.tree.map(lambda column, lane=lane: column[lane], log)
@@ -44,7 +45,7 @@ def records_of(
             row: Log = jax.tree.map(lambda column, number=number: column[number], mine)
             update = done + number + 1
             if np.isfinite(row.loss):
-                records.append({"seed": seed, **_record(program, row, update)})
+                records.append({"seed": seed, **_record(program, row, update, counts)})
                 continue
             alive[seed] = False
             cause = _cause(rates.get(seed, usual), float(row.inner_rate))
@@ -65,7 +66,8 @@ def _cause(began: Rates, rate: float) -> str:
     )
 
 
-def _record(program: Program, row: Log, update: int) -> Record:
+def _record(program: Program, row: Log, update: int, counts: NDArray[np.int64]) -> Record:
+    """One meta-update; ``counts`` (width,) are the rows by class of the test subset that is measured meanwhile."""
     config = program.learner.config
     drawn = int(row.drawn.sum())
     record: Record = {
@@ -79,7 +81,6 @@ def _record(program: Program, row: Log, update: int) -> Record:
         "inner_rate": float(row.inner_rate),
     }
     if np.isfinite(row.measured.adapted).all():
-        counts = _class_counts(program, len(program.test.labels))
         adapted = read_score(program.learner, np.asarray(row.measured.adapted, np.float64), counts)
         initial = read_score(program.learner, np.asarray(row.measured.initial, np.float64), counts)
         record |= {
@@ -91,10 +92,9 @@ def _record(program: Program, row: Log, update: int) -> Record:
     return record
 
 
-def _class_counts(program: Program, rows: int | None = None) -> NDArray[np.int64]:
-    """Test rows by class (width,), of the first so many in the measured order."""
-    labels = program.tasks.test.labels[measured_order(program.tasks)[:rows]]
-    return np.bincount(labels, minlength=program.learner.heads.width)
+def _class_counts(program: Program, labels: ArrayLike) -> NDArray[np.int64]:
+    """How many of the labels there are of each class (width,)."""
+    return np.bincount(np.asarray(labels), minlength=program.learner.heads.width)
 
 
 def add_final(
@@ -106,11 +106,11 @@ def add_final(
     records: Sequence[Record],
 ) -> None:
     """Measure the last models on all test rows and put the result into each seed's last record."""
-    counts = _class_counts(program)
+    counts = _class_counts(program, program.tasks.test.labels)
     adapted, initial = _full_score(program, last.adapted), _full_score(program, last.initial)
     tuned = None
     if program.learner.config.adapt_on_target:
-        tuned = _full_score(program, program.further(program.data, stacked, last.adapted))
+        tuned = _full_score(program, program.further(program.data, stacked.parameters, last.adapted))
     drawn = np.asarray(stacked.stream.drawn).reshape(-1, *stacked.stream.drawn.shape[-2:])
     for lane, seed in enumerate(seeds):
         if not alive[seed]:

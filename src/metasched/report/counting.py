@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-OnLane = Callable[[str, int, int], None]
+from metasched.runs.cells import OnLane
+
 EVERY = 60.0
 """Seconds between lines where there is no terminal."""
 

@@ -4,15 +4,11 @@ Every finished run is kept at once, in a file of its own beside the results; wha
 """
 
 import json
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from metasched.experiments import Cell, Experiment, Method
@@ -20,12 +16,11 @@ from metasched.meta.loop import Record
 from metasched.runs import lanes
 from metasched.runs.files import write_whole
 from metasched.runs.lanes import Bench, Lane
+from metasched.runs.origin import origin
 from metasched.runs.supervised import Supervised
 from metasched.tasks import TaskSet
 
 FORMAT = 1
-Rates = tuple[float, float]
-"""Inner and outer rate."""
 Outcome = dict[str, Any]
 """A finished run, as JSON types."""
 OnLane = Callable[[str, int, int], None]
@@ -150,26 +145,6 @@ def result(
         "threshold": cell.threshold,
         "methods": rows,
     }
-
-
-def origin(command: str) -> dict[str, Any]:
-    """Where and how numbers were made."""
-    return {
-        "versions": {
-            "python": platform.python_version(),
-            **{name: _version(name) for name in ("metasched", "jax", "numpy", "optax")},
-        },
-        "device": f"{jax.devices()[0].platform}: {jax.devices()[0].device_kind}",
-        "command": command,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a source tree that is on the path but not installed
-        return "not installed"
 
 
 def _columns(by_seed: Mapping[int, Outcome]) -> dict[str, Any]:

@@ -16,15 +16,17 @@ from metasched.experiments import Cell, Experiment, Method, methods
 from metasched.meta.config import TrainConfig
 from metasched.meta.diagnose import diagnose
 from metasched.meta.evaluate import measured_order
+from metasched.meta.records import Rates
 from metasched.runs import cells, lanes
-from metasched.runs.cells import OnLane, Rates, Setting
+from metasched.runs.cells import OnLane, Setting
 from metasched.runs.compact import compact
 from metasched.runs.files import write_error, write_json, write_whole
 from metasched.runs.lanes import Bench, Lane
+from metasched.runs.origin import device, origin
 from metasched.runs.supervised import Supervised, supervised
 from metasched.tasks import TEST, TaskSet
 
-GRID: tuple[Rates, ...] = tuple((inner, outer) for inner in (0.01, 0.03, 0.1) for outer in (1e-3, 3e-3))
+GRID = tuple(Rates(inner, outer) for inner in (0.01, 0.03, 0.1) for outer in (1e-3, 3e-3))
 """Inner and outer rates that are tried for every method alike."""
 TUNING_SEEDS = (1001, 1002)
 """Never reported."""
@@ -184,9 +186,9 @@ def _bench(
 
 def _rates(tuning: Mapping[str, Any] | None, method: Method, config: TrainConfig) -> Rates:
     if tuning is None:
-        return config.inner_rate, config.outer_rate
+        return Rates(config.inner_rate, config.outer_rate)
     found = tuning["chosen"][method.name]
-    return found["inner_rate"], found["outer_rate"]
+    return Rates(found["inner_rate"], found["outer_rate"])
 
 
 def _tuned(experiment: Experiment, order: Order, benches: dict[Any, Bench]) -> dict[str, Any]:
@@ -204,10 +206,11 @@ def _tuned(experiment: Experiment, order: Order, benches: dict[Any, Bench]) -> d
     finals = [outcome["final"]["test_accuracy"] if "final" in outcome else 0.0 for outcome in outcomes]
     scores = np.asarray(finals).reshape(len(everyone), len(GRID), len(TUNING_SEEDS)).mean(axis=2)
     best = scores.argmax(axis=1)
+    inner_rates, outer_rates = (sorted(set(column)) for column in zip(*GRID, strict=True))
     tuning = {
         "seeds": list(TUNING_SEEDS),
         "cell": f"{experiment.name}/{cell.name}",
-        "grid": {"inner_rate": [0.01, 0.03, 0.1], "outer_rate": [0.001, 0.003]},
+        "grid": {"inner_rate": inner_rates, "outer_rate": outer_rates},
         "chosen": {
             method.name: {
                 "inner_rate": GRID[number][0],
@@ -234,7 +237,7 @@ def _add_seconds(experiment: Experiment, paths: Sequence[Path], order: Order, be
     A meta-update of another cell takes as much more as it has inner steps more. Results that another device made are
     left alone.
     """
-    here = cells.origin("")["device"]
+    here = device()
     known = {path: json.loads(path.read_text()) for path in paths}
     unset = {path: found for path, found in known.items() if not found.get("timed") and found["device"] == here}
     if not unset:
@@ -294,7 +297,7 @@ def write_evidence(experiment: Experiment, order: Order) -> Path:
             "kind": "evidence",
             "experiment": experiment.name,
             "simulated": tasks.simulated,
-            **cells.origin(order.command),
+            **origin(order.command),
             "permutations": permutations,
             "order": [
                 {

@@ -1,18 +1,14 @@
 """``train`` and ``resume``: Algorithm 1 over seeds, recorded so that it can be stopped and continued anywhere."""
 
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import optax
 
@@ -28,6 +24,7 @@ from metasched.meta.outer import MetaParameters, MetaState
 from metasched.meta.plan import plan
 from metasched.runs import checkpoint, folder
 from metasched.runs import trackers as tracker_room
+from metasched.runs.origin import origin
 from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
 from metasched.tasks import TaskSet
@@ -125,9 +122,17 @@ def train(
     if named and scheduler_options:
         raise ConfigError(f"scheduler '{scheduler}' takes no options: leave out {', '.join(scheduler_options)}")
     if scheduler == BEST_SINGLE:
-        arguments = {"seeds": seeds, "loss": loss, "target_loss": target_loss, "optimiser": optimiser}
-        every = {"on_record": on_record, "seeds_at_once": seeds_at_once, "checkpoint_seconds": checkpoint_seconds}
-        return _best_single(tasks, network, config, where, {**arguments, **every, "trackers": trackers})
+        alike = {
+            "seeds": seeds,
+            "loss": loss,
+            "target_loss": target_loss,
+            "optimiser": optimiser,
+            "seeds_at_once": seeds_at_once,
+            "on_record": on_record,
+            "checkpoint_seconds": checkpoint_seconds,
+            "trackers": trackers,
+        }
+        return _best_single(tasks, network, config, where, alike)
     program, description = _plan(
         tasks,
         network,
@@ -256,8 +261,6 @@ def _plan(
     together = loop.side_by_side(tasks, built, config, len(seeds)) if seeds_at_once is None else seeds_at_once
     program = loop.prepare(tasks, built, scheduler, config, losses=losses, outer=optimiser, together=together)
     description = {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": " ".join(sys.argv),
         "data": {
             "name": tasks.name,
             "recipe": tasks.recipe,
@@ -276,20 +279,9 @@ def _plan(
         **({"made_in_python": True} if losses or optimiser else {}),
         "seeds": list(seeds),
         "seeds_at_once": together,
-        "versions": {
-            "python": platform.python_version(),
-            **{package: _version(package) for package in ("metasched", "jax", "numpy", "optax")},
-        },
-        "device": f"{jax.devices()[0].platform}: {jax.devices()[0].device_kind}",
+        **origin(" ".join(sys.argv)),
     }
     return program, description
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a source tree that is on the path but not installed
-        return "not installed"
 
 
 def _refuse_other_run(where: Path, description: Mapping[str, Any]) -> None:
