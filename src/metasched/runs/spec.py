@@ -1,0 +1,64 @@
+"""Everything that decides a run's numbers, as plain JSON; its hash is the run's name."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+Count = Annotated[int, Meta(ge=0)]
+
+
+class DataSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which rows: the data set and its options, and the checksum of what they gave.
+
+    ``set`` is None for rows that were handed over in Python: such a run is continued by the same call, not by name.
+    """
+
+    fingerprint: str
+    set: str | None = None
+    options: dict[str, Any] = {}
+
+
+class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
+    """One run: rows, learner, network, scheduler, settings, seed, and the versions that computed it.
+
+    ``config`` is a resolved :class:`~metasched.TrainConfig`. ``own`` names what was made in Python and cannot be
+    written down (a network, a scheduler, a loss, a reward, an optimiser).
+
+    >>> spec = RunSpec(data=DataSpec(fingerprint="0a", set="demo"), network="mlp", scheduler="ucb", config={}, seed=1)
+    >>> spec.name
+    '850eadfb74348e90'
+    """
+
+    data: DataSpec
+    network: str
+    scheduler: str
+    config: dict[str, Any]
+    seed: Count
+    learner: str = "meta"
+    options: dict[str, Any] = {}
+    own: tuple[str, ...] = ()
+    versions: dict[str, str] = {}
+
+    @cached_property
+    def name(self) -> str:
+        """Sixteen hexadecimal digits of the SHA-256 of the spec, keys in order."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
+
+    def differences(self, other: "RunSpec") -> Mapping[str, tuple[Any, Any]]:
+        """What differs between two specs: ``config.seed``-like paths, and both values."""
+        return dict(_differences(msgspec.to_builtins(self), msgspec.to_builtins(other), ""))
+
+
+def _differences(mine: Any, other: Any, path: str) -> list[tuple[str, tuple[Any, Any]]]:
+    if not (isinstance(mine, dict) and isinstance(other, dict)):
+        return [] if mine == other else [(path, (mine, other))]
+    keys = [*mine, *(key for key in other if key not in mine)]
+    return [
+        found
+        for key in keys
+        for found in _differences(mine.get(key), other.get(key), f"{path}.{key}" if path else str(key))
+    ]
