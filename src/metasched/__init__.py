@@ -9,11 +9,12 @@
 from metasched import datasets, dependence, planning, schedulers
 from metasched.chooser import Chooser, Draw
 from metasched.errors import MetaschedError
-from metasched.meta import networks
-from metasched.meta.config import TrainConfig
-from metasched.meta.diagnose import Diagnosis, diagnose
-from metasched.meta.networks import Network
-from metasched.meta.plan import Plan, plan
+from metasched.learners import networks, rewards
+from metasched.learners.config import TrainConfig
+from metasched.learners.diagnose import Diagnosis, diagnose
+from metasched.learners.networks import Network
+from metasched.learners.probe import plan
+from metasched.planning.plan import Plan
 from metasched.runs.trackers import Tracker
 from metasched.runs.train import Run, resume, train
 from metasched.schedulers import Scheduler
@@ -41,6 +42,7 @@ __all__ = [
     "plan",
     "planning",
     "resume",
+    "rewards",
     "schedulers",
     "train",
 ]

@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 
 from metasched.errors import ConfigError
-from metasched.meta.config import TrainConfig
+from metasched.learners.config import TrainConfig
 
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""

@@ -6,7 +6,7 @@ from typing import Literal
 from rich.console import Console
 
 from metasched.cli.common import Options, SetName, Settings, app, at_least_one, pairs, print_json, say
-from metasched.meta.config import TrainConfig
+from metasched.learners.config import TrainConfig
 
 
 @app.command
@@ -35,7 +35,7 @@ def diagnose(
         json: Print as JSON.
     """
     from metasched import datasets
-    from metasched.meta.diagnose import diagnose as run
+    from metasched.learners.diagnose import diagnose as run
     from metasched.report import charts, evidence
 
     if out is not None:
@@ -98,7 +98,7 @@ def plan(
         json: Print as JSON.
     """
     from metasched import datasets
-    from metasched.meta.plan import plan as make
+    from metasched.learners.probe import plan as make
     from metasched.report import plans
 
     at_least_one("batches", batches)

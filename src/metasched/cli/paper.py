@@ -42,10 +42,11 @@ def paper(
         quiet: No progress bars.
     """
     from metasched.experiments import EXPERIMENTS
+    from metasched.experiments import paper as runner
+    from metasched.experiments.evidence import write_evidence
     from metasched.experiments.outputs import wanted
     from metasched.report import page
     from metasched.report.counting import several
-    from metasched.runs import paper as runs
 
     named = listed(only)
     page.check_names(named)
@@ -56,17 +57,17 @@ def paper(
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: is a file; give a folder for --out")
     count = QUICK_SEEDS if quick else at_least_one("seeds", seeds)
-    runs.claim(out, quick)
+    runner.claim(out, quick)
     command = shlex.join(["metasched", *sys.argv[1:]])
-    with several(stderr(), quiet) as on_lane:
+    with several(stderr(), quiet) as on_progress:
         for name in chosen:
             definition = EXPERIMENTS[name]
             needed, cells = wanted(named, name, definition.cells)
             if not needed:
                 continue
-            data = {name: runs.weather_data(weather, out, quick)} if name == "weather" else {}
-            order = runs.Order(out, tuple(range(count)), quick, command, data, on_lane, timing)
-            runs.write_evidence(definition, order)
+            data = {name: runner.weather_data(weather, out, quick)} if name == "weather" else {}
+            sweep = runner.Sweep(out, tuple(range(count)), quick, command, data, on_progress, timing)
+            write_evidence(definition, out / name / "evidence.json", command, data.get(name, {}), quick=quick)
             cells = [cell for cell in cells if regime in ("all", cell.regime)]
-            runs.run_experiment(definition, runs.quick_cells(definition, cells) if quick else cells, order)
+            runner.run_experiment(definition, runner.quick_cells(definition, cells) if quick else cells, sweep)
     report((out,), out / "page.html", only, quiet)

@@ -1,6 +1,7 @@
 """``metasched demo``, ``train`` and ``resume``."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from json import loads as read_json
 from pathlib import Path
@@ -22,7 +23,7 @@ from metasched.cli.common import (
     say,
     stderr,
 )
-from metasched.meta.config import TrainConfig
+from metasched.learners.config import TrainConfig
 
 if TYPE_CHECKING:
     from metasched.runs.train import OnRecord, Run
@@ -45,24 +46,29 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
     """
     from metasched import datasets
     from metasched.report import progress, tables
-    from metasched.runs import train as runs
+    from metasched.runs.choices import methods
+    from metasched.runs.run import run
+    from metasched.runs.train import begun, jobs_of
 
     folder = out or Path("runs") / f"demo-{_now()}"
     tasks = datasets.load("demo")
     if not (json or quiet):
         print(tasks.summary(), end="\n\n")
-    results = {}
+    chosen = range(at_least_one("seeds", seeds))
+    jobs = [
+        job
+        for method in methods()
+        for job in jobs_of(tasks, "auto", method, DEMO_CONFIG, chosen, {}, out=folder / method)
+    ]
     with progress.training(stderr(), quiet) as track:
-        for method in runs.methods():
-            run = runs.train(
-                tasks,
-                scheduler=method,
-                config=DEMO_CONFIG,
-                seeds=range(at_least_one("seeds", seeds)),
-                out=folder / method,
-                on_record=track(method, seeds * DEMO_CONFIG.meta_updates, _kept(folder / method)),
-            )
-            results[method] = tables.summarise(run.records, DEMO_THRESHOLD)
+        shown = {
+            method: track(method, seeds * DEMO_CONFIG.meta_updates, _kept(folder / method)) for method in methods()
+        }
+        found = run(begun(jobs, folder), on_record=lambda job, record: shown[jobs[job].description.method](record))
+    records: dict[str, list[dict[str, Any]]] = {method: [] for method in methods()}
+    for job, result in zip(jobs, found, strict=True):
+        records[job.description.method] += result.records
+    results = {method: tables.summarise(own, DEMO_THRESHOLD) for method, own in records.items()}
     if json:
         print_json({"methods": results, "tasks": [task.name for task in tasks.tasks], "out": str(folder)})
         return
@@ -111,6 +117,7 @@ def train(
     """
     from metasched import datasets
     from metasched.runs import train as runs
+    from metasched.runs.choices import BEST_SINGLE
 
     options = pairs("--option", option)
     chosen = [seed + number for number in range(at_least_one("seeds", seeds))]
@@ -132,7 +139,7 @@ def train(
             trackers=tracker,
         )
 
-    sweeps = len(tasks.tasks) if scheduler == runs.BEST_SINGLE else 1
+    sweeps = len(tasks.tasks) if scheduler == BEST_SINGLE else 1
     _tracked(work, scheduler, sweeps * len(chosen) * config.meta_updates, folder, quiet, json)
 
 
@@ -149,12 +156,12 @@ def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: boo
         json: Print every meta-update, from the first on, as a line of JSON, and a last line with the result.
     """
     from metasched.runs import train as runs
-    from metasched.runs.folder import describe
+    from metasched.runs.folder import describe, runs_in
 
-    description = describe(folder)
-    total = len(description["seeds"]) * description["config"]["meta_updates"]
-    name = description["scheduler"]["name"] or "custom"
-    _tracked(lambda on_record: runs.resume(folder, on_record, tracker), name, total, folder, quiet, json)
+    found = [describe(each) for each in list(runs_in(folder)) or [folder]]
+    total = sum(description.spec.config["meta_updates"] for description in found)
+    names = dict.fromkeys(description.method for description in found)
+    _tracked(lambda on_record: runs.resume(folder, on_record, tracker), ", ".join(names), total, folder, quiet, json)
 
 
 def _tracked(
@@ -167,7 +174,7 @@ def _tracked(
 ) -> None:
     """Run ``work`` and show how it goes, then print what came of it."""
     from metasched.report import progress, tables
-    from metasched.runs.folder import RUN, describe
+    from metasched.runs.folder import runs_in
 
     try:
         with progress.training(stderr(), quiet) as track:
@@ -180,7 +187,7 @@ def _tracked(
 
             run = work(on_record)
     except KeyboardInterrupt:
-        again = f"metasched resume {folder}" if (folder / RUN).exists() else "the same command again"
+        again = f"metasched resume {folder}" if any(runs_in(folder)) else "the same command again"
         stderr().print(f"Continue with: {again}", highlight=False, soft_wrap=True)
         raise
     if as_json:
@@ -193,9 +200,8 @@ def _tracked(
         )
     for seed, record in run.diverged.items():
         print(f"seed {seed}: ended at meta-update {record['update']}: {record['diverged']}")
-    scheduler = describe(run.out or folder)["scheduler"]
-    if "reason" in scheduler:
-        say(f"auto chose {scheduler['chosen']}: {scheduler['reason']}")
+    if run.reason:
+        say(f"auto chose {run.outcomes[0].spec.scheduler}: {run.reason}")
     counts = np.sum([final["drawn_by_label"] for final in run.final.values()], axis=0)
     abstained = sum(record["abstained"] for record in run.records if "final" in record)
     if counts.any():
@@ -207,11 +213,14 @@ def _tracked(
 
 
 def _kept(folder: Path) -> int:
-    """How many meta-updates a run that was interrupted has behind it, as far as its checkpoint tells."""
-    try:
-        return int(read_json((folder / "checkpoint.json").read_text())["step"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
+    """How many meta-updates interrupted runs have behind them, as far as their checkpoints tell."""
+    from metasched.runs.folder import runs_in
+
+    updates = 0
+    for each in runs_in(folder):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            updates += int(read_json((each / "checkpoint.json").read_text())["step"])
+    return updates
 
 
 def _now() -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from metasched import datasets
-from metasched.meta.config import TrainConfig
+from metasched.learners.config import TrainConfig
 from metasched.tasks import Task, TaskSet
 
 Regime = Literal["paper", "few-label", "robust"]
@@ -52,6 +52,10 @@ class Experiment:
     network: Literal["mlp", "cnn"]
     tuned_in: str
     cells: tuple[Cell, ...]
+
+    def cell(self, name: str) -> Cell:
+        """A cell by its name."""
+        return next(cell for cell in self.cells if cell.name == name)
 
     def load(self, cell: Cell, extra: Mapping[str, Any] | None = None) -> TaskSet:
         """The task set of a cell; ``extra`` are options of the user's, such as the path of a weather file."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
-from metasched.meta.config import TrainConfig
+from metasched.learners.config import TrainConfig
 
 FEW = TrainConfig(
     validation_batch="all", batch_size=10, batches_per_update=50, meta_updates=40, eval_every=2, eval_rows=500

@@ -1,7 +1,7 @@
 """Digits: five windows of Semeion and Optical Recognition teach MNIST."""
 
 from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
-from metasched.meta.config import TrainConfig
+from metasched.learners.config import TrainConfig
 
 FEW = TrainConfig(batches_per_update=35, meta_updates=60, eval_every=2, validation_batch="all")
 """35 batches in every meta-update, one step on each; an outer step takes all of the few target labels."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Family = Literal["static", "active", "control", "ceiling"]
-TARGET_ONLY = "target-only"
+from metasched.runs.choices import SINGLE, TARGET_ONLY, family
+from metasched.schedulers.base import Family
+
 SUPERVISED = "supervised"
 DISCOUNT = 0.9
 """γ of every plan: about ten batches of foresight."""
@@ -15,39 +16,41 @@ DISCOUNT = 0.9
 class Method:
     """A row of a comparison.
 
-    ``scheduler`` and ``options`` go to ``ms.schedulers.make``; ``reward`` is what it is told after a batch; with
+    ``scheduler`` and ``options`` are those of ``ms.train``; ``reward`` is what it is told after a batch; with
     ``abstain`` it has one more arm, which trains nothing. ``role`` says in a few words what it stands for.
     """
 
     name: str
-    family: Family
     role: str
     scheduler: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    reward: Literal["scaled", "accuracy", "gain"] = "scaled"
+    reward: str = "scaled"
     abstain: bool = False
+
+    @property
+    def family(self) -> Family:
+        """Static, active or a control: its scheduler says."""
+        return family(self.scheduler)
 
 
 def methods(num_tasks: int) -> tuple[Method, ...]:
-    """All methods for N tasks, baselines first. ``single`` with task N draws nothing: that is target-only."""
+    """All methods for N tasks, baselines first."""
     gain: dict[str, Any] = {"reward": "gain"}
+    plan = {"discount": DISCOUNT}
     return (
-        Method("cyclic", "static", "round robin over tasks", "cyclic"),
-        Method("sequential", "static", "task after task", "sequential"),
-        Method("uniform", "static", "drawn at random", "uniform"),
-        Method(TARGET_ONLY, "control", "no source rows", "single", {"task": num_tasks}, abstain=True),
-        *(
-            Method(f"single:{number + 1}", "control", f"task {number + 1} alone", "single", {"task": number})
-            for number in range(num_tasks)
-        ),
-        Method("ucb", "active", "paper", "ucb", {"scale": "fixed"}),
-        Method("gittins", "active", "paper", "gittins", {"refresh": 0}),
-        Method("mdp", "active", "paper", "mdp", {"refresh": 0}),
-        Method("thompson-gain", "active", "field", "thompson", **gain),
-        Method("discounted-ucb-gain", "active", "field", "discounted_ucb", **gain),
-        Method("ucb-gain", "active", "ours", "ucb", {"upper": 0.5}, **gain),
-        Method("gittins-refresh", "active", "ours", "gittins", **gain),
-        Method("mdp-refresh", "active", "ours", "mdp", **gain),
-        Method("ucb-gain+abstain", "active", "ours, may abstain", "ucb", {"upper": 0.5}, abstain=True, **gain),
-        Method("gittins-refresh+abstain", "active", "ours, may abstain", "gittins", abstain=True, **gain),
+        Method("cyclic", "round robin over tasks", "cyclic"),
+        Method("sequential", "task after task", "sequential"),
+        Method("uniform", "drawn at random", "uniform"),
+        Method(TARGET_ONLY, "no source rows", TARGET_ONLY),
+        *(Method(f"{SINGLE}{task}", f"task {task} alone", f"{SINGLE}{task}") for task in range(1, num_tasks + 1)),
+        Method("ucb", "paper", "ucb", {"scale": "fixed"}),
+        Method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
+        Method("mdp", "paper", "mdp", {"refresh": 0, **plan}),
+        Method("thompson-gain", "field", "thompson", **gain),
+        Method("discounted-ucb-gain", "field", "discounted_ucb", **gain),
+        Method("ucb-gain", "ours", "ucb", {"upper": 0.5}, **gain),
+        Method("gittins-refresh", "ours", "gittins", plan, **gain),
+        Method("mdp-refresh", "ours", "mdp", plan, **gain),
+        Method("ucb-gain+abstain", "ours, may abstain", "ucb", {"upper": 0.5}, abstain=True, **gain),
+        Method("gittins-refresh+abstain", "ours, may abstain", "gittins", plan, abstain=True, **gain),
     )

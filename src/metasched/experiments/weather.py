@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from metasched.datasets.weather import TEST_FEATURES
 from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
-from metasched.meta.config import TrainConfig
+from metasched.learners.config import TrainConfig
 
 FEW = TrainConfig(
     validation_batch="all", batch_size=20, batches_per_update=25, meta_updates=30, eval_every=2, eval_rows=500

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
-from metasched.meta.config import TrainConfig
+from metasched.learners.config import TrainConfig
 
 FEW = TrainConfig(
     validation_batch="all",

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from metasched.errors import ConfigError, RunError
-from metasched.meta.diagnose import Diagnosis
+from metasched.learners.diagnose import Diagnosis
 from metasched.optional import require
 
 FORMATS = (".html", ".pdf", ".png", ".svg")

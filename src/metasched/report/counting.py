@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from metasched.runs.cells import OnLane
+from metasched.experiments.paper import OnProgress as OnLane
 
 EVERY = 60.0
 """Seconds between lines where there is no terminal."""

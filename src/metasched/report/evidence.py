@@ -9,8 +9,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from metasched.dependence import OrderTest
-from metasched.meta.diagnose import LARGEST_VARIATION, Diagnosis
-from metasched.planning.rewards import Stationarity
+from metasched.learners.diagnose import LARGEST_VARIATION, Diagnosis
+from metasched.learners.stationarity import Stationarity
 
 SHADES = " ░▒▓█"
 

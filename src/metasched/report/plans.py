@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from metasched.meta.plan import Plan
+from metasched.planning.plan import Plan
 from metasched.report.tables import drawn_by_label
 
 Method = Literal["gittins", "mdp"]

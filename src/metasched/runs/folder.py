@@ -1,4 +1,7 @@
-"""A run as a folder: ``run.json`` says what it is, ``metrics.jsonl`` what happened, checkpoints where it stands."""
+"""A run as a folder: ``run.json`` says what it is, ``metrics.jsonl`` what happened, checkpoints where it stands.
+
+A finished run has ``outcome.jsonl``, one line.
+"""
 
 import json
 import os
@@ -7,42 +10,87 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from metasched.errors import RunError
-from metasched.runs.files import write_error, write_json, write_whole
+import msgspec
+from msgspec import Struct
 
-FORMAT = 1
+from metasched.errors import RunError
+from metasched.runs.files import write_error, write_whole
+from metasched.runs.outcome import About, Family, Origin, Study
+from metasched.runs.spec import RunSpec
+
+FORMAT = 2
 METRICS = "metrics.jsonl"
 RUN = "run.json"
+OUTCOME = "outcome.jsonl"
 
 
-def create(folder: Path, description: Mapping[str, Any]) -> None:
+class Description(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What ``run.json`` says: the spec, how the run is called in tables, its data and origin.
+
+    ``reason`` is why this scheduler was chosen, where the choice was left to us.
+    """
+
+    spec: RunSpec
+    method: str
+    family: Family
+    about: About
+    origin: Origin
+    role: str = ""
+    study: Study | None = None
+    reason: str | None = None
+
+
+def create(folder: Path, description: Description) -> None:
     """Make the folder of a new run; one that holds anything is left alone."""
+    refuse_content(folder)
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            hint = f"go on with 'metasched resume {folder}', or " if (folder / RUN).exists() else ""
-            raise RunError(f"{folder}: already exists; {hint}choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise write_error(folder, error) from None
-    write_json(folder / RUN, {"format": FORMAT, **description})
+    content = {"format": FORMAT, **msgspec.to_builtins(description)}
+    write_whole(folder / RUN, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
-def describe(folder: Path) -> dict[str, Any]:
+def refuse_content(folder: Path) -> None:
+    """An error if something is there that is not an empty folder."""
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RunError(f"{folder}: already exists and is no run; choose another --out")
+    except OSError as error:
+        raise write_error(folder, error) from None
+
+
+def describe(folder: Path) -> Description:
     """The contents of ``run.json``, checked to be of a version we can read."""
     path = folder / RUN
     try:
-        description = json.loads(path.read_text())
-        version = int(description["format"])
+        content = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        version = msgspec.convert(content.pop("format", None), int)
     except OSError:
         raise RunError(f"{folder}: is not a run folder (it has no readable {RUN}); give the folder of a run") from None
-    except (ValueError, KeyError, TypeError):
+    except msgspec.MsgspecError:
         raise RunError(f"{path}: is damaged; start the run again in another folder") from None
-    if version > FORMAT:
-        raise RunError(
-            f"{folder}: was written by a newer metasched (format {version}, this one reads up to {FORMAT}); upgrade: "
-            "pip install -U metasched"
+    if version != FORMAT:
+        age, fix = (
+            ("a newer", "upgrade: pip install -U metasched")
+            if version > FORMAT
+            else ("an earlier", "start the run again in another folder")
         )
-    return dict(description)
+        raise RunError(f"{folder}: was written by {age} metasched (format {version}, this one reads {FORMAT}); {fix}")
+    try:
+        return msgspec.convert(content, Description)
+    except msgspec.ValidationError as error:
+        raise RunError(f"{path}: is damaged ({error}); start the run again in another folder") from None
+
+
+def runs_in(place: Path) -> Iterator[Path]:
+    """The run folders at or below a place, in order; what lies inside a run folder is its own affair."""
+    if (place / RUN).exists():
+        yield place
+    elif place.is_dir():
+        for inside in sorted(place.iterdir()):
+            if inside.is_dir() and not inside.name.startswith("."):
+                yield from runs_in(inside)
 
 
 @contextmanager
@@ -89,14 +137,12 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     return records
 
 
-def keep_records(folder: Path, done: Mapping[int, int]) -> list[dict[str, Any]]:
-    """Drop what was recorded after the checkpoint (``done``: updates by seed); it will be computed again."""
+def keep_records(folder: Path, updates: int) -> list[dict[str, Any]]:
+    """Drop what was recorded after the checkpoint, which has so many updates; it will be computed again."""
     records = read_records(folder)
-    kept = [record for record in records if record["update"] <= done.get(record["seed"], 0)]
-    ended = {record["seed"] for record in kept if "diverged" in record}
-    for seed, updates in done.items():
-        if seed not in ended and sum(record["seed"] == seed for record in kept) != updates:
-            raise RunError(f"{folder / METRICS}: lines of seed {seed} are missing; start again in another folder")
+    kept = [record for record in records if record["update"] <= updates]
+    if len(kept) != updates and not any("diverged" in record for record in kept):
+        raise RunError(f"{folder / METRICS}: lines are missing; start again in another folder")
     lines = [json.dumps(record, separators=(",", ":")) + "\n" for record in kept]
     write_whole(folder / METRICS, "".join(lines).encode())
     return kept

@@ -3,22 +3,21 @@
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 import jax
 
+from metasched.runs.outcome import Origin
 
-def origin(command: str) -> dict[str, Any]:
-    """The moment, the command, the versions of what computes, and the device."""
-    return {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command,
-        "versions": {
-            "python": platform.python_version(),
-            **{package: _version(package) for package in ("metasched", "jax", "numpy", "optax")},
-        },
-        "device": device(),
-    }
+
+def origin(command: str) -> Origin:
+    """The moment, the command and the device."""
+    return Origin(created=datetime.now(UTC).isoformat(timespec="seconds"), command=command, device=device())
+
+
+def versions() -> dict[str, str]:
+    """Of what computes."""
+    packages = ("metasched", "jax", "numpy", "optax")
+    return {"python": platform.python_version(), **{package: _version(package) for package in packages}}
 
 
 def device() -> str:

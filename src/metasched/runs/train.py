@@ -1,10 +1,8 @@
-"""``train`` and ``resume``: Algorithm 1 over seeds, recorded so that it can be stopped and continued anywhere."""
+"""``train`` and ``resume``: one scheduler over seeds, recorded so that it can be stopped and continued anywhere."""
 
 import os
 import sys
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,32 +10,30 @@ from typing import Any
 import numpy as np
 import optax
 
-from metasched import datasets, schedulers
-from metasched.errors import ConfigError, RunError, unknown
-from metasched.meta import loop
-from metasched.meta.config import TrainConfig
-from metasched.meta.diagnose import diagnose
-from metasched.meta.loop import Program, Record
-from metasched.meta.networks import Network, default_network
-from metasched.meta.objective import Loss, Losses, cross_entropy, squared_error
-from metasched.meta.outer import MetaParameters, MetaState
-from metasched.meta.plan import plan
-from metasched.runs import checkpoint, folder
+from metasched import datasets
+from metasched.errors import ConfigError, RunError
+from metasched.learners import gradients, rewards
+from metasched.learners.checks import settle_memory
+from metasched.learners.config import TrainConfig
+from metasched.learners.engine import Record
+from metasched.learners.gradients import Estimator, MetaParameters
+from metasched.learners.losses import Loss, Losses, cross_entropy, squared_error
+from metasched.learners.networks import Network, default_network
+from metasched.learners.rewards import Reward
+from metasched.runs import folder
+from metasched.runs import run as engine
 from metasched.runs import trackers as tracker_room
-from metasched.runs.origin import origin
+from metasched.runs.choices import BEST_SINGLE, SINGLE, Choice, choose, family
+from metasched.runs.folder import Description
+from metasched.runs.origin import origin, versions
+from metasched.runs.outcome import About, Outcome
+from metasched.runs.run import CHECKPOINT_SECONDS, Job, Own, Result
+from metasched.runs.spec import DataSpec, RunSpec
 from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
 from metasched.tasks import TaskSet
 
-TARGET_ONLY = "target-only"
-SINGLE = "single:"
-BEST_SINGLE = "oracle-best-single"
-AUTO = "auto"
-RECOMMENDED = {"bandit": "ucb", "gittins": "gittins", "mdp": "mdp"}
-"""The scheduler behind each recommendation of a diagnosis."""
-CHECKPOINT_SECONDS = 10.0
-PLAN_OPTIONS = ("discount", "stride", "smoothing", "rewards", "method")
-"""Options of a planned scheduler that are meant for :func:`metasched.plan`."""
+LARGEST_SEED = 2**32 - 1
 
 OnRecord = Callable[[Record], None]
 
@@ -47,13 +43,16 @@ class Run:
     """A finished run: every record, and the meta-parameters of each seed.
 
     A record is one meta-update of one seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …); the last of a
-    seed has ``final``, measured on all test rows.
+    seed has ``final``, measured on all test rows. ``outcomes`` has one line for each seed.
     """
 
     records: Sequence[Record]
     parameters: Mapping[int, MetaParameters]
     tasks: TaskSet
     out: Path | None = None
+    outcomes: Sequence[Outcome] = ()
+    reason: str | None = None
+    """Why this scheduler, where the choice was left to us."""
 
     @property
     def final(self) -> dict[int, dict[str, Any]]:
@@ -66,14 +65,6 @@ class Run:
         return {record["seed"]: record for record in self.records if "diverged" in record}
 
 
-def methods() -> tuple[str, ...]:
-    """What ``train`` takes by name, besides ``auto``: schedulers, and the control that draws nothing from sources.
-
-    ``single:<task>`` and ``oracle-best-single`` are further controls.
-    """
-    return (*schedulers.names(), TARGET_ONLY)
-
-
 def train(
     tasks: TaskSet,
     network: Network | str = "auto",
@@ -84,6 +75,8 @@ def train(
     scheduler_options: Mapping[str, Any] | None = None,
     loss: Loss | None = None,
     target_loss: Loss | None = None,
+    reward: Reward | str | None = None,
+    gradient: Estimator | str | None = None,
     optimiser: optax.GradientTransformation | None = None,
     seeds_at_once: int | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -101,81 +94,198 @@ def train(
             number from 1; ``"oracle-best-single"``, the single task that did best, known only in hindsight. With
             ``config.abstain`` a scheduler of your own chooses among one arm more than there are tasks.
         config: the settings; defaults when left out.
-        seeds: each decides initial weights, validation batches and the scheduler's chance. A seed whose loss is no
-            longer finite ends alone, with a record that says why (``diverged``).
+        seeds: each decides initial weights, validation batches and the scheduler's chance, and is a run of its own. A
+            seed whose loss is no longer finite ends alone, with a record that says why (``diverged``).
         scheduler_options: options of a scheduler given by name; for ``gittins`` and ``mdp`` also those of
-            :func:`metasched.plan`, which is then made from the initial model of the first seed.
+            :func:`metasched.plan`, which is then made from the initial model of each seed.
         loss: of one source row, ``loss(outputs, label) -> number``; by default cross-entropy, or half the squared error
             where the tasks have ``targets``.
         target_loss: of one target row; by default the same as that of a source row.
+        reward: in place of the one in ``config``: a name, or a function of an objective and a turn.
+        gradient: in place of the one in ``config``: a name, or an estimator of your own.
         optimiser: an Optax transformation for the outer step, in place of the one in ``config``.
         seeds_at_once: seeds that run side by side in one program; by default one on a CPU, where side by side is
             slower, and on accelerators as many as fit, spread over all devices.
-        out: folder of the run. A run that was interrupted there continues; without it nothing is written.
+        out: folder of the run; with several seeds a folder of theirs. A run that was interrupted there continues;
+            without it nothing is written.
         on_record: called after every meta-update.
         checkpoint_seconds: at least this long between checkpoints.
         trackers: where else records go: ``"tensorboard"``, ``"mlflow"``, ``"wandb"``, or a ``Tracker`` of your own.
     """
     sinks = tracker_room.make(trackers, out)
+    if seeds_at_once is not None and (type(seeds_at_once) is not int or seeds_at_once < 1):
+        raise ConfigError(f"seeds_at_once is {seeds_at_once!r}; give a whole number ≥ 1")
+    settings = config or TrainConfig()
+    if isinstance(reward, str):
+        settings, reward = replace(settings, reward=reward), None
+    if isinstance(gradient, str):
+        settings, gradient = replace(settings, gradient=gradient), None
+    own = Own(
+        None if isinstance(network, str) else network,
+        None if isinstance(scheduler, str) else scheduler,
+        _losses(tasks, loss, target_loss),
+        optimiser,
+        reward,
+        gradient,
+    )
     where = None if out is None else Path(out)
-    named = isinstance(scheduler, str) and (scheduler == BEST_SINGLE or scheduler.startswith(SINGLE))
-    if named and scheduler_options:
-        raise ConfigError(f"scheduler '{scheduler}' takes no options: leave out {', '.join(scheduler_options)}")
-    if scheduler == BEST_SINGLE:
-        alike = {
-            "seeds": seeds,
-            "loss": loss,
-            "target_loss": target_loss,
-            "optimiser": optimiser,
-            "seeds_at_once": seeds_at_once,
-            "on_record": on_record,
-            "checkpoint_seconds": checkpoint_seconds,
-            "trackers": trackers,
-        }
-        return _best_single(tasks, network, config, where, alike)
-    program, description = _plan(
-        tasks,
-        network,
-        scheduler,
-        config or TrainConfig(),
-        seeds,
-        scheduler_options or {},
-        losses=_losses(tasks, loss, target_loss),
-        optimiser=optimiser,
-        seeds_at_once=seeds_at_once,
-    )
-    if where is not None:
-        if (where / folder.RUN).exists():
-            _refuse_other_run(where, description)
-        else:
-            folder.create(where, description)
-    return _execute(program, seeds, where, on_record, checkpoint_seconds, sinks)
+    word = scheduler if isinstance(scheduler, str) else "own"
+    name = network if isinstance(network, str) else "own"
+    options = scheduler_options or {}
+    programs = engine.Programs()
+
+    def work(word: str, where: Path | None) -> Run:
+        jobs = begun(jobs_of(tasks, name, word, settings, seeds, options, own=own, out=where), where)
+        how = {"together": seeds_at_once, "checkpoint_seconds": checkpoint_seconds, "programs": programs}
+        return _execute(jobs, where, on_record, sinks, **how)
+
+    if word != BEST_SINGLE:
+        return work(word, where)
+    singles = [f"{SINGLE}{number}" for number in range(1, len(tasks.tasks) + 1)]
+    runs = [work(single, None if where is None else where / single.replace(":", "-")) for single in singles]
+    return max(runs, key=lambda run: float(np.mean([final["test_accuracy"] for final in run.final.values()])))
 
 
-def resume(where: Path, on_record: OnRecord | None = None, trackers: Sequence[str | Tracker] = ()) -> Run:
-    """Continue the run in ``where`` from its last checkpoint; it ends with the numbers it would have had anyway."""
-    sinks = tracker_room.make(trackers, where)
-    description = folder.describe(where)
-    recipe = description["data"]["recipe"]
-    named = (recipe, description["scheduler"]["name"], description["network"])
-    if None in named or description.get("made_in_python"):
-        raise RunError(
-            f"{where}: has data, a scheduler, a network, a loss or an optimiser made in Python; "
-            f"call metasched.train(..., out={str(where)!r}) again to go on"
-        )
-    tasks = datasets.load(recipe["set"], **recipe["options"])
-    if tasks.fingerprint != description["data"]["fingerprint"]:
-        raise RunError(f"{where}: the data '{recipe['set']}' are not those the run began with; restore them to go on")
-    program, _ = _plan(
-        tasks,
-        description["network"],
-        description["scheduler"]["name"],
-        TrainConfig(**description["config"]),
-        description["seeds"],
-        description["scheduler"]["options"],
-        seeds_at_once=description.get("seeds_at_once"),
+def resume(
+    where: str | os.PathLike[str], on_record: OnRecord | None = None, trackers: Sequence[str | Tracker] = ()
+) -> Run:
+    """Continue the run in ``where``, or all runs below it, each from its last checkpoint.
+
+    They end with the numbers they would have had anyway.
+    """
+    place = Path(where)
+    sinks = tracker_room.make(trackers, place)
+    folders = list(folder.runs_in(place))
+    descriptions = [folder.describe(each) for each in folders or [place]]
+    loaded: dict[str, TaskSet] = {}
+    for each, description in zip(folders, descriptions, strict=True):
+        spec = description.spec
+        if spec.own or spec.data.set is None:
+            made = ", ".join(("data",) * (spec.data.set is None) + spec.own)
+            raise RunError(
+                f"{each}: has things made in Python ({made}); call metasched.train(..., out={str(place)!r}) again "
+                "to go on"
+            )
+        if spec.data.fingerprint not in loaded:
+            tasks = datasets.load(spec.data.set, **spec.data.options)
+            if tasks.fingerprint != spec.data.fingerprint:
+                raise RunError(f"{each}: the data '{spec.data.set}' are not those the run began with; restore them")
+            loaded[spec.data.fingerprint] = tasks
+    jobs = [
+        Job(description, loaded[description.spec.data.fingerprint], folder=each)
+        for each, description in zip(folders, descriptions, strict=True)
+    ]
+    return _execute(jobs, place, on_record, sinks)
+
+
+def jobs_of(
+    tasks: TaskSet,
+    network: str,
+    scheduler: str,
+    config: TrainConfig,
+    seeds: Sequence[int],
+    options: Mapping[str, Any],
+    *,
+    own: Own = Own(),  # noqa: B008
+    out: Path | None = None,
+    **told: Any,
+) -> list[Job]:
+    """A job for each seed, everything checked; ``told`` goes into the descriptions (method, role, study)."""
+    seeds = [_seed(seed) for seed in seeds]
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise ConfigError(f"seeds are {seeds}; give one or more different whole numbers ≥ 0")
+    if own.scheduler is not None:
+        if options:
+            raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
+        choice = Choice("own", {}, config.resolve(tasks))
+    else:
+        choice = choose(scheduler, options, tasks, config)
+    rewards.find(own.reward or choice.config.reward)
+    if choice.config.gradient != "auto":
+        gradients.find(own.gradient or choice.config.gradient)
+    built = default_network(tasks, own.network or network, choice.config.heads == "shared")
+    settled = settle_memory(tasks, built, choice.config, estimator=own.gradient)
+    common: dict[str, Any] = {
+        "method": scheduler,
+        "family": own.scheduler.family if own.scheduler is not None else family(choice.name),
+        "about": about(tasks),
+        "origin": origin(" ".join(sys.argv)),
+        "reason": choice.reason,
+        **told,
+    }
+    spec: dict[str, Any] = {
+        "data": _data(tasks),
+        "network": network,
+        "scheduler": choice.name,
+        "options": choice.options,
+        "config": asdict(settled),
+        "own": tuple(name for name, given in own._asdict().items() if given is not None),
+        "versions": versions(),
+    }
+    where = [None if out is None else out if len(seeds) == 1 else out / f"seed-{seed}" for seed in seeds]
+    return [
+        Job(Description(spec=RunSpec(seed=seed, **spec), **common), tasks, own, place)
+        for seed, place in zip(seeds, where, strict=True)
+    ]
+
+
+def _data(tasks: TaskSet) -> DataSpec:
+    recipe: Mapping[str, Any] = tasks.recipe or {}
+    return DataSpec(fingerprint=tasks.fingerprint, set=recipe.get("set"), options=dict(recipe.get("options", {})))
+
+
+def about(tasks: TaskSet) -> About:
+    """A task set in words and numbers."""
+    return About(
+        name=tasks.name,
+        simulated=tasks.simulated,
+        tasks=tuple(task.name for task in tasks.tasks),
+        classes=tuple(tasks.classes),
+        source_rows=sum(tasks.sizes),
+        target_rows=len(tasks.validation.labels),
+        test_rows=len(tasks.test.labels),
     )
-    return _execute(program, description["seeds"], where, on_record, CHECKPOINT_SECONDS, sinks)
+
+
+def begun(jobs: Sequence[Job], out: Path | None) -> list[Job]:
+    """The jobs with their folders made; folders that are there already must hold the same runs, and go on."""
+    if out is None:
+        return list(jobs)
+    stored = {each: folder.describe(each) for each in folder.runs_in(out)}
+    for each, description in stored.items():
+        wanted = next((job.description for job in jobs if job.folder == each), None)
+        if wanted is None:
+            raise RunError(f"{out}: holds another run ({each}); choose another folder")
+        for path, (old, new) in description.spec.differences(wanted.spec).items():
+            if not path.startswith("versions"):
+                raise RunError(f"{each}: holds a run with another {path} ({old}, not {new}); choose another folder")
+    if not stored:
+        folder.refuse_content(out)
+    for job in jobs:
+        if job.folder is not None and job.folder not in stored:
+            folder.create(job.folder, job.description)
+    return [job._replace(description=stored.get(job.folder, job.description)) for job in jobs]  # type: ignore[arg-type]
+
+
+def _execute(
+    jobs: Sequence[Job], where: Path | None, on_record: OnRecord | None, sinks: Sequence[Tracker], **how: Any
+) -> Run:
+    """Run all jobs; every record goes to the trackers and to ``on_record``."""
+    with tracker_room.tracking(sinks, where, [job.description for job in jobs]) as track:
+
+        def pass_on(_: int, record: Record) -> None:
+            track(record)
+            if on_record:
+                on_record(record)
+
+        results = engine.run(jobs, on_record=pass_on, **how)
+    return _gathered(results, jobs, where)
+
+
+def _seed(seed: Any) -> int:
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed <= LARGEST_SEED:
+        raise ConfigError(f"seed {seed!r}: give a whole number from 0 to {LARGEST_SEED}")
+    return int(seed)
 
 
 def _losses(tasks: TaskSet, loss: Loss | None, target_loss: Loss | None) -> Losses | None:
@@ -186,189 +296,16 @@ def _losses(tasks: TaskSet, loss: Loss | None, target_loss: Loss | None) -> Loss
     return Losses(own, target_loss or own)
 
 
-def _best_single(
-    tasks: TaskSet, network: Network | str, config: TrainConfig | None, out: Path | None, arguments: Mapping[str, Any]
-) -> Run:
-    """A run for each task alone, in folders of their own; the one with the best mean test accuracy is handed back."""
-    runs = [
-        train(
-            *(tasks, network, f"{SINGLE}{number}", config),
-            **arguments,
-            out=None if out is None else out / f"single-{number}",
-        )
-        for number in range(1, len(tasks.tasks) + 1)
-    ]
-    return max(runs, key=lambda run: float(np.mean([final["test_accuracy"] for final in run.final.values()])))
-
-
-def _single_task(tasks: TaskSet, name: str) -> int:
-    """The task that ``single:<task>`` names, by name or by number from 1."""
-    word = name.removeprefix(SINGLE)
-    names = [task.name for task in tasks.tasks]
-    if word in names:
-        return names.index(word)
-    if word.isdecimal() and 1 <= int(word) <= len(names):
-        return int(word) - 1
-    raise unknown("task", word, names)
-
-
-def _plan(
-    tasks: TaskSet,
-    network: Network | str,
-    scheduler: Scheduler | str,
-    config: TrainConfig,
-    seeds: Sequence[int],
-    options: Mapping[str, Any],
-    *,
-    losses: Losses | None = None,
-    optimiser: optax.GradientTransformation | None = None,
-    seeds_at_once: int | None = None,
-) -> tuple[Program, dict[str, Any]]:
-    """Check everything and build the program, before anything is written; and the description for ``run.json``."""
-    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
-        raise ConfigError(f"seeds are {list(seeds)}; give one or more different whole numbers ≥ 0")
-    name = scheduler if isinstance(scheduler, str) else None
-    if name is not None and name.startswith(SINGLE):
-        scheduler, options = "single", {"task": _single_task(tasks, name)}
-    elif name is not None and name not in (AUTO, *methods()):
-        raise unknown("scheduler", name, (AUTO, *methods(), f"{SINGLE}1", BEST_SINGLE))
-    reason = None
-    if name == AUTO:
-        evidence = diagnose(tasks, permutations=999, steps=0)
-        scheduler, reason = RECOMMENDED[evidence.recommendation], evidence.reason
-    if name == TARGET_ONLY:
-        config = replace(config, batches_per_update=0)
-        scheduler = schedulers.cyclic(len(tasks.tasks))
-    config = config.resolve(tasks)
-    chosen = scheduler if isinstance(scheduler, str) else None
-    if isinstance(scheduler, str):
-        own = {key: value for key, value in options.items() if key not in PLAN_OPTIONS}
-        asked = {key: value for key, value in options.items() if key in PLAN_OPTIONS}
-        planned = None
-        if scheduler in schedulers.PLANNED:
-            planned = plan(tasks, network, config, seed=seeds[0], **asked)
-        elif asked:
-            raise ConfigError(f"scheduler '{scheduler}' makes no plan: leave out {', '.join(asked)}")
-        passes = [size // config.batch_size for size in tasks.sizes]
-        passes += [1] * config.abstain
-        scheduler = schedulers.make(scheduler, num_tasks=len(passes), plan=planned, context={"passes": passes}, **own)
-        scheduler = schedulers.with_abstain(scheduler) if config.abstain else scheduler
-    elif options:
-        raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
-    if seeds_at_once is not None and (type(seeds_at_once) is not int or seeds_at_once < 1):
-        raise ConfigError(f"seeds_at_once is {seeds_at_once!r}; give a whole number ≥ 1")
-    built = default_network(tasks, network, config.heads == "shared")
-    together = loop.side_by_side(tasks, built, config, len(seeds)) if seeds_at_once is None else seeds_at_once
-    program = loop.prepare(tasks, built, scheduler, config, losses=losses, outer=optimiser, together=together)
-    description = {
-        "data": {
-            "name": tasks.name,
-            "recipe": tasks.recipe,
-            "fingerprint": tasks.fingerprint,
-            "simulated": tasks.simulated,
-            "tasks": [task.name for task in tasks.tasks],
-            "files": {file: digest for item in tasks.provenance.values() for file, digest in item.files.items()},
-        },
-        "scheduler": {
-            "name": name,
-            "options": {} if name and name.startswith(SINGLE) else dict(options),
-            **({"chosen": chosen, "reason": reason} if reason else {}),
-        },
-        "network": network if isinstance(network, str) else None,
-        "config": asdict(program.learner.config),
-        **({"made_in_python": True} if losses or optimiser else {}),
-        "seeds": list(seeds),
-        "seeds_at_once": together,
-        **origin(" ".join(sys.argv)),
-    }
-    return program, description
-
-
-def _refuse_other_run(where: Path, description: Mapping[str, Any]) -> None:
-    found = folder.describe(where)
-    for part in ("scheduler", "network", "config", "seeds"):
-        if found[part] != description[part]:
-            raise RunError(f"{where}: holds a run with another {part} ({found[part]}); choose another folder")
-    if found["data"]["fingerprint"] != description["data"]["fingerprint"]:
-        raise RunError(f"{where}: holds a run on other data; choose another folder")
-
-
-def _execute(
-    program: Program,
-    seeds: Sequence[int],
-    where: Path | None,
-    on_record: OnRecord | None,
-    checkpoint_seconds: float,
-    sinks: Sequence[Tracker] = (),
-) -> Run:
-    """Run every seed from where it stands to its end; an interruption leaves a checkpoint behind."""
-    with folder.locked(where) if where else nullcontext(), tracker_room.tracking(sinks, where) as track:
-        states, records = _restore(program, seeds, where)
-        try:
-            for record in records:
-                track(record)
-                if on_record:
-                    on_record(record)
-            unfinished = {seed: states.get(seed) or loop.start(program, seed) for seed in seeds}
-            ended = {record["seed"] for record in records if "diverged" in record}
-            for record in _run(program, unfinished, ended, states, where, checkpoint_seconds):
-                records.append(record)
-                track(record)
-                if on_record:
-                    on_record(record)
-        except KeyboardInterrupt:
-            if where and states:
-                _save(where, states)
-            raise
-    result = Run(records, {seed: state.parameters for seed, state in states.items()}, program.tasks, where)
-    if result.diverged and not result.final:
-        first = next(iter(result.diverged.values()))
-        raise RunError(f"seed {first['seed']}, meta-update {first['update']}: {first['diverged']}")
-    return result
-
-
-def _run(
-    program: Program,
-    begun: Mapping[int, MetaState],
-    ended: Collection[int],
-    states: dict[int, MetaState],
-    where: Path | None,
-    checkpoint_seconds: float,
-) -> Iterator[Record]:
-    """The remaining meta-updates of all seeds but those that ``ended`` early.
-
-    ``states`` always holds the latest state of every seed begun.
-    """
-    saved = time.monotonic()
-    for moved, records in loop.run(program, begun, ended):
-        if where:
-            folder.append_records(where, records)
-        states.update(moved())
-        last = any("final" in record or "diverged" in record for record in records)
-        if where and (last or time.monotonic() - saved >= checkpoint_seconds):
-            _save(where, states)
-            saved = time.monotonic()
-        yield from records
-
-
-def _save(where: Path, states: Mapping[int, MetaState]) -> None:
-    folder.sync_metrics(where)
-    done = {str(seed): int(state.update) for seed, state in states.items()}
-    tensors = {
-        name: tensor for seed, state in states.items() for name, tensor in checkpoint.flatten(state, f"{seed}").items()
-    }
-    checkpoint.save(where, tensors, {"step": sum(done.values()), "updates": done})
-
-
-def _restore(program: Program, seeds: Sequence[int], where: Path | None) -> tuple[dict[int, MetaState], list[Record]]:
-    """States by seed and the records that led to them, as the last checkpoint has them; nothing for a new run."""
-    stored = checkpoint.load(where) if where else None
-    if where is None or stored is None:
-        if where:
-            folder.keep_records(where, {})
-        return {}, []
-    tensors, facts = stored
-    done = {int(seed): int(updates) for seed, updates in facts["updates"].items()}
-    template = loop.start(program, seeds[0])
-    states = {seed: checkpoint.unflatten(template, tensors, f"{seed}") for seed in done}
-    return states, folder.keep_records(where, done)
+def _gathered(results: Sequence[Result], jobs: Sequence[Job], where: Path | None) -> Run:
+    outcomes = [result.outcome for result in results]
+    first = next((outcome for outcome in outcomes if outcome.diverged), None)
+    if first is not None and first.diverged is not None and not any(outcome.final for outcome in outcomes):
+        raise RunError(f"seed {first.spec.seed}, meta-update {first.diverged.update}: {first.diverged.cause}")
+    return Run(
+        [record for result in results for record in result.records],
+        {outcome.spec.seed: result.state.parameters for outcome, result in zip(outcomes, results, strict=True)},
+        jobs[0].tasks,
+        where,
+        outcomes,
+        jobs[0].description.reason,
+    )

@@ -65,29 +65,21 @@ _REGISTRY: Mapping[str, Callable[..., Scheduler]] = {
 }
 
 
-PLANNED = ("gittins", "mdp")
-"""Schedulers that need a plan; see :func:`metasched.plan`."""
-
-
 def names() -> tuple[str, ...]:
-    """The schedulers that :func:`make` knows."""
     return tuple(_REGISTRY)
 
 
-def make(
-    name: str,
-    *,
-    num_tasks: int,
-    plan: Any = None,
-    context: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Scheduler:
-    """Build the scheduler called ``name`` for ``num_tasks`` tasks.
+def needs_plan(name: str) -> bool:
+    return name in ("gittins", "mdp")
 
-    ``options`` are the user's: they must exist, and each scheduler checks their types and ranges. ``context`` is what
-    the caller knows of the tasks (``passes``: batches in one pass through each) and ``plan`` what was computed for
-    them beforehand; a scheduler takes of these what its signature names.
-    """
+
+def family(name: str) -> Any:
+    return "static" if name in ("cyclic", "sequential", "uniform") else "control" if name == "single" else "active"
+
+
+def make(
+    name: str, *, num_tasks: int, plan: Any = None, passes: Any = None, abstain: bool = False, **options: Any
+) -> Scheduler:
     if name not in _REGISTRY:
         raise unknown("scheduler", name, _REGISTRY)
     factory = _REGISTRY[name]
@@ -97,6 +89,7 @@ def make(
     for key in options:
         if key not in accepted:
             raise unknown(f"option of scheduler '{name}'", key, accepted)
-    known = {"plan": plan, **(context or {})}
+    known = {"plan": plan, "passes": passes if passes is None else list(passes) + [1] * abstain}
     offered = {key: value for key, value in known.items() if key in taken and value is not None}
-    return factory(num_tasks, **{**offered, **options})
+    made = factory(num_tasks + abstain, **{**offered, **options})
+    return with_abstain(made) if abstain else made

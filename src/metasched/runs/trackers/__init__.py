@@ -17,6 +17,8 @@ from textwrap import shorten
 from threading import Thread
 from typing import Any
 
+import msgspec
+
 from metasched.errors import ConfigError, RunError, unknown
 from metasched.runs import folder as run_folder
 from metasched.runs.files import write_json
@@ -60,11 +62,14 @@ def make(chosen: Sequence[str | Tracker], out: object) -> list[Tracker]:
 
 
 @contextmanager
-def tracking(trackers: Sequence[Tracker], where: Path | None) -> Iterator[Callable[[Record], None]]:
-    """What to call with every record of the run in ``where``, old ones first; at the end trackers are closed."""
+def tracking(
+    trackers: Sequence[Tracker], where: Path | None, runs: Sequence[run_folder.Description]
+) -> Iterator[Callable[[Record], None]]:
+    """What to call with every record of the runs in ``where``, old ones first; at the end trackers are closed."""
     workers = []
     if where is not None and trackers:
-        description = run_folder.describe(where)
+        description = {**msgspec.to_builtins(runs[0]), "seeds": [run.spec.seed for run in runs]}
+        del description["spec"]["seed"]
         workers = [_Worker(tracker, description, where / tracker.folder) for tracker in trackers]
 
     def track(record: Record) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 Record: TypeAlias = dict[str, Any]
 """One meta-update of one seed: a line of ``metrics.jsonl``."""
 Description: TypeAlias = Mapping[str, Any]
-"""The contents of a run's ``run.json``."""
+"""What runs are that differ by seed alone: the contents of their ``run.json``, and ``seeds`` in place of the seed."""
 
 _ABOUT = ("seed", "update", "test_rows")
 """Numbers of a record that say what it is about, not what happened."""

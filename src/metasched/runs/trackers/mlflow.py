@@ -39,9 +39,9 @@ class MLflow:
         """Find the MLflow runs of this run, or make them."""
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         logging.getLogger("alembic").setLevel(logging.WARNING)
-        self._tasks = description["data"]["tasks"]
+        self._tasks = description["about"]["tasks"]
         self._mlflow = self._client(self._server or f"sqlite:///{(folder / DATABASE).resolve()}")
-        title = description["data"]["name"]
+        title = description["about"]["name"]
         found = self._mlflow.get_experiment_by_name(title)
         place = None if self._server else (folder / "artifacts").resolve().as_uri()
         experiment = found.experiment_id if found else self._mlflow.create_experiment(title, artifact_location=place)
@@ -74,7 +74,7 @@ class MLflow:
         return None
 
     def _create(self, experiment: str, description: Description, seed: int) -> str:
-        scheduler = description["scheduler"]["name"] or "custom"
+        scheduler = description["method"]
         tags = {"metasched.run": _identity(description, seed), "seed": str(seed)}
         run = self._mlflow.create_run(experiment, tags=tags, run_name=f"{scheduler} seed {seed}").info.run_id
         parameters = [

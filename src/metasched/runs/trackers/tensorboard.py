@@ -25,7 +25,7 @@ class TensorBoard:
 
     def start(self, description: Description, folder: Path) -> None:
         """Open a writer for each seed; one that continues adds a file to those there are."""
-        self._tasks = description["data"]["tasks"]
+        self._tasks = description["about"]["tasks"]
         text = "```json\n" + json.dumps(description, indent=2) + "\n```"
         for seed in description["seeds"]:
             place = folder / f"seed-{seed}"

@@ -28,7 +28,7 @@ class WandB:
 
     def start(self, description: Description, folder: Path) -> None:
         """Begin, or continue, the W&B run of each seed."""
-        self._tasks = description["data"]["tasks"]
+        self._tasks = description["about"]["tasks"]
         group = hashlib.sha256(repr(sorted(facts(description).items())).encode()).hexdigest()[:12]
         mode = os.environ.get("WANDB_MODE") or ("online" if self._wandb.login(prompt=False) else "offline")
         for seed in description["seeds"]:
@@ -37,7 +37,7 @@ class WandB:
                 dir=folder.parent,
                 id=f"{group}-{seed}",
                 group=group,
-                name=f"{description['scheduler']['name'] or 'custom'} seed {seed}",
+                name=f"{description['method']} seed {seed}",
                 config=dict(description),
                 mode=mode,
                 reinit="create_new",

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.dependence import Association, OrderTest, cross_task_association, holm, independence_test
-from metasched.meta.config import TrainConfig
-from metasched.meta.initial import initial_model
-from metasched.meta.networks import Network
-from metasched.planning.rewards import Stationarity, stationarity
+from metasched.learners.config import TrainConfig
+from metasched.learners.networks import Network
+from metasched.learners.probe import initial_model
+from metasched.learners.stationarity import Stationarity, stationarity
 from metasched.tasks import TaskSet
 
 LARGEST_VARIATION = 0.25
@@ -74,9 +74,15 @@ def diagnose(
     followed = None
     if steps > 0:
         settings = (config or TrainConfig()).resolve(tasks)
-        loss, hits, start = initial_model(tasks, network, settings)
+        model = initial_model(tasks, network, settings)
         followed = stationarity(
-            loss, hits, start(seed), settings.inner_rate, tasks, steps=steps, batch_size=settings.batch_size
+            model.loss,
+            model.hits,
+            model.start(seed),
+            settings.inner_rate,
+            tasks,
+            steps=steps,
+            batch_size=settings.batch_size,
         )
     recommendation, reason = recommend(tasks, orders, p_values, corrected, alpha)
     return Diagnosis(tasks, orders, p_values, association, corrected, followed, recommendation, reason)

@@ -18,14 +18,11 @@ _WHOLE_NUMBERS = {
 }
 """Settings that count something, and the least they may be."""
 _POSITIVE_NUMBERS = ("inner_rate", "outer_rate", "outer_decay")
-REWARDS = ("scaled", "accuracy", "gain")
 OPTIMISERS = ("adam", "adamw", "nadam", "rmsprop", "sgd", "lion")
 """Transformations of Optax that need no more than a rate; any other is passed to ``train`` as an object."""
 _CHOICES = {
     "validation_batch": ("uniform", "all", "ucb"),
-    "reward": REWARDS,
     "cursor": ("rested", "global"),
-    "gradient": ("auto", "scan", "remat", "stored", "first-order", "reptile"),
     "inner_layers": ("all", "head"),
     "inner_rates": ("scalar", "layer", "parameter"),
     "heads": ("auto", "shared"),
@@ -64,7 +61,7 @@ class TrainConfig:
     """What the inner loop trains: everything, or the output layer alone (ANIL)."""
     row_weights: bool = False
     """Whether every source row has a meta-learned weight; those of a batch are normalised to sum to one."""
-    gradient: Literal["auto", "scan", "remat", "stored", "first-order", "reptile"] = "auto"
+    gradient: str = "auto"
     """How the meta-gradient is found. Exact: scan keeps all intermediate values, remat a few and computes the others
     again, stored the weights of each step, with a Hessian-vector product on the way back. Not exact: first-order
     (FOMAML), reptile. auto is stored, or remat where that would not fit."""
@@ -83,9 +80,9 @@ class TrainConfig:
     the highest upper confidence bound on what their rows gained so far."""
     heads: Literal["auto", "shared"] = "auto"
     """Tasks with label sets of their own get heads of their own; ``shared`` forces one head on all."""
-    reward: Literal["scaled", "accuracy", "gain"] = "scaled"
-    """What a scheduler is told after a batch: the paper's 1 − √t·(1 − validation accuracy), the accuracy itself, or by
-    how much the batch lowered the validation loss."""
+    reward: str = "scaled"
+    """What a scheduler is told after a batch: ``scaled``, the paper's 1 − √t·(1 − validation accuracy); ``accuracy``
+    itself; or ``gain``, by how much the batch lowered the validation loss."""
     reward_rows: int | None = None
     """Validation rows that rewards are measured on, a fixed random subset; by default all."""
     cursor: Literal["rested", "global"] = "rested"

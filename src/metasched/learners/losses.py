@@ -1,15 +1,16 @@
-"""What a model's outputs are worth: heads, losses, scores and the reward a scheduler is told."""
+"""What a model's outputs are worth: heads, losses and scores."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from metasched.meta.config import REWARDS, TrainConfig
-from metasched.meta.networks import Network, Weights, head_width, num_heads
-from metasched.schedulers.base import Scheduler
+from metasched.errors import DataError
+from metasched.learners.config import TrainConfig
+from metasched.learners.networks import Network, Weights, head_width, num_heads
 from metasched.tasks import TaskSet
 
 Loss: TypeAlias = Callable[[jax.Array, jax.Array], jax.Array]
@@ -50,15 +51,14 @@ class Losses(NamedTuple):
     target: Loss = cross_entropy
 
 
-class Learner(NamedTuple):
-    """What does not change during a run: the model, who schedules, the resolved settings, heads and losses.
+class Objective(NamedTuple):
+    """What is learned and how it is scored: the network, the resolved settings, heads and losses.
 
     ``variance`` is None for classification; in regression it is the variance of the validation targets, the unit in
     which errors are counted.
     """
 
     network: Network
-    scheduler: Scheduler
     config: TrainConfig
     heads: Heads
     losses: Losses = Losses()
@@ -83,11 +83,14 @@ class Rows(NamedTuple):
         return Rows(self.inputs[index], self.labels[index], targets)
 
 
-class Judgement(NamedTuple):
-    """Loss and score of a model on the rows that decide rewards."""
-
-    loss: jax.Array
-    score: jax.Array
+def objective_of(tasks: TaskSet, network: Network, config: TrainConfig, losses: Losses | None = None) -> Objective:
+    """The objective of a task set; losses are cross-entropy, or the squared error in regression, unless given."""
+    if tasks.target_size is None or tasks.validation.targets is None:
+        return Objective(network, config, heads_of(tasks, config), losses or Losses())
+    variance = float(np.var(tasks.validation.targets, axis=0).sum())
+    if variance == 0:
+        raise DataError(f"{tasks.name}: the validation targets are all equal, so errors have no unit; give more rows")
+    return Objective(network, config, heads_of(tasks, config), losses or Losses(squared_error, squared_error), variance)
 
 
 def heads_of(tasks: TaskSet, config: TrainConfig | None = None) -> Heads:
@@ -101,19 +104,19 @@ def heads_of(tasks: TaskSet, config: TrainConfig | None = None) -> Heads:
     return Heads(number, width, (*(len(task.classes) for task in tasks.tasks), len(tasks.classes)))
 
 
-def outputs(learner: Learner, weights: Weights, inputs: jax.Array, head: Any) -> jax.Array:
+def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any) -> jax.Array:
     """Outputs (n, width) of one head; a class that the head does not have can never be predicted.
 
     With ``precision="bfloat16"`` the network runs in that type; what comes out is float32 again.
     """
-    if learner.config.precision == "bfloat16":
+    if objective.config.precision == "bfloat16":
         weights, inputs = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (weights, inputs))
-    raw = learner.network.apply(weights, inputs)
-    if learner.config.precision == "bfloat16":
+    raw = objective.network.apply(weights, inputs)
+    if objective.config.precision == "bfloat16":
         raw = raw.astype(jnp.float32)
-    if learner.variance is not None:
+    if objective.variance is not None:
         return raw
-    heads = learner.heads
+    heads = objective.heads
     mine = raw.reshape(len(inputs), heads.number, heads.width)
     mine = mine[:, 0] if heads.number == 1 else lax.dynamic_index_in_dim(mine, jnp.asarray(head), 1, keepdims=False)
     if set(heads.classes) == {heads.width}:
@@ -121,31 +124,31 @@ def outputs(learner: Learner, weights: Weights, inputs: jax.Array, head: Any) ->
     return jnp.where(jnp.arange(heads.width) < jnp.asarray(heads.classes)[head], mine, -1e9)
 
 
-def row_losses(learner: Learner, weights: Weights, rows: Rows, head: Any, loss: Loss) -> jax.Array:
+def row_losses(objective: Objective, weights: Weights, rows: Rows, head: Any, loss: Loss) -> jax.Array:
     """The loss (n,) of every row."""
-    return jax.vmap(loss)(outputs(learner, weights, rows.inputs, head), rows.answers)
+    return jax.vmap(loss)(outputs(objective, weights, rows.inputs, head), rows.answers)
 
 
-def task_loss(learner: Learner, weights: Weights, emphasis: jax.Array | None, batch: Rows, head: Any) -> jax.Array:
+def task_loss(objective: Objective, weights: Weights, emphasis: jax.Array | None, batch: Rows, head: Any) -> jax.Array:
     """Σ_u softmax(emphasis)_u · loss_u over a batch; without ``emphasis`` (B,) the plain mean."""
-    losses = row_losses(learner, weights, batch, head, learner.losses.task)
+    losses = row_losses(objective, weights, batch, head, objective.losses.task)
     return losses.mean() if emphasis is None else jnp.sum(jax.nn.softmax(emphasis) * losses)
 
 
-def target_loss(learner: Learner, weights: Weights, rows: Rows) -> jax.Array:
+def target_loss(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
     """Mean loss of the target's rows under the target's head."""
-    return row_losses(learner, weights, rows, learner.heads.target, learner.losses.target).mean()
+    return row_losses(objective, weights, rows, objective.heads.target, objective.losses.target).mean()
 
 
-def marks(learner: Learner, weights: Weights, rows: Rows) -> jax.Array:
+def marks(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
     """What each of the target's rows (n,) scores: 1 for the right class and 0 for a wrong one.
 
     In regression 1 − squared error / variance of the validation targets, so that predicting their mean scores 0.
     """
-    read = outputs(learner, weights, rows.inputs, learner.heads.target)
-    if learner.variance is None or rows.targets is None:
+    read = outputs(objective, weights, rows.inputs, objective.heads.target)
+    if objective.variance is None or rows.targets is None:
         return (read.argmax(axis=1) == rows.labels).astype(jnp.float32)
-    return 1 - ((read - rows.targets) ** 2).sum(axis=1) / learner.variance
+    return 1 - ((read - rows.targets) ** 2).sum(axis=1) / objective.variance
 
 
 def average(config: TrainConfig, marks: jax.Array, labels: jax.Array, classes: int) -> jax.Array:
@@ -158,27 +161,6 @@ def average(config: TrainConfig, marks: jax.Array, labels: jax.Array, classes: i
     return jnp.sum(jnp.where(present, sums / jnp.maximum(counts, 1), 0)) / present.sum()
 
 
-def score(learner: Learner, weights: Weights, rows: Rows) -> jax.Array:
+def score(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
     """Accuracy on the target's rows, balanced where the settings say so; in regression 1 − scaled error."""
-    return average(learner.config, marks(learner, weights, rows), rows.labels, learner.heads.width)
-
-
-def judge(learner: Learner, weights: Weights, rows: Rows) -> Judgement:
-    """What rewards are made from; no gradient flows through it."""
-    fixed = lax.stop_gradient(weights)
-    return Judgement(target_loss(learner, fixed, rows), score(learner, fixed, rows))
-
-
-def scaled_reward(accuracy: jax.Array, step: jax.Array) -> jax.Array:
-    """The paper's time-invariant reward r = 1 − √t·(1 − accuracy); t counts batches since the initial weights."""
-    return 1 - jnp.sqrt(step.astype(jnp.float32)) * (1 - accuracy)
-
-
-def reward(kind: jax.Array, before: Judgement, after: Judgement, step: jax.Array) -> jax.Array:
-    """What a batch was worth, by the setting ``reward`` (``kind`` numbers ``REWARDS``)."""
-    worths = {
-        "scaled": scaled_reward(after.score, step),
-        "accuracy": after.score,
-        "gain": before.loss - after.loss,
-    }
-    return lax.select_n(kind, *(worths[name].astype(jnp.float32) for name in REWARDS))
+    return average(objective.config, marks(objective, weights, rows), rows.labels, objective.heads.width)

@@ -8,12 +8,11 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from metasched import schedulers
-from metasched.meta.config import TrainConfig
-from metasched.meta.evaluate import full_scorer, read_score
-from metasched.meta.inner import device_data
-from metasched.meta.networks import Weights, default_network
-from metasched.meta.objective import Learner, Rows, cross_entropy, heads_of, outputs
+from metasched.learners.config import TrainConfig
+from metasched.learners.losses import Rows, cross_entropy, objective_of, outputs
+from metasched.learners.measure import full_scorer, read_score
+from metasched.learners.networks import Weights, default_network
+from metasched.learners.stream import device_data
 from metasched.tasks import TaskSet
 
 RATE = 1e-3
@@ -35,20 +34,20 @@ def supervised(tasks: TaskSet, network: str, config: TrainConfig, seeds: list[in
     With ``balanced_loss`` a row is drawn with a chance of one over its label's frequency.
     """
     built = default_network(tasks, network, config.heads == "shared")
-    learner = Learner(built, schedulers.cyclic(len(tasks.tasks)), config, heads_of(tasks, config))
+    objective = objective_of(tasks, built, config)
     data = device_data(tasks, config)
     rows = Rows(
         jnp.concatenate([data.sources.inputs, data.validation.inputs]),
         jnp.concatenate([data.sources.labels, data.validation.labels]),
     )
     owner = np.repeat(np.arange(len(tasks.sizes) + 1), [*tasks.sizes, len(tasks.validation.labels)])
-    head = jnp.asarray(np.minimum(owner, learner.heads.number - 1))
+    head = jnp.asarray(np.minimum(owner, objective.heads.number - 1))
     chance = jnp.log(jnp.asarray(_chances(tasks, config), jnp.float32))
     adam = optax.adam(RATE)
 
     def loss(weights: Weights, batch: jax.Array) -> jax.Array:
         def one(row: jax.Array) -> jax.Array:
-            read = outputs(learner, weights, rows.inputs[row][None], head[row])[0]
+            read = outputs(objective, weights, rows.inputs[row][None], head[row])[0]
             return cross_entropy(read, rows.labels[row])
 
         return jax.vmap(one)(batch).mean()
@@ -66,9 +65,9 @@ def supervised(tasks: TaskSet, network: str, config: TrainConfig, seeds: list[in
         trained: Weights = jax.lax.fori_loop(0, steps, step, (weights, adam.init(weights)))[0]
         return trained
 
-    counts = np.bincount(tasks.test.labels, minlength=learner.heads.width)
-    sums = full_scorer(learner)(jax.jit(lambda seeds: jax.lax.map(fit, seeds))(jnp.asarray(seeds)), tasks)
-    scores = [read_score(learner, lane, counts) for lane in sums]
+    counts = np.bincount(tasks.test.labels, minlength=objective.heads.width)
+    sums = full_scorer(objective)(jax.jit(lambda seeds: jax.lax.map(fit, seeds))(jnp.asarray(seeds)), tasks)
+    scores = [read_score(objective, lane, counts) for lane in sums]
     return Supervised(
         [score.accuracy for score in scores],
         [score.balanced for score in scores],

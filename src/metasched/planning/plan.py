@@ -1,29 +1,37 @@
-"""``plan``: transitions of every task, rewards of every label, and what they say about the task to draw on.
-
-Brings the initial model of a learner together with the planners, which know nothing of networks.
-"""
+"""From transitions and rewards to a plan: which task to draw on, given the labels at all cursors. Knows no network."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metasched.dependence import transition_matrix
 from metasched.errors import ConfigError, unknown
-from metasched.meta.config import TrainConfig
-from metasched.meta.initial import initial_model
-from metasched.meta.networks import Network
-from metasched.planning import Policy, coupled_rewards, gittins_index, solve_joint
-from metasched.planning.checks import as_discount
-from metasched.planning.joint import METHODS
+from metasched.planning.checks import Floats, as_discount
+from metasched.planning.gittins import gittins_index
+from metasched.planning.joint import METHODS, solve_joint
+from metasched.planning.payoffs import coupled_rewards
+from metasched.planning.policy import Policy
 from metasched.planning.replay import replay
-from metasched.planning.rewards import Probe, prober
 from metasched.tasks import TaskSet
 
-Floats = NDArray[np.float64]
+
+class Probe(NamedTuple):
+    """Rewards before anything was learned.
+
+    Attributes:
+        accuracy: r (N, C), validation accuracy after fitting label c of task i; 0 for a label that never occurs.
+        by_class: A (N, C, C'), the same on validation class c' alone. A class without validation rows has the
+            accuracy over all rows, the best guess there is.
+        present: (N, C), whether label c occurs in task i.
+    """
+
+    accuracy: Floats
+    by_class: Floats
+    present: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +46,7 @@ class Plan:
         batch_size: rows that a draw moves the cursor.
         cursor: whether cursors rest when their task is not drawn, or are global.
         method: of the joint problem.
+        measure: makes the rewards.
     """
 
     tasks: TaskSet
@@ -47,12 +56,12 @@ class Plan:
     batch_size: int
     cursor: str
     method: str
-    _probe: Callable[[], Probe]
+    measure: Callable[[], Probe]
 
     @cached_property
     def probe(self) -> Probe:
         """Rewards r (N, C) and A (N, C, C') of the initial model."""
-        return self._probe()
+        return self.measure()
 
     @cached_property
     def indices(self) -> Floats:
@@ -66,9 +75,9 @@ class Plan:
         rewards = coupled_rewards(self.probe.by_class) if self.coupled else self.probe.accuracy
         return solve_joint(self.transitions, rewards, self.discount, self.method)
 
-    def gittins_action(self, heads: NDArray[np.int64]) -> int:
+    def gittins_action(self, labels: NDArray[np.int64]) -> int:
         """The task whose label at the cursor has the largest index; the lowest one of several."""
-        return int(np.argmax(self.indices[np.arange(len(heads)), heads]))
+        return int(np.argmax(self.indices[np.arange(len(labels)), labels]))
 
     def rows_drawn(self, method: Literal["gittins", "mdp"], batches: int) -> NDArray[np.int64]:
         """Rows (N, C) by task and label that a policy would draw in so many batches, cursors at rest when unused."""
@@ -77,59 +86,19 @@ class Plan:
         return replay(choose, labels, self.indices.shape[1], self.batch_size, batches)
 
 
-def plan(
+def make(
     tasks: TaskSet,
-    network: Network | str = "auto",
-    config: TrainConfig | None = None,
+    measure: Callable[[], Probe],
     *,
+    batch_size: int,
+    cursor: str = "rested",
     discount: float = 0.99,
     stride: Literal["batch", "row"] = "batch",
     smoothing: float = 0.0,
     rewards: Literal["auto", "coupled", "separable"] = "auto",
     method: str = "auto",
-    seed: int = 0,
 ) -> Plan:
-    """Probe the initial model and solve for the task to draw on.
-
-    The arguments are those of :func:`planner`, and the ``seed`` of the initial weights: the same that
-    :func:`metasched.train` starts from.
-    """
-    return planner(
-        tasks,
-        network,
-        config,
-        discount=discount,
-        stride=stride,
-        smoothing=smoothing,
-        rewards=rewards,
-        method=method,
-    )(seed)
-
-
-def planner(
-    tasks: TaskSet,
-    network: Network | str = "auto",
-    config: TrainConfig | None = None,
-    *,
-    discount: float = 0.99,
-    stride: Literal["batch", "row"] = "batch",
-    smoothing: float = 0.0,
-    rewards: Literal["auto", "coupled", "separable"] = "auto",
-    method: str = "auto",
-) -> Callable[[int], Plan]:
-    """Plans by the seed of the initial weights; whatever they share is prepared once.
-
-    Args:
-        tasks: the sources and the target.
-        network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
-        config: gives the batch size, and the learning rate and steps (``steps_per_batch``) of each probe.
-        discount: γ in [0, 1).
-        stride: ``"batch"`` uses P^B, the chain of batch starts; ``"row"``, the paper's letter, uses P.
-        smoothing: pseudo-counts in each row of P.
-        rewards: of the joint problem; ``"auto"`` is coupled where tasks and target share their labels, and separable
-            where they do not, since then no label of one task is a class of another.
-        method: of the joint problem; see :func:`metasched.planning.solve_joint`.
-    """
+    """The plan for those tasks with the rewards that ``measure`` gives; the options are those of ``ms.plan``."""
     if stride not in ("batch", "row"):
         raise ConfigError(f"stride is '{stride}'; give batch or row")
     if rewards not in ("auto", "coupled", "separable"):
@@ -139,25 +108,10 @@ def planner(
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     gamma = as_discount(discount)
-    settings = (config or TrainConfig()).resolve(tasks)
     classes = max(len(task.classes) for task in tasks.tasks)
-    moves = settings.batch_size if stride == "batch" else 1
+    moves = batch_size if stride == "batch" else 1
     transitions = np.stack(
         [transition_matrix(task.labels, classes, smoothing=smoothing, stride=moves) for task in tasks.tasks]
     )
-    loss, hits, start = initial_model(tasks, network, settings)
-    measure = prober(loss, hits, settings.inner_rate, settings.steps_per_batch, tasks)
-
-    def planned(seed: int) -> Plan:
-        return Plan(
-            tasks=tasks,
-            transitions=transitions,
-            discount=gamma,
-            coupled=tasks.shared_labels and rewards != "separable",
-            batch_size=settings.batch_size,
-            cursor=settings.cursor,
-            method=method,
-            _probe=lambda: measure(start(seed)),
-        )
-
-    return planned
+    coupled = tasks.shared_labels and rewards != "separable"
+    return Plan(tasks, transitions, gamma, coupled, batch_size, cursor, method, measure)

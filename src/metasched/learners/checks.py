@@ -8,10 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from metasched.errors import ConfigError
-from metasched.meta.config import TrainConfig
-from metasched.meta.inner import trained_arrays
-from metasched.meta.networks import Network, num_outputs
-from metasched.meta.objective import Losses
+from metasched.learners import gradients
+from metasched.learners.config import TrainConfig
+from metasched.learners.gradients import Estimator
+from metasched.learners.inner import trained_arrays
+from metasched.learners.losses import Losses
+from metasched.learners.networks import Network, num_outputs
 from metasched.tasks import TaskSet
 
 USABLE = 0.8
@@ -69,25 +71,24 @@ def device_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def kept_weights(config: TrainConfig, gradient: str) -> int:
+def kept_weights(config: TrainConfig, estimator: Estimator) -> int:
     """Sets of weights alive at once: λ, Adam's two, gradients and copies, and what the way back needs."""
-    steps = (config.batches_per_update or 0) * config.steps_per_batch
-    if gradient in ("first-order", "reptile"):
-        return 10
-    return 10 + (2 * max(1, round(steps**0.5)) * config.steps_per_batch if gradient == "remat" else steps)
+    return 10 + estimator.kept(config)
 
 
-def settle_memory(tasks: TaskSet, network: Network, config: TrainConfig, seeds: int = 1) -> TrainConfig:
+def settle_memory(
+    tasks: TaskSet, network: Network, config: TrainConfig, lanes: int = 1, estimator: Estimator | None = None
+) -> TrainConfig:
     """Choose the gradient mode where it is left to us, and refuse what will not fit, saying which knob to turn."""
     one = weight_bytes(tasks, network)
     rows = sum(task.inputs.nbytes for task in tasks.tasks) + tasks.validation.inputs.nbytes
     room = USABLE * device_memory() - rows
     gradient = config.gradient
     if gradient == "auto":
-        gradient = "stored" if seeds * one * kept_weights(config, "stored") <= room else "remat"
-    needed = seeds * one * kept_weights(config, gradient)
+        gradient = "stored" if lanes * one * kept_weights(config, gradients.find("stored")) <= room else "remat"
+    needed = lanes * one * kept_weights(config, estimator or gradients.find(gradient))
     if needed > room:
-        fewer = f"fewer seeds at once (now {seeds}), " if seeds > 1 else ""
+        fewer = f"fewer seeds at once (now {lanes}), " if lanes > 1 else ""
         other = "" if gradient == "remat" else "gradient remat or first-order, "
         raise ConfigError(
             f"one meta-update would need about {needed / 1e9:.1f} GB for {one / 1e6:.1f} MB of weights and "
@@ -98,6 +99,6 @@ def settle_memory(tasks: TaskSet, network: Network, config: TrainConfig, seeds: 
 
 
 def lanes_that_fit(tasks: TaskSet, network: Network, config: TrainConfig) -> int:
-    """Seeds of which the weights of every step fit on one device at once; at least one."""
-    gradient = "stored" if config.gradient == "auto" else config.gradient
-    return max(1, int(USABLE * device_memory() / 2 / (weight_bytes(tasks, network) * kept_weights(config, gradient))))
+    """Runs of which the weights of every step fit on one device at once; at least one."""
+    estimator = gradients.find("stored" if config.gradient == "auto" else config.gradient)
+    return max(1, int(USABLE * device_memory() / 2 / (weight_bytes(tasks, network) * kept_weights(config, estimator))))

@@ -1,0 +1,51 @@
+"""Outcomes kept small: curves of sixteen points or fewer, a few decimals, and no more detail than a report shows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from metasched.runs.outcome import Outcome
+
+POINTS = 16
+
+
+def compact(outcome: Outcome, *, by_label: bool, schedule: bool) -> Outcome:
+    """The same outcome in fewer bytes; doing it twice changes nothing.
+
+    Curves are thinned to at most ``POINTS`` measurements, dense at first and sparse later, the last one included.
+    Accuracies have three decimals, final ones four. Rows by label and accuracy by class stay with ``by_label``, the
+    batches of every update with ``schedule``.
+    """
+    kept = thinned(len(outcome.updates))
+    final = outcome.final and msgspec.structs.replace(
+        outcome.final,
+        **{name: _rounded(value, 4) for name, value in msgspec.structs.asdict(outcome.final).items()},
+    )
+    classes = outcome.by_class if by_label else None
+    return msgspec.structs.replace(
+        outcome,
+        updates=_pick(outcome.updates, kept),
+        samples=_pick(outcome.samples, kept),
+        test_accuracy=tuple(round(value, 3) for value in _pick(outcome.test_accuracy, kept)),
+        final=final,
+        by_class=None if classes is None else tuple(_rounded(share, 3) for share in classes),
+        drawn_by_label=outcome.drawn_by_label if by_label else None,
+        schedule=outcome.schedule if schedule else None,
+    )
+
+
+def thinned(points: int) -> list[int]:
+    """Which of so many measurements are kept."""
+    if points <= POINTS:
+        return list(range(points))
+    return sorted({round(place) - 1 for place in np.geomspace(1, points, POINTS)})
+
+
+def _pick(curve: Sequence[Any], kept: Sequence[int]) -> tuple[Any, ...]:
+    return tuple(curve[index] for index in kept)
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)

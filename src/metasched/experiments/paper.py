@@ -1,0 +1,369 @@
+"""``metasched paper``: tune, run and write down every cell that is asked for and not there yet.
+
+A cell is a list of specs, methods × seeds. Every finished run is kept at once, a line in a file beside the results;
+what is there is never run again.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from metasched.datasets import store
+from metasched.datasets.simulate import simulate_weather
+from metasched.datasets.weather import FILE
+from metasched.errors import DataError, RunError
+from metasched.experiments.base import Cell, Experiment
+from metasched.experiments.compact import compact
+from metasched.experiments.methods import SUPERVISED, Method, methods
+from metasched.learners.config import TrainConfig
+from metasched.learners.measure import measured_order
+from metasched.learners.supervised import supervised
+from metasched.runs import outcome as outcomes
+from metasched.runs import run as engine
+from metasched.runs.files import write_error, write_json
+from metasched.runs.origin import device
+from metasched.runs.outcome import Final, Outcome, Study
+from metasched.runs.run import Job, Programs
+from metasched.runs.train import jobs_of
+from metasched.tasks import TEST, TaskSet
+
+GRID = tuple((inner, outer) for inner in (0.01, 0.03, 0.1) for outer in (1e-3, 3e-3))
+"""Inner and outer rates that are tried for every method alike."""
+TUNING_SEEDS = (1001, 1002)
+"""Never reported."""
+QUICK_TEST_ROWS = 300
+WORK = ".work"
+"""Folder of finished runs, beside the results."""
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with a name, the runs finished and all runs, whenever one has finished."""
+Tuning = Mapping[str, Any]
+"""Rates by method, and how they were found."""
+
+
+class Sweep(NamedTuple):
+    """What to run: where, seeds, full or quick, the command for the record, options of data sets, whether to time."""
+
+    out: Path
+    seeds: tuple[int, ...]
+    quick: bool
+    command: str
+    data: Mapping[str, Mapping[str, Any]]
+    on_progress: OnProgress | None = None
+    timing: bool = True
+
+    def work(self, name: str) -> Path:
+        """The file of finished runs of that name."""
+        return self.out / WORK / ("quick" if self.quick else "") / f"{name}.jsonl"
+
+
+def claim(out: Path, quick: bool) -> None:
+    """Make the folder of results; one that holds full results takes no quick ones, and the other way round."""
+    mark = out / WORK / "settings.json"
+    asked = {"quick": quick}
+    used = mark.exists() or any(out.glob("*/*.jsonl"))
+    if used and (json.loads(mark.read_text()) if mark.exists() else {"quick": False}) != asked:
+        raise RunError(f"{out}: holds {'full' if quick else 'quick'} results; choose another --out")
+    try:
+        mark.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(mark.parent, error) from None
+    write_json(mark, asked)
+
+
+def run_experiment(experiment: Experiment, wanted: Sequence[Cell], sweep: Sweep) -> list[Path]:
+    """Run the cells of one experiment that are not there yet; the result files of all that were wanted."""
+    programs = Programs()
+    paths = {cell.name: sweep.out / experiment.name / f"{cell.name}.jsonl" for cell in wanted}
+    settings = {cell.name: quick(cell) if sweep.quick else cell for cell in wanted}
+    missing = [cell for name, cell in settings.items() if not _held(paths[name], cell, sweep.seeds)]
+    tuning = None if sweep.quick or not missing else _tune(experiment, sweep, programs)
+    ceilings: dict[Any, list[Outcome]] = {}
+    for cell in missing:
+        tasks = _tasks(experiment, cell, sweep)
+        study = _study(experiment, cell, tuning)
+        jobs = [
+            job
+            for method in methods(len(tasks.tasks))
+            for job in _jobs(experiment, cell, tasks, method, _rates(tuning, method, cell.config), sweep.seeds, study)
+        ]
+        finished = _finish(jobs, sweep.work(f"{experiment.name}/{cell.name}"), study.cell, sweep, programs)
+        of_target = _all_labels(cell)
+        skipped = sweep.quick and of_target != _all_labels(experiment.cell(experiment.tuned_in))
+        if of_target not in ceilings and not skipped:
+            ceilings[of_target] = _ceiling(experiment, replace(cell, data=dict(of_target)), jobs[0], sweep)
+        _write(paths[cell.name], [*finished, *_with_study(ceilings.get(of_target, []), study)], cell)
+    if sweep.timing:
+        _add_seconds(experiment, list(paths.values()), sweep, programs)
+    return list(paths.values())
+
+
+def quick_cells(experiment: Experiment, wanted: Sequence[Cell]) -> list[Cell]:
+    """The cells of a quick run: all of digits; elsewhere the paper regime and one cell of each other regime."""
+    everywhere = ("few-label-30", *(("robust-40",) if experiment.name == "cifar" else ()))
+    kept = experiment.name == "digits"
+    return [cell for cell in wanted if kept or cell.regime == "paper" or cell.name in everywhere]
+
+
+def quick(cell: Cell) -> Cell:
+    """The same cell in a few seconds: fewer and shorter meta-updates, at most a hundred target labels.
+
+    Numbers mean nothing then; tables and figures are complete. The ceiling is trained for one target of an experiment.
+    """
+    short = replace(
+        cell.config,
+        meta_updates=3,
+        batches_per_update=min(cell.config.batches_per_update or 1, 4),
+        steps_per_batch=min(cell.config.steps_per_batch, 4),
+        eval_every=1,
+        eval_rows=100,
+        reward_rows=None,
+    )
+    return replace(cell, config=short, data={"target_labels": 100, **cell.data})
+
+
+def _tasks(experiment: Experiment, cell: Cell, sweep: Sweep) -> TaskSet:
+    """The task set of a cell; in a quick run with a few test rows."""
+    tasks = experiment.load(cell, sweep.data.get(experiment.name))
+    if not sweep.quick or len(tasks.test.labels) <= QUICK_TEST_ROWS:
+        return tasks
+    rows = measured_order(tasks)[:QUICK_TEST_ROWS]
+    provenance = {**tasks.provenance, TEST: tasks.provenance[TEST].take(rows, "a few, for a quick run")}
+    return replace(tasks, test=tasks.test.take(rows), provenance=provenance, recipe=None)
+
+
+def _study(experiment: Experiment, cell: Cell, tuning: Tuning | None) -> Study:
+    return Study(
+        experiment=experiment.name,
+        regime=cell.regime,
+        variant=cell.variant,
+        cell=f"{experiment.name}/{cell.name}",
+        title=f"{experiment.title}; {cell.regime}, {cell.variant}",
+        threshold=cell.threshold,
+        tuning=None if tuning is None else dict(tuning),
+    )
+
+
+def _jobs(
+    experiment: Experiment,
+    cell: Cell,
+    tasks: TaskSet,
+    method: Method,
+    rates: tuple[float, float],
+    seeds: Sequence[int],
+    study: Study,
+) -> list[Job]:
+    """One method of a cell, over seeds."""
+    inner, outer = rates
+    config = replace(cell.config, inner_rate=inner, outer_rate=outer, reward=method.reward, abstain=method.abstain)
+    named: dict[str, Any] = {"method": method.name, "role": method.role, "study": study}
+    return jobs_of(tasks, experiment.network, method.scheduler, config, seeds, method.options, **named)
+
+
+def _finish(jobs: Sequence[Job], path: Path, name: str, sweep: Sweep, programs: Programs) -> list[Outcome]:
+    """The outcomes of ``jobs``, in that order; those in the file are taken from there, the others added to it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = {outcome.run: outcome for outcome in _whole_lines(path)}
+    missing = [job for job in jobs if job.description.spec.name not in kept]
+
+    def say() -> None:
+        if sweep.on_progress:
+            done = sum(job.description.spec.name in kept for job in jobs)
+            sweep.on_progress(name, done, len(jobs))
+
+    def on_outcome(_: int, outcome: Outcome) -> None:
+        kept[outcome.run] = outcome
+        with path.open("ab") as stream:
+            stream.write(outcomes.encode(outcome))
+        say()
+
+    say()
+    engine.run(missing, on_outcome=on_outcome, programs=programs)
+    return [kept[job.description.spec.name] for job in jobs]
+
+
+def _whole_lines(path: Path) -> list[Outcome]:
+    """Finished runs of a file; a line that was cut short is cut off, for others to be added."""
+    if not path.exists():
+        return []
+    known = list(outcomes.read(path))
+    if not path.read_bytes().endswith(b"\n"):
+        outcomes.write(path, known)
+    return known
+
+
+def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
+    """The result file of a cell; rows by label in the paper's regime alone, schedules where a figure shows them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shown = cell.name in ("few-label-30", "robust-40")
+    first = {outcome.method: outcome.run for outcome in reversed(found) if outcome.final is not None}
+    lines = [
+        compact(outcome, by_label=cell.regime == "paper", schedule=shown and first.get(outcome.method) == outcome.run)
+        for outcome in found
+    ]
+    outcomes.write(path, lines)
+
+
+def _held(path: Path, cell: Cell, seeds: Sequence[int]) -> bool:
+    """Whether a result file has the cell's settings and all the seeds; one that cannot be read is made again."""
+    try:
+        found = [outcome for outcome in outcomes.read(path) if outcome.family != "ceiling"]
+    except DataError:
+        return False
+    of_method = ("inner_rate", "outer_rate", "reward", "abstain", "gradient", "batches_per_update")
+    wanted = {key: value for key, value in asdict(cell.config).items() if value is not None and key not in of_method}
+    seen: dict[str, set[int]] = {}
+    for outcome in found:
+        if any(outcome.spec.config.get(key) != value for key, value in wanted.items()):
+            return False
+        seen.setdefault(outcome.method, set()).add(outcome.spec.seed)
+    return bool(seen) and all(set(seeds) <= own for own in seen.values())
+
+
+def _rates(tuning: Tuning | None, method: Method, config: TrainConfig) -> tuple[float, float]:
+    if tuning is None:
+        return config.inner_rate, config.outer_rate
+    found = tuning["chosen"][method.name]
+    return found["inner_rate"], found["outer_rate"]
+
+
+def _tune(experiment: Experiment, sweep: Sweep, programs: Programs) -> Tuning:
+    """For every method the rates with the best mean final accuracy over the tuning seeds, from the same grid."""
+    path = sweep.out / WORK / experiment.name / "tuning.json"
+    if path.exists():
+        return dict(json.loads(path.read_text()))
+    cell = experiment.cell(experiment.tuned_in)
+    tasks = experiment.load(cell, sweep.data.get(experiment.name))
+    everyone = methods(len(tasks.tasks))
+    study = _study(experiment, cell, None)
+    jobs = [
+        job
+        for method in everyone
+        for rates in GRID
+        for job in _jobs(experiment, cell, tasks, method, rates, TUNING_SEEDS, study)
+    ]
+    name = f"{experiment.name}/tuning"
+    found = _finish(jobs, sweep.work(name), name, sweep, programs)
+    finals = [0.0 if outcome.final is None else outcome.final.test_accuracy for outcome in found]
+    scores = np.asarray(finals).reshape(len(everyone), len(GRID), len(TUNING_SEEDS)).mean(axis=2)
+    inner_rates, outer_rates = (sorted(set(column)) for column in zip(*GRID, strict=True))
+    tuning = {
+        "seeds": list(TUNING_SEEDS),
+        "cell": study.cell,
+        "grid": {"inner_rate": inner_rates, "outer_rate": outer_rates},
+        "chosen": {
+            method.name: {
+                "inner_rate": GRID[best][0],
+                "outer_rate": GRID[best][1],
+                "accuracy": round(float(row[best]), 4),
+            }
+            for method, row in zip(everyone, scores, strict=True)
+            for best in [int(row.argmax())]
+        },
+    }
+    write_json(path, tuning)
+    return tuning
+
+
+def _all_labels(cell: Cell) -> tuple[tuple[str, Any], ...]:
+    """The cell's options of the data set but for how many target labels there are: what its ceiling depends on."""
+    return tuple(sorted((key, value) for key, value in cell.data.items() if key != "target_labels"))
+
+
+def _ceiling(experiment: Experiment, cell: Cell, like: Job, sweep: Sweep) -> list[Outcome]:
+    """A supervised network on all rows: every target label there is, clean tasks."""
+    tasks = _tasks(experiment, replace(cell, noisy=(), irrelevant=None), sweep)
+    config = replace(cell.config, heads="auto").resolve(tasks)
+    found = supervised(tasks, experiment.network, config, list(sweep.seeds), 60 if sweep.quick else 2000)
+    described = like.description
+    lines = []
+    for place, seed in enumerate(sweep.seeds):
+        spec = msgspec.structs.replace(
+            described.spec, learner=SUPERVISED, scheduler="none", options={}, config=asdict(config), seed=seed
+        )
+        accuracy = found.accuracy[place]
+        lines.append(
+            Outcome(
+                run=spec.name,
+                spec=spec,
+                method=SUPERVISED,
+                family="ceiling",
+                role=f"trained on all {found.rows:,} rows of sources and target",
+                about=described.about,
+                origin=described.origin,
+                final=Final(
+                    test_accuracy=accuracy, initial_test_accuracy=accuracy, balanced_accuracy=found.balanced[place]
+                ),
+                by_class=tuple(found.by_class[place]),
+            )
+        )
+    return lines
+
+
+def _with_study(found: Sequence[Outcome], study: Study) -> list[Outcome]:
+    return [msgspec.structs.replace(outcome, study=study) for outcome in found]
+
+
+def _add_seconds(experiment: Experiment, paths: Sequence[Path], sweep: Sweep, programs: Programs) -> None:
+    """Write into result files how long each method takes, and what its decisions cost; timed where rates are tuned.
+
+    A meta-update of another cell takes as much more as it has inner steps more. Results that another device made are
+    left alone.
+    """
+    here = device()
+    untimed = {
+        path: found
+        for path in paths
+        for found in [list(outcomes.read(path))]
+        if all(outcome.seconds is None and outcome.origin.device == here for outcome in found)
+    }
+    if not untimed:
+        return
+    listed = experiment.cell(experiment.tuned_in)
+    cell = quick(listed) if sweep.quick else listed
+    tasks = _tasks(experiment, cell, sweep)
+    study, usual = _study(experiment, cell, None), (cell.config.inner_rate, cell.config.outer_rate)
+    alone = {
+        method.name: engine.seconds_per_update(job, programs)
+        for method in methods(len(tasks.tasks))
+        for job in _jobs(experiment, cell, tasks, method, usual, (0,), study)
+    }
+    steps = _steps(asdict(cell.config))
+
+    def timed(outcome: Outcome) -> Outcome:
+        config = outcome.spec.config
+        if outcome.method not in alone:
+            return outcome
+        scale = _steps(config) / steps if config["batches_per_update"] else 1.0
+        seconds = alone[outcome.method] * scale * config["meta_updates"]
+        cost = max(0.0, alone[outcome.method] - alone["cyclic"]) * scale / (config["batches_per_update"] or 1)
+        return msgspec.structs.replace(outcome, seconds=round(seconds, 3), scheduling_seconds=float(f"{cost:.3g}"))
+
+    for path, found in untimed.items():
+        outcomes.write(path, [timed(outcome) for outcome in found])
+
+
+def _steps(config: Mapping[str, Any]) -> int:
+    """Inner steps of one meta-update."""
+    return int(config["batches_per_update"]) * int(config["steps_per_batch"])
+
+
+def weather_data(given: Path | None, out: Path, quick: bool) -> dict[str, Any]:
+    """Options of the weather data: the given file, that of the data folders, or else one that we simulate.
+
+    What is simulated is marked so in the file, and every result and caption says it.
+    """
+    if given is not None or store.find(FILE) is not None:
+        return {} if given is None else {"path": str(given)}
+    images = 120 if quick else 900
+    path = out / WORK / f"simulated-weather-{images}.h5"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        simulate_weather(path, images=images, height=192, width=288)
+    split = {"validation_images": 25, "training_images": 60} if quick else {}
+    return {"path": str(path), **split}

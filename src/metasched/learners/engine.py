@@ -1,0 +1,359 @@
+"""Any learner from the first update to the last: chunks of updates as one compiled program, many runs side by side.
+
+Read it top to bottom: a *program* holds one learner, compiled; a *lane* is one run in it. Python only decides how many
+updates the next chunk has, and reads what came of them.
+"""
+
+import time
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from numpy.typing import ArrayLike, NDArray
+
+from metasched.learners import gradients
+from metasched.learners.checks import check_losses, check_network, lanes_that_fit, settle_memory
+from metasched.learners.config import TrainConfig
+from metasched.learners.gradients import Estimator
+from metasched.learners.inner import Schedule
+from metasched.learners.losses import Losses, Objective, Rows, objective_of
+from metasched.learners.measure import Measured, Scorer, full_scorer, measure, measured_subset, read_score
+from metasched.learners.meta import meta
+from metasched.learners.networks import Network, Weights
+from metasched.learners.protocol import Knobs, Learner, State, Update
+from metasched.learners.rewards import Reward
+from metasched.learners.stream import Data, device_data
+from metasched.schedulers.base import Scheduler
+from metasched.tasks import TaskSet
+
+CHUNK = 64
+"""Most updates of one call to the compiled program."""
+CHUNK_SECONDS = 1.0
+"""About how long one call should take, so that progress is seen and little is lost."""
+
+Record = dict[str, Any]
+"""What happened in one update, as JSON types."""
+Lane = TypeVar("Lane", bound=Hashable)
+"""How the caller names a run."""
+
+
+# The program: scheduler, learner and measuring, compiled as one.
+
+
+class Log(NamedTuple):
+    """What a chunk writes down, one row for each update (CHUNK, …); ``drawn`` are rows by task so far."""
+
+    loss: jax.Array
+    validation_accuracy: jax.Array
+    tasks: jax.Array
+    drawn: jax.Array
+    rate: jax.Array
+    measured: Measured
+
+
+class Models(NamedTuple):
+    """The models of the latest update: the one it started from, and the one it is measured by."""
+
+    initial: Weights
+    weights: Weights
+
+
+class Program(NamedTuple):
+    """A learner with its data and compiled loop; :func:`prepare` makes one, any number of runs use it.
+
+    ``together`` lanes run side by side; 1 means one after another.
+    """
+
+    objective: Objective
+    tasks: TaskSet
+    data: Data
+    test: Rows
+    together: int
+    start: Callable[[Data, Any, Knobs], State]
+    chunk: Callable[[Data, Rows, State, Any, Any], tuple[State, Log, Models]]
+    further: Callable[[Data, State, Weights], Weights]
+    full_score: Scorer
+
+
+def prepare(
+    tasks: TaskSet,
+    network: Network,
+    scheduler: Scheduler,
+    config: TrainConfig,
+    rewards: Sequence[Reward],
+    *,
+    losses: Losses | None = None,
+    outer: optax.GradientTransformation | None = None,
+    estimator: Estimator | None = None,
+    together: int = 1,
+) -> Program:
+    """Check the settings against the tasks, copy the data to the device and set up compilation."""
+    config = config.resolve(tasks)
+    check_network(tasks, network, config)
+    config = settle_memory(tasks, network, config, together, estimator)
+    objective = objective_of(tasks, network, config, losses)
+    check_losses(tasks, objective.losses)
+    found = estimator or gradients.find(config.gradient)
+    learner = meta(objective, Schedule(scheduler, tuple(rewards)), found, outer)
+    chunk, further = partial(_chunk, objective, learner), learner.further
+    if together > 1:
+        chunk = jax.vmap(chunk, in_axes=(None, None, 0, None, None))
+        further = jax.vmap(further, in_axes=(None, 0, 0))
+    return Program(
+        objective,
+        tasks,
+        device_data(tasks, config),
+        measured_subset(tasks, config.eval_rows),
+        together,
+        learner.init,
+        jax.jit(chunk),
+        jax.jit(further),
+        full_scorer(objective),
+    )
+
+
+def refill(program: Program, tasks: TaskSet) -> Program:
+    """The same program with other rows of the same shapes; nothing is compiled again."""
+    config = program.objective.config
+    data, test = device_data(tasks, config), measured_subset(tasks, config.eval_rows)
+    return program._replace(tasks=tasks, data=data, test=test)
+
+
+def side_by_side(tasks: TaskSet, network: Network, config: TrainConfig, lanes: int, most: int = 128) -> int:
+    """Lanes to run in one program: one on a CPU; on accelerators equal groups that fit, a multiple of the devices."""
+    if jax.default_backend() == "cpu":
+        return 1
+    devices = len(jax.devices())
+    room = min(most, lanes_that_fit(tasks, network, config.resolve(tasks)) * devices)
+    each = -(-lanes // -(-lanes // room))
+    return devices * -(-each // devices)
+
+
+def knobs_of(config: TrainConfig, reward: int = 0) -> Knobs:
+    """What a run with these settings has of its own."""
+    return Knobs(jnp.int32(reward), jnp.float32(config.inner_rate), jnp.float32(config.outer_rate))
+
+
+def _chunk(
+    objective: Objective, learner: Learner, data: Data, test: Rows, state: State, first: Any, count: Any
+) -> tuple[State, Log, Models]:
+    """``count`` ≤ CHUNK updates after the first ``first``; test rows are measured when their turn comes.
+
+    ``first`` is the number that ``state.update`` has; given apart, it is one number for all lanes, and measuring is
+    skipped for real where it is not due.
+    """
+    config = objective.config
+    every = config.eval_every or 1
+
+    def entry(state: State, update: Update, measured: Measured) -> Log:
+        drawn = state.stream.drawn.sum(axis=1)
+        return Log(update.loss, update.validation_accuracy, update.tasks, drawn, update.rate, measured)
+
+    def one(number: jax.Array, carry: tuple[State, Log, Models]) -> tuple[State, Log, Models]:
+        state, log, _ = carry
+        state, update = learner.update(data, state)
+        done = first + number + 1
+        measured = jax.lax.cond(
+            (done % every == 0) | (done == config.meta_updates),
+            lambda: measure(objective, update.weights, update.initial, test),
+            lambda: jax.tree.map(lambda part: jnp.full(part.shape, jnp.nan), nothing),
+        )
+        log = jax.tree.map(lambda column, value: column.at[number].set(value), log, entry(state, update, measured))
+        return state, log, Models(update.initial, update.weights)
+
+    nothing = Measured(jnp.zeros(objective.heads.width), jnp.zeros(objective.heads.width))
+    _, like = jax.eval_shape(learner.update, data, state)
+    row = jax.eval_shape(entry, state, like, nothing)
+    blank = jax.tree.map(lambda part: jnp.zeros((CHUNK, *part.shape), part.dtype), row)
+    models = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), Models(like.initial, like.weights))
+    done: tuple[State, Log, Models] = jax.lax.fori_loop(0, count, one, (state, blank, models))
+    return done
+
+
+# The loop: chunk after chunk, group after group of lanes.
+
+Chunk = tuple[Callable[[], dict[Lane, tuple[State, Models]]], list[tuple[Lane, Record]]]
+"""State and models of every lane after a chunk, made when asked for; and a record for each update of each lane."""
+
+
+def run(program: Program, states: Mapping[Lane, State], ended: Collection[Lane] = ()) -> Iterator[Chunk[Lane]]:
+    """All updates that are left to ``states``, at most ``together`` lanes at a time.
+
+    The last record of a lane has ``final``. One whose loss is no longer finite ends with a record that has
+    ``diverged``; the others go on. Lanes that ``ended`` so before stay as they are.
+    """
+    for group in _groups(program, states):
+        yield from _run_together(program, group, [states[lane] for lane in group], ended)
+
+
+def _groups(program: Program, states: Mapping[Lane, State]) -> Iterator[list[Lane]]:
+    """Neighbouring lanes that have made as many updates, at most ``together`` of them."""
+    group: list[Lane] = []
+    for lane, state in states.items():
+        if group and (len(group) == program.together or int(state.update) != int(states[group[0]].update)):
+            yield group
+            group = []
+        group.append(lane)
+    if group:
+        yield group
+
+
+def _run_together(
+    program: Program, lanes: Sequence[Lane], states: Sequence[State], ended: Collection[Lane]
+) -> Iterator[Chunk[Lane]]:
+    config = program.objective.config
+    done = int(states[0].update)
+    stacked, began = _stack(program, states), [state.knobs for state in states]
+    alive = {lane: lane not in ended for lane in lanes}
+    count = 1
+    while done < config.meta_updates and any(alive.values()):
+        count = min(count, CHUNK, config.meta_updates - done)
+        start = time.monotonic()
+        stacked, log, models = program.chunk(program.data, program.test, stacked, done, count)
+        log = jax.tree.map(np.asarray, log)
+        seconds = time.monotonic() - start
+        records = _records(program, lanes, began, alive, log, done, count)
+        done += count
+        if done == config.meta_updates:
+            _add_final(program, lanes, alive, stacked, models, records)
+        yield partial(_by_lane, program, (stacked, models), lanes), records
+        count = max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-3))))
+
+
+def _stack(program: Program, states: Sequence[State]) -> State:
+    """States along a first axis, spread over all devices; a short group is filled up with its last lane."""
+    if program.together == 1:
+        return states[0]
+    full = [*states, *[states[-1]] * (program.together - len(states))]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *full)
+    devices = jax.devices()
+    if len(devices) == 1 or program.together % len(devices):
+        return stacked
+    by_lane = PartitionSpec("lanes")  # type: ignore[no-untyped-call]
+    return jax.device_put(stacked, NamedSharding(Mesh(np.asarray(devices), ("lanes",)), by_lane))
+
+
+def _by_lane(program: Program, stacked: Any, lanes: Sequence[Lane]) -> dict[Lane, Any]:
+    if program.together == 1:
+        return {lanes[0]: stacked}
+    return {lane: jax.tree.map(lambda leaf, place=place: leaf[place], stacked) for place, lane in enumerate(lanes)}
+
+
+# The records: what the compiled loop logged, for people and files.
+
+
+def _records(
+    program: Program,
+    lanes: Sequence[Lane],
+    began: Sequence[Knobs],
+    alive: dict[Lane, bool],
+    log: Log,
+    done: int,
+    count: int,
+) -> list[tuple[Lane, Record]]:
+    """Records of one chunk, lane after lane; one that diverges is struck from ``alive``."""
+    counts = _class_counts(program, program.test.labels)
+    records: list[tuple[Lane, Record]] = []
+    for place, lane in enumerate(lanes):
+        mine = log if program.together == 1 else jax.tree.map(lambda column, place=place: column[place], log)
+        for number in range(count):
+            if not alive[lane]:
+                break
+            row: Log = jax.tree.map(lambda column, number=number: column[number], mine)
+            update = done + number + 1
+            if np.isfinite(row.loss):
+                records.append((lane, _record(program, row, update, counts)))
+                continue
+            alive[lane] = False
+            cause = _cause(began[place], float(row.rate))
+            records.append((lane, {"update": update, "diverged": cause}))
+    return records
+
+
+def _cause(began: Knobs, rate: float) -> str:
+    """The likely reason of a loss that is no longer finite, and what to do about it."""
+    inner, outer = float(began.inner), float(began.outer)
+    if not np.isfinite(rate) or rate > 2 * inner:
+        return (
+            f"the loss is no longer finite: the inner rate grew from {inner:g} to {rate:.3g}; "
+            f"lower outer_rate (now {outer:g}) or give outer_clip"
+        )
+    return (
+        f"the loss is no longer finite: the inner loop overflowed at rate {rate:.3g}; "
+        f"lower inner_rate (now starts at {inner:g}) or give outer_clip"
+    )
+
+
+def _record(program: Program, row: Log, update: int, counts: NDArray[np.int64]) -> Record:
+    """One update; ``counts`` (width,) are the rows by class of the test subset that is measured meanwhile."""
+    objective, config = program.objective, program.objective.config
+    drawn = int(row.drawn.sum())
+    record: Record = {
+        "update": update,
+        "samples": drawn,
+        "drawn": row.drawn.tolist(),
+        "abstained": update * (config.batches_per_update or 0) - drawn // config.batch_size,
+        "tasks": row.tasks.tolist(),
+        "loss": float(row.loss),
+        "validation_accuracy": float(row.validation_accuracy),
+        "inner_rate": float(row.rate),
+    }
+    if np.isfinite(row.measured.adapted).all():
+        adapted = read_score(objective, np.asarray(row.measured.adapted, np.float64), counts)
+        initial = read_score(objective, np.asarray(row.measured.initial, np.float64), counts)
+        record |= {
+            "test_accuracy": adapted.accuracy,
+            "initial_test_accuracy": initial.accuracy,
+            "test_accuracy_by_class": adapted.by_class,
+            "test_rows": int(counts.sum()),
+        }
+    return record
+
+
+def _class_counts(program: Program, labels: ArrayLike) -> NDArray[np.int64]:
+    """How many of the labels there are of each class (width,)."""
+    return np.bincount(np.asarray(labels), minlength=program.objective.heads.width)
+
+
+def _add_final(
+    program: Program,
+    lanes: Sequence[Lane],
+    alive: Mapping[Lane, bool],
+    stacked: State,
+    models: Models,
+    records: Sequence[tuple[Lane, Record]],
+) -> None:
+    """Measure the last models on all test rows and put the result into each lane's last record."""
+    objective = program.objective
+    counts = _class_counts(program, program.tasks.test.labels)
+
+    def scores(weights: Weights) -> NDArray[np.float64]:
+        stack = jax.tree.map(lambda leaf: leaf[None], weights) if program.together == 1 else weights
+        return program.full_score(stack, program.tasks)
+
+    adapted, initial = scores(models.weights), scores(models.initial)
+    further = None
+    if objective.config.adapt_on_target:
+        further = scores(program.further(program.data, stacked, models.weights))
+    drawn = np.asarray(stacked.stream.drawn).reshape(-1, *stacked.stream.drawn.shape[-2:])
+    last = dict(records)
+    for place, lane in enumerate(lanes):
+        if not alive[lane]:
+            continue
+        score = read_score(objective, adapted[place], counts)
+        last[lane]["final"] = {
+            "test_accuracy": score.accuracy,
+            "balanced_test_accuracy": score.balanced,
+            "test_accuracy_by_class": score.by_class,
+            "initial_test_accuracy": read_score(objective, initial[place], counts).accuracy,
+            "test_rows": int(counts.sum()),
+            "drawn_by_label": drawn[place].tolist(),
+        }
+        if further is not None:
+            accuracy = read_score(objective, further[place], counts).accuracy
+            last[lane]["final"]["target_adapted_test_accuracy"] = accuracy

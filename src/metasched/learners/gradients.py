@@ -1,0 +1,258 @@
+"""How the meta-gradient is found: estimators by name. A new one is a function and a line in ``_REGISTRY``.
+
+Three are exact and differ in memory and in arithmetic. With w' = w − ρ ⊙ g(w), g the gradient of a batch's loss, and
+v the derivative of the outer loss by w', that by w is v − H(ρ ⊙ v), H the Hessian of the batch's loss; by the rate ρ it
+is −v ⊙ g.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from metasched.errors import unknown
+from metasched.learners.config import TrainConfig
+from metasched.learners.inner import (
+    Adapted,
+    RateTree,
+    Schedule,
+    Start,
+    Walk,
+    batch_numbers,
+    first_walk,
+    one_batch,
+    rates_by_array,
+    trained_arrays,
+)
+from metasched.learners.losses import Objective, Rows, target_loss, task_loss
+from metasched.learners.networks import Weights
+from metasched.learners.stream import Batch, Data, Stream
+
+
+class MetaParameters(NamedTuple):
+    """λ: the initial weights, and the logarithm of the inner learning rate, so that the rate stays positive.
+
+    ``log_rate`` is one number, or a tree like the weights with one number for each array or each weight.
+    ``emphasis`` (rows of all sources,) are meta-learned log weights of the rows, where ``row_weights`` asks for them.
+    """
+
+    weights: Weights
+    log_rate: Any
+    emphasis: jax.Array | None = None
+
+
+class Scene(NamedTuple):
+    """What an estimator needs beside λ; ``batch`` are the target's rows, ``reward`` numbers the one that is told."""
+
+    objective: Objective
+    schedule: Schedule
+    data: Data
+    batch: Rows
+    stream: Stream
+    reward: jax.Array
+
+
+Found: TypeAlias = tuple[tuple[jax.Array, Adapted], MetaParameters]
+"""The outer loss and the adapted model, and the derivative of the loss by λ."""
+Adapt: TypeAlias = Callable[[Scene, Start], Adapted]
+"""Train from a start on m scheduled batches of B rows; differentiable by all of the start."""
+
+
+class Estimator(NamedTuple):
+    """A way to the meta-gradient, and the sets of weights that it keeps for the way back."""
+
+    find: Callable[[Scene, MetaParameters], Found]
+    kept: Callable[[TrainConfig], int]
+
+
+def start_of(data: Data, parameters: MetaParameters) -> Start:
+    """What the inner loop starts from, given λ."""
+    rates = jax.tree.map(jnp.exp, parameters.log_rate)
+    parts = [part for part in (data.emphasis, parameters.emphasis) if part is not None]
+    return Start(parameters.weights, rates, sum(parts[1:], parts[0]) if parts else None)
+
+
+def meta_loss(adapt: Adapt, scene: Scene, parameters: MetaParameters) -> tuple[jax.Array, Adapted]:
+    """ℓ(f_w(x), y) on the target's rows ``scene.batch``, with w adapted from λ by the scheduled inner loop.
+
+    Its derivative with respect to λ is the full second-order meta-gradient: the inner gradients are part of the graph.
+    ``initial_share`` mixes in the loss of the initial model.
+    """
+    adapted = adapt(scene, start_of(scene.data, parameters))
+    value = target_loss(scene.objective, adapted.weights, scene.batch)
+    share = scene.objective.config.initial_share
+    if share > 0:
+        value = (1 - share) * value + share * target_loss(scene.objective, parameters.weights, scene.batch)
+    return value, adapted
+
+
+def through(adapt: Adapt) -> Callable[[Scene, MetaParameters], Found]:
+    """The derivative of :func:`meta_loss` through that way of adapting."""
+    return lambda scene, parameters: jax.value_and_grad(partial(meta_loss, adapt, scene), has_aux=True)(parameters)
+
+
+def scanned(scene: Scene, start: Start) -> Adapted:
+    """JAX keeps every intermediate value of every step: least arithmetic, most memory."""
+    objective, schedule, data, _, stream, reward = scene
+
+    def step(walk: Walk, number: jax.Array) -> tuple[Walk, jax.Array]:
+        walk, (batch, _) = one_batch(objective, schedule, data, start, reward, walk, number)
+        return walk, batch.chosen
+
+    walk, tasks = lax.scan(step, first_walk(objective, data, start, stream), batch_numbers(objective.config))
+    return Adapted(walk.weights, walk.stream, tasks)
+
+
+def rematerialised(scene: Scene, start: Start) -> Adapted:
+    """√m segments: only the weights between segments are kept, and each segment is walked again on the way back."""
+    objective, schedule, data, _, stream, reward = scene
+    numbers = batch_numbers(objective.config)
+    length = max(1, math.isqrt(len(numbers)))
+    whole = len(numbers) // length * length
+
+    @jax.checkpoint
+    def segment(carry: tuple[Walk, Start], numbers: jax.Array) -> tuple[Walk, jax.Array]:
+        walk, start = carry
+
+        @jax.checkpoint
+        def step(walk: Walk, number: jax.Array) -> tuple[Walk, jax.Array]:
+            walk, (batch, _) = one_batch(objective, schedule, data, start, reward, walk, number)
+            return walk, batch.chosen
+
+        return lax.scan(step, walk, numbers)
+
+    def several(walk: Walk, numbers: jax.Array) -> tuple[Walk, jax.Array]:
+        after: tuple[Walk, jax.Array] = segment((walk, start), numbers)
+        return after
+
+    walk, first = lax.scan(several, first_walk(objective, data, start, stream), numbers[:whole].reshape(-1, length))
+    walk, rest = several(walk, numbers[whole:])
+    return Adapted(walk.weights, walk.stream, jnp.concatenate([first.reshape(-1), rest]))
+
+
+def stored(scene: Scene, start: Start) -> Adapted:
+    """Only the weights before each step are kept; the way back takes one Hessian-vector product for each step."""
+    objective, schedule = scene.objective, scene.schedule
+
+    def walk_all(start: Start, data: Data, stream: Stream, reward: jax.Array) -> tuple[Adapted, Any]:
+        walk, (batches, weights) = lax.scan(
+            partial(one_batch, objective, schedule, data, start, reward),
+            first_walk(objective, data, start, stream),
+            batch_numbers(objective.config),
+        )
+        return Adapted(walk.weights, walk.stream, batches.chosen), (start, data, batches, weights)
+
+    @jax.custom_vjp
+    def walked(start: Start, data: Data, stream: Stream, reward: jax.Array) -> Adapted:
+        return walk_all(start, data, stream, reward)[0]
+
+    def backward(kept: Any, cotangent: Adapted) -> tuple[Start, None, None, None]:
+        start, data, batches, weights = kept
+        return _walk_back(objective, start, data, batches, weights, cotangent.weights), None, None, None
+
+    walked.defvjp(walk_all, backward)
+    return walked(start, scene.data, scene.stream, scene.reward)
+
+
+def _walk_back(
+    objective: Objective, start: Start, data: Data, batches: Batch, weights: Weights, cotangent: Weights
+) -> Start:
+    """Derivatives by ``start`` from the weights (m, R, …) before every step and the derivative by the last ones."""
+
+    def unfit(carry: Start, kept: tuple[Batch, Weights]) -> tuple[Start, None]:
+        batch, before = kept
+        rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
+        emphasis = None if start.emphasis is None else start.emphasis[batch.rows]
+        first = carry._replace(emphasis=None if emphasis is None else jnp.zeros_like(emphasis))
+
+        def unstep(so_far: Start, before: Weights) -> tuple[Start, None]:
+            here = start._replace(weights=before, emphasis=emphasis)
+            by_step = _step_back(objective, here, rows, head, so_far.weights)
+            return jax.tree.map(jnp.subtract, so_far, by_step), None
+
+        back, _ = lax.scan(unstep, first, before, reverse=True)
+        if objective.config.abstain:
+            back = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), back, first)
+        total = carry.emphasis
+        if total is not None and back.emphasis is not None:
+            total = total.at[batch.rows].add(back.emphasis)
+        return back._replace(emphasis=total), None
+
+    nothing = jax.tree.map(jnp.zeros_like, (start.rates, start.emphasis))
+    result, _ = lax.scan(unfit, Start(cotangent, *nothing), (batches, weights), reverse=True)
+    return result
+
+
+def _step_back(objective: Objective, start: Start, rows: Rows, head: jax.Array, v: Weights) -> Start:
+    """What one step subtracts from the derivatives: that of φ = ⟨ρ ⊙ v, g(w)⟩ by the weights, rates and emphasis.
+
+    φ is the derivative of the loss in the direction ρ ⊙ v, found in forward mode, so this is reverse over forward: the
+    gradient g itself is never formed. With one rate for all, ∂φ/∂ρ is φ/ρ.
+    """
+    trained = trained_arrays(objective.network, start.weights, objective.config)
+    one_rate = objective.config.inner_rates == "scalar"
+
+    def phi(weights: Weights, emphasis: jax.Array | None, rates: RateTree) -> jax.Array:
+        direction = jax.tree.map(
+            lambda v, rate, moves: rate * v if moves else jnp.zeros_like(v), v, rates_by_array(rates, v), trained
+        )
+        slope: jax.Array = jax.jvp(
+            lambda weights: task_loss(objective, weights, emphasis, rows, head), (weights,), (direction,)
+        )[1]
+        return slope
+
+    wanted = (0,) if one_rate else (0, 2)
+    wanted = wanted if start.emphasis is None else (*wanted, 1)
+    value, slopes = jax.value_and_grad(phi, argnums=wanted)(start.weights, start.emphasis, start.rates)
+    by_argument = dict(zip(wanted, slopes, strict=True))
+    return Start(by_argument[0], value / start.rates if one_rate else by_argument[2], by_argument.get(1))
+
+
+def reptile(scene: Scene, parameters: MetaParameters) -> Found:
+    """Reptile's direction w₀ − w: w has seen the scheduled batches and then took one step on the target's rows.
+
+    Reference: Nichol, Achiam, Schulman, *On First-Order Meta-Learning Algorithms*, arXiv:1803.02999. The inner rate
+    is not learned.
+    """
+    start = start_of(scene.data, parameters)
+    adapted = scanned(scene, start)
+    value, slope = jax.value_and_grad(target_loss, argnums=1)(scene.objective, adapted.weights, scene.batch)
+    rates = rates_by_array(start.rates, slope)
+    final = jax.tree.map(lambda w, rate, g: w - rate * g, adapted.weights, rates, slope)
+    still = jax.tree.map(jnp.zeros_like, parameters)
+    return (value, adapted), still._replace(weights=jax.tree.map(jnp.subtract, parameters.weights, final))
+
+
+def _steps(config: TrainConfig) -> int:
+    return (config.batches_per_update or 0) * config.steps_per_batch
+
+
+def _segments(config: TrainConfig) -> int:
+    return 2 * max(1, round(math.sqrt(_steps(config)))) * config.steps_per_batch
+
+
+_REGISTRY: Mapping[str, Estimator] = {
+    "stored": Estimator(through(stored), _steps),
+    "scan": Estimator(through(scanned), _steps),
+    "remat": Estimator(through(rematerialised), _segments),
+    "first-order": Estimator(through(scanned), lambda config: 0),  # noqa: ARG005
+    "reptile": Estimator(reptile, lambda config: 0),  # noqa: ARG005
+}
+
+
+def names() -> tuple[str, ...]:
+    """The estimators that settings know by name, besides ``auto``."""
+    return tuple(_REGISTRY)
+
+
+def find(gradient: str | Estimator) -> Estimator:
+    """The estimator of that name; one of your own is handed back."""
+    if isinstance(gradient, Estimator):
+        return gradient
+    if gradient not in _REGISTRY:
+        raise unknown("gradient", str(gradient), ("auto", *_REGISTRY))
+    return _REGISTRY[gradient]

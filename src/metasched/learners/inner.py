@@ -1,0 +1,123 @@
+"""The inner loop: scheduled batches, SGD on each, from the initial weights to the adapted ones."""
+
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from metasched.errors import ConfigError
+from metasched.learners.config import TrainConfig
+from metasched.learners.losses import Objective, Rows, task_loss
+from metasched.learners.networks import Network, Weights
+from metasched.learners.rewards import Judged, Reward, Turn, judge, one_of
+from metasched.learners.stream import Batch, Data, Stream, advance, next_batch
+from metasched.schedulers.base import Scheduler
+
+RateTree: TypeAlias = Any
+"""One learning rate for all, or by array of the weights: scalars, or arrays of the weights' shapes."""
+
+
+class Schedule(NamedTuple):
+    """Who decides, and the rewards it may be told: which of them is a run's own."""
+
+    scheduler: Scheduler
+    rewards: tuple[Reward, ...]
+
+
+class Start(NamedTuple):
+    """What the inner loop starts from and can be differentiated by: weights, rates, log weights of the source rows."""
+
+    weights: Weights
+    rates: RateTree
+    emphasis: jax.Array | None = None
+
+
+class Adapted(NamedTuple):
+    """What came of m batches: weights, the stream after them, and the tasks int32 (m,) drawn (N: none)."""
+
+    weights: Weights
+    stream: Stream
+    tasks: jax.Array
+
+
+class Walk(NamedTuple):
+    """What one batch hands to the next."""
+
+    weights: Weights
+    stream: Stream
+    judged: Judged
+
+
+def trained_arrays(network: Network, weights: Weights, config: TrainConfig) -> Any:
+    """Which arrays of the weights the inner loop trains: bools, structured like the weights."""
+    if config.inner_layers == "all":
+        return jax.tree.map(lambda _: True, weights)
+    if network.head is None:
+        raise ConfigError("inner_layers is head, but the network does not name its head; give Network(..., head=...)")
+    return network.head(weights)
+
+
+def rates_by_array(rates: RateTree, weights: Weights) -> Any:
+    """Rates structured like the weights."""
+    return jax.tree.map(lambda _: rates, weights) if isinstance(rates, jax.Array) else rates
+
+
+def descend(
+    objective: Objective, weights: Weights, rates: RateTree, emphasis: jax.Array | None, batch: Rows, head: jax.Array
+) -> Weights:
+    """One SGD step w ← w − rate · ∇loss(w) on one batch; first-order modes take the gradient for a constant."""
+    gradient = jax.grad(task_loss, argnums=1)(objective, weights, emphasis, batch, head)
+    if objective.config.gradient in ("first-order", "reptile"):
+        gradient = lax.stop_gradient(gradient)
+    trained = trained_arrays(objective.network, weights, objective.config)
+    by_array = rates_by_array(rates, weights)
+    return jax.tree.map(lambda w, g, rate, moves: w - rate * g if moves else w, weights, gradient, by_array, trained)
+
+
+def fit(objective: Objective, data: Data, start: Start, batch: Batch) -> tuple[Weights, Weights]:
+    """R = ``steps_per_batch`` steps on one batch from ``start.weights``; also the weights before each step (R, …)."""
+    rows = data.sources.take(batch.rows)
+    emphasis = None if start.emphasis is None else start.emphasis[batch.rows]
+    head = objective.heads.of_task(batch.task)
+
+    def step(weights: Weights, _: None) -> tuple[Weights, Weights]:
+        return descend(objective, weights, start.rates, emphasis, rows, head), weights
+
+    if objective.config.steps_per_batch == 1:
+        after, before = step(start.weights, None)
+        return after, jax.tree.map(lambda leaf: leaf[None], before)
+    return lax.scan(step, start.weights, None, length=objective.config.steps_per_batch)
+
+
+def one_batch(
+    objective: Objective, schedule: Schedule, data: Data, start: Start, reward: jax.Array, walk: Walk, number: jax.Array
+) -> tuple[Walk, tuple[Batch, Weights]]:
+    """Select, train, judge, tell: one turn of the inner loop. ``reward`` numbers the one that is told.
+
+    After each batch the scheduler is told its reward. For a scheduler that ignores it this costs nothing: the compiler
+    drops what nobody reads. With ``abstain`` the scheduler has an arm N: such a batch trains nothing, moves no cursor
+    and draws no rows, and is told its reward like any other.
+    """
+    config = objective.config
+    batch = next_batch(schedule.scheduler, config, data, walk.stream)
+    weights, before = fit(objective, data, start._replace(weights=walk.weights), batch)
+    if config.abstain:
+        weights = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), weights, walk.weights)
+    judged = judge(objective, weights, data.judged)
+    rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
+    fixed = lax.stop_gradient((walk.weights, weights))
+    turn = Turn(number, *fixed, walk.judged, judged, rows, head, data.judged)
+    worth = one_of(schedule.rewards, reward, objective, turn)
+    stream = advance(schedule.scheduler, config, data, walk.stream, batch, worth)
+    return Walk(weights, stream, judged), (batch, before)
+
+
+def first_walk(objective: Objective, data: Data, start: Start, stream: Stream) -> Walk:
+    """Where a meta-update begins."""
+    return Walk(start.weights, stream, judge(objective, start.weights, data.judged))
+
+
+def batch_numbers(config: TrainConfig) -> jax.Array:
+    """T = 1 … m."""
+    return jnp.arange(1, (config.batches_per_update or 0) + 1)

@@ -1,0 +1,186 @@
+"""Algorithm 1: schedule and adapt, then a step of the initial weights and the inner rate on the target's loss."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from metasched.learners.config import TrainConfig
+from metasched.learners.gradients import Estimator, MetaParameters, Scene, start_of
+from metasched.learners.inner import Schedule, descend
+from metasched.learners.losses import Objective, Rows, score
+from metasched.learners.networks import Weights
+from metasched.learners.protocol import Knobs, Learner, Update
+from metasched.learners.stream import Data, Stream, first_stream
+from metasched.schedulers import arms
+from metasched.schedulers.arms import Arms
+
+
+class ClassBandit(NamedTuple):
+    """UCB over the target's classes: rewards so far, the class last taken, validation accuracy then."""
+
+    arms: Arms
+    taken: jax.Array
+    accuracy: jax.Array
+
+
+class MetaState(NamedTuple):
+    """All that one meta-update hands to the next; storing it is a checkpoint."""
+
+    parameters: MetaParameters
+    optimiser: Any
+    stream: Stream
+    key: jax.Array
+    update: jax.Array
+    knobs: Knobs
+    classes: ClassBandit | None = None
+
+
+def meta(
+    objective: Objective, schedule: Schedule, estimator: Estimator, outer: optax.GradientTransformation | None = None
+) -> Learner:
+    """Algorithm 1 as a learner: λ starts as the network's initial weights and the inner rate of the run.
+
+    ``outer`` is an Optax transformation in place of the one that the settings name.
+    """
+
+    def init(data: Data, seed: Any, knobs: Knobs) -> MetaState:
+        return first_state(objective, schedule, optimiser(objective.config, knobs.outer, outer), data, seed, knobs)
+
+    def update(data: Data, state: MetaState) -> tuple[MetaState, Update]:
+        stepper = optimiser(objective.config, state.knobs.outer, outer)
+        return meta_update(objective, schedule, estimator, stepper, data, state)
+
+    def further(data: Data, state: MetaState, weights: Weights) -> Weights:
+        return adapt_further(objective, data, state.parameters, weights)
+
+    return Learner(init, update, further)
+
+
+def optimiser(
+    config: TrainConfig, rate: Any, given: optax.GradientTransformation | None = None
+) -> optax.GradientTransformation:
+    """``given``, or the one named in the settings, its rate falling geometrically from the first update to the last.
+
+    With ``outer_clip`` the meta-gradient is shortened to that norm first. No weight decay.
+    """
+    if given is None:
+        falling = optax.exponential_decay(rate, max(config.meta_updates - 1, 1), config.outer_decay)
+        plain = {"weight_decay": 0.0} if config.optimiser in ("adamw", "lion") else {}
+        given = getattr(optax, config.optimiser)(falling, **plain)
+    return given if config.outer_clip is None else optax.chain(optax.clip_by_global_norm(config.outer_clip), given)
+
+
+def seed_keys(seed: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The keys of the initial weights, of the scheduler and of the target's batches: every chance of a run."""
+    weights, scheduler, target = jax.random.split(jax.random.key(seed), 3)
+    return weights, scheduler, target
+
+
+def first_state(
+    objective: Objective,
+    schedule: Schedule,
+    outer: optax.GradientTransformation,
+    data: Data,
+    seed: Any,
+    knobs: Knobs,
+) -> MetaState:
+    """The state before any meta-update; every random number of the run follows from ``seed``."""
+    config, width = objective.config, objective.heads.width
+    weights_key, scheduler_key, outer_key = seed_keys(seed)
+    weights = objective.network.init(weights_key, data.validation.inputs[:1])
+    emphasis = jnp.zeros(len(data.sources.labels)) if config.row_weights else None
+    parameters = MetaParameters(weights, first_rates(config, knobs.inner, weights), emphasis)
+    bandit = ClassBandit(arms.first(width, jax.random.fold_in(outer_key, 1)), jnp.int32(-1), jnp.float32(0))
+    return MetaState(
+        parameters,
+        outer.init(parameters),
+        first_stream(schedule.scheduler, data, width, scheduler_key),
+        jax.random.key_data(outer_key),
+        jnp.int32(0),
+        knobs,
+        bandit if config.validation_batch == "ucb" else None,
+    )
+
+
+def first_rates(config: TrainConfig, rate: jax.Array, weights: Weights) -> Any:
+    """The logarithm of the inner rate, once or for each array or weight."""
+    start = jnp.log(rate)
+    if config.inner_rates == "scalar":
+        return start
+    whole = config.inner_rates == "parameter"
+    return jax.tree.map(lambda leaf: jnp.full(leaf.shape if whole else (), start), weights)
+
+
+def meta_update(
+    objective: Objective,
+    schedule: Schedule,
+    estimator: Estimator,
+    outer: optax.GradientTransformation,
+    data: Data,
+    state: MetaState,
+) -> tuple[MetaState, Update]:
+    """Step k of Algorithm 1: schedule and adapt, then λ ← optimiser(λ, ∇_λ ℓ)."""
+    batch, bandit = validation_batch(objective, data.validation, state)
+    scene = Scene(objective, schedule, data, batch, state.stream, state.knobs.reward)
+    (value, adapted), gradient = estimator.find(scene, state.parameters)
+    change, optimiser_state = outer.update(gradient, state.optimiser, state.parameters)
+    accuracy = score(objective, adapted.weights, data.validation)
+    following = state._replace(
+        parameters=optax.apply_updates(state.parameters, change),
+        optimiser=optimiser_state,
+        stream=adapted.stream,
+        update=state.update + 1,
+        classes=None if bandit is None else _told(bandit, accuracy),
+    )
+    rate = jnp.exp(_mean(state.parameters.log_rate))
+    return following, Update(value, accuracy, adapted.tasks, rate, adapted.weights, state.parameters.weights)
+
+
+def _mean(tree: Any) -> jax.Array:
+    return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)]).mean()
+
+
+def validation_batch(objective: Objective, validation: Rows, state: MetaState) -> tuple[Rows, ClassBandit | None]:
+    """The validation rows of one outer step: B drawn without replacement, or all when there are no more than B.
+
+    With ``ucb`` the rows are those of the class with the highest upper confidence bound, then of the next, in random
+    order within a class; the class is told by how much validation accuracy had risen one meta-update later.
+    """
+    config, rows = objective.config, len(validation.labels)
+    if config.validation_batch == "all" or rows <= config.batch_size:
+        return validation, state.classes
+    key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.update)
+    if config.validation_batch == "uniform" or state.classes is None:
+        return validation.take(jax.random.choice(key, rows, (config.batch_size,), replace=False)), None
+    present = jnp.zeros(objective.heads.width).at[validation.labels].add(1) > 0
+    time = jnp.maximum(state.classes.arms.turn, 1).astype(jnp.float32)
+    bounds = jnp.where(present, arms.upper_bound(state.classes.arms, time, 1.0, 1.1, "spread"), -jnp.inf)
+    rank = jnp.argsort(jnp.argsort(bounds))[validation.labels]
+    _, chosen = jax.lax.top_k(rank + jax.random.uniform(key, (rows,)), config.batch_size)
+    return validation.take(chosen), state.classes._replace(taken=arms.best(bounds))
+
+
+def _told(bandit: ClassBandit, accuracy: jax.Array) -> ClassBandit:
+    """The bandit with the reward of the class it took; the first measurement has nothing to compare with."""
+    first = bandit.arms.turn == 0
+    gain = jnp.where(first, 0.0, accuracy - bandit.accuracy)
+    return ClassBandit(arms.observe(bandit.arms, bandit.taken, gain), bandit.taken, accuracy)
+
+
+def adapt_further(objective: Objective, data: Data, parameters: MetaParameters, weights: Weights) -> Weights:
+    """``adapt_on_target`` more SGD steps, on the target's validation rows in turn, at the meta-learned rate.
+
+    The usual few-shot test: what the model becomes once it may also train on the labelled rows of the target.
+    """
+    config, rows = objective.config, len(data.validation.labels)
+    size = min(config.batch_size, rows)
+    on_target = objective._replace(losses=objective.losses._replace(task=objective.losses.target))
+
+    def step(number: int, weights: Weights) -> Weights:
+        batch = data.validation.take((number * size + jnp.arange(size)) % rows)
+        rates = start_of(data, parameters).rates
+        return descend(on_target, weights, rates, None, batch, jnp.int32(objective.heads.target))
+
+    return jax.lax.fori_loop(0, config.adapt_on_target, step, weights)

@@ -1,0 +1,179 @@
+"""What each label of each task is worth to the initial model, and the plan that follows from it.
+
+The paper's reward of label c of task i is the validation accuracy after fitting the first row of that label from the
+initial model.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, NamedTuple, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+
+from metasched.errors import ConfigError
+from metasched.learners.config import TrainConfig
+from metasched.learners.losses import Rows, marks, objective_of, task_loss
+from metasched.learners.meta import seed_keys
+from metasched.learners.networks import Network, Weights, default_network
+from metasched.learners.stream import device_data
+from metasched.planning.plan import Plan, Probe, make
+from metasched.tasks import TaskSet
+
+Loss = Callable[[Weights, jax.Array, jax.Array, jax.Array], jax.Array]
+"""``loss(weights, inputs (n, *shape), labels (n,), task) -> scalar``, differentiable in the weights."""
+Hits = Callable[[Weights], jax.Array]
+"""``hits(weights) -> bool (v,)``: which validation rows the model gets right."""
+Start = Callable[[int], Weights]
+"""Initial weights by seed."""
+
+PROBES_AT_ONCE = 16
+
+
+def first_rows(tasks: TaskSet) -> NDArray[np.int64]:
+    """Row number (N, C) of the first row of each label in each task; −1 where it never occurs."""
+    rows = np.full((len(tasks.tasks), max(len(task.classes) for task in tasks.tasks)), -1, np.int64)
+    for number, task in enumerate(tasks.tasks):
+        present, first = np.unique(task.labels, return_index=True)
+        rows[number, present] = first
+    return rows
+
+
+def prober(loss: Loss, hits: Hits, steps: int, tasks: TaskSet) -> Callable[[Weights, float], Probe]:
+    """``probe(weights, rate)``: the first row of every label of every task is fitted, each time from those weights.
+
+    ``steps`` SGD steps (R) at ``rate`` on that one row; C is the most labels that a task has, C' those of the target.
+    All fits are one compiled call, and it is compiled once for any number of weights and rates.
+    """
+    rows = first_rows(tasks)
+    numbers, classes = (found.tolist() for found in np.nonzero(rows >= 0))
+    chosen = [tasks.tasks[task].inputs[rows[task, label]] for task, label in zip(numbers, classes, strict=True)]
+    cases = (jnp.asarray(np.stack(chosen)), jnp.asarray(classes, jnp.int32), jnp.asarray(numbers, jnp.int32))
+
+    @jax.jit
+    def right_after(weights: Weights, rate: Any, cases: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        def fit(case: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+            row, label, task = case
+
+            def step(weights: Weights, _: None) -> tuple[Weights, None]:
+                gradient = jax.grad(loss)(weights, row[None], label[None], task)
+                return jax.tree.map(lambda w, g: w - rate * g, weights, gradient), None
+
+            return hits(lax.scan(step, weights, None, length=steps)[0])
+
+        found: jax.Array = lax.map(fit, cases, batch_size=PROBES_AT_ONCE)
+        return found
+
+    def measure(weights: Weights, rate: float) -> Probe:
+        right = np.asarray(right_after(weights, jnp.float32(rate), cases))
+        accuracy = np.zeros(rows.shape)
+        accuracy[numbers, classes] = right.mean(axis=1)
+        by_class = np.zeros((*rows.shape, len(tasks.classes)))
+        by_class[numbers, classes] = right_by_class(right, tasks, right.mean(axis=1)[:, None])
+        return Probe(accuracy, by_class, rows >= 0)
+
+    return measure
+
+
+def probe(loss: Loss, hits: Hits, weights: Weights, rate: float, steps: int, tasks: TaskSet) -> Probe:
+    """The same for one set of weights."""
+    return prober(loss, hits, steps, tasks)(weights, rate)
+
+
+def right_by_class(
+    right: NDArray[np.bool_], tasks: TaskSet, fallback: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Share of right validation rows (m, C') in each class, from (m, v); ``fallback`` for a class without rows."""
+    member = tasks.validation.labels[:, None] == np.arange(len(tasks.classes))
+    counts = member.sum(axis=0)
+    return np.where(counts > 0, right.astype(np.float64) @ member / np.maximum(counts, 1), fallback)
+
+
+class InitialModel(NamedTuple):
+    """The model before any training: loss of a batch under a task, validation rows right, initial weights by seed."""
+
+    loss: Loss
+    hits: Hits
+    start: Start
+
+
+def initial_model(tasks: TaskSet, network: Network | str, config: TrainConfig) -> InitialModel:
+    """The initial model as the functions that probing asks for.
+
+    None of this is for numbers to predict: there are no rows that a model gets right.
+    """
+    if tasks.target_size is not None:
+        return InitialModel(_no_labels, _no_labels, _no_labels)
+    objective = objective_of(tasks, default_network(tasks, network, config.heads == "shared"), config)
+    data = device_data(tasks, config)
+
+    def batch_loss(weights: Weights, inputs: jax.Array, labels: jax.Array, task: jax.Array) -> jax.Array:
+        return task_loss(objective, weights, None, Rows(inputs, labels), objective.heads.of_task(jnp.asarray(task)))
+
+    def validation_hits(weights: Weights) -> jax.Array:
+        return marks(objective, weights, data.validation) > 0
+
+    def start(seed: int) -> Weights:
+        return objective.network.init(seed_keys(seed)[0], data.validation.inputs[:1])
+
+    return InitialModel(batch_loss, validation_hits, start)
+
+
+def _no_labels(*_: Any) -> NoReturn:
+    raise ConfigError(
+        "the initial model is probed by the labels it predicts, and these tasks have numbers; "
+        "use a scheduler that learns while training (gittins and mdp with refresh of 1 or more, ucb, …)"
+    )
+
+
+def plan(
+    tasks: TaskSet,
+    network: Network | str = "auto",
+    config: TrainConfig | None = None,
+    *,
+    discount: float = 0.99,
+    stride: Literal["batch", "row"] = "batch",
+    smoothing: float = 0.0,
+    rewards: Literal["auto", "coupled", "separable"] = "auto",
+    method: str = "auto",
+    seed: int = 0,
+) -> Plan:
+    """Probe the initial model and solve for the task to draw on.
+
+    Args:
+        tasks: the sources and the target.
+        network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
+        config: gives the batch size, and the learning rate and steps (``steps_per_batch``) of each probe.
+        discount: γ in [0, 1).
+        stride: ``"batch"`` uses P^B, the chain of batch starts; ``"row"``, the paper's letter, uses P.
+        smoothing: pseudo-counts in each row of P.
+        rewards: of the joint problem; ``"auto"`` is coupled where tasks and target share their labels, and separable
+            where they do not, since then no label of one task is a class of another.
+        method: of the joint problem; see :func:`metasched.planning.solve_joint`.
+        seed: of the initial weights, the same that :func:`metasched.train` starts from.
+    """
+    settings = (config or TrainConfig()).resolve(tasks)
+    options = {"discount": discount, "stride": stride, "smoothing": smoothing, "rewards": rewards, "method": method}
+    return planner(tasks, network, settings, **options)(seed, settings.inner_rate)
+
+
+def planner(
+    tasks: TaskSet, network: Network | str, config: TrainConfig, **options: Any
+) -> Callable[[int, float], Plan]:
+    """Plans by the seed of the initial weights and the rate of the probes; whatever they share is prepared once.
+
+    ``config`` is resolved; ``options`` are those of :func:`plan`.
+    """
+    model = initial_model(tasks, network, config)
+    probing = prober(model.loss, model.hits, config.steps_per_batch, tasks)
+
+    def measure(seed: int, rate: float) -> Probe:
+        return probing(model.start(seed), rate)
+
+    first = partial(measure, 0, config.inner_rate)
+    template = make(tasks, first, batch_size=config.batch_size, cursor=config.cursor, **options)
+    return lambda seed, rate: replace(template, measure=partial(measure, seed, rate))

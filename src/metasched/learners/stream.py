@@ -1,0 +1,109 @@
+"""The rows a learner may see, and where the schedule through them stands."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from metasched import cursors
+from metasched.learners.config import TrainConfig
+from metasched.learners.losses import Rows
+from metasched.schedulers.base import Scheduler
+from metasched.tasks import TaskSet
+
+
+class Data(NamedTuple):
+    """All tasks end to end, and the target's validation rows.
+
+    Row u of task i is ``sources`` row ``starts[i] + u``; ``starts`` and ``sizes`` are int32 (N,). ``emphasis`` (rows,)
+    are log weights of the source rows, where the inner loss is balanced; ``judged`` are the validation rows that
+    rewards are measured on.
+    """
+
+    sources: Rows
+    starts: jax.Array
+    sizes: jax.Array
+    validation: Rows
+    judged: Rows
+    emphasis: jax.Array | None = None
+
+
+class Stream(NamedTuple):
+    """Where the schedule stands: scheduler state, cursors int32 (N,), rows drawn by task and label int32 (N, C)."""
+
+    scheduler: Any
+    cursors: jax.Array
+    drawn: jax.Array
+
+
+class Batch(NamedTuple):
+    """A scheduled batch: the labels (N,) at the cursors when it was drawn, the task named (N: none), its rows.
+
+    ``rows`` (B,) are row numbers among the sources, of ``task``, which is the last one where none was named: such a
+    batch does not train (``trains``).
+    """
+
+    labels: jax.Array
+    chosen: jax.Array
+    task: jax.Array
+    rows: jax.Array
+    trains: jax.Array
+
+
+def device_data(tasks: TaskSet, config: TrainConfig | None = None) -> Data:
+    """Copy what the learner may see to the default device; the test rows stay behind."""
+    config = config or TrainConfig()
+    starts = np.concatenate([[0], np.cumsum(tasks.sizes)[:-1]])
+    sources = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), *map(host_rows, tasks.tasks))
+    validation = to_device(host_rows(tasks.validation))
+    count = len(tasks.validation.labels)
+    kept = config.reward_rows is None or config.reward_rows >= count
+    judged = validation if kept else validation.take(np.random.default_rng(0).permutation(count)[: config.reward_rows])
+    rarity = [-np.log(np.bincount(task.labels)[task.labels]) for task in tasks.tasks]
+    return Data(
+        sources,
+        jnp.asarray(starts, jnp.int32),
+        jnp.asarray(tasks.sizes, jnp.int32),
+        validation,
+        judged,
+        jnp.asarray(np.concatenate(rarity), jnp.float32) if config.balanced_loss else None,
+    )
+
+
+def host_rows(split: Any) -> Rows:
+    """The rows of a task or a split, still in host memory."""
+    return Rows(split.inputs, split.labels, split.targets)
+
+
+def to_device(rows: Rows) -> Rows:
+    """The same rows on the default device."""
+    return Rows(*(None if part is None else jnp.asarray(part) for part in rows))  # type: ignore[arg-type]
+
+
+def first_stream(scheduler: Scheduler, data: Data, width: int, key: jax.Array) -> Stream:
+    """All cursors at the first row, nothing drawn."""
+    nothing = jnp.zeros((len(data.sizes), width), jnp.int32)
+    return Stream(scheduler.init(key), jnp.zeros_like(data.sizes), nothing)
+
+
+def next_batch(scheduler: Scheduler, config: TrainConfig, data: Data, stream: Stream) -> Batch:
+    """The batch that the scheduler wants now."""
+    labels = cursors.labels_at(data.sources.labels, data.starts, stream.cursors)
+    chosen = scheduler.select(stream.scheduler, labels)
+    task = jnp.minimum(chosen, len(data.sizes) - 1) if config.abstain else chosen
+    rows = data.starts[task] + cursors.batch_rows(stream.cursors[task], data.sizes[task], config.batch_size)
+    return Batch(labels, chosen, task, rows, chosen == task)
+
+
+def advance(
+    scheduler: Scheduler, config: TrainConfig, data: Data, stream: Stream, batch: Batch, reward: jax.Array
+) -> Stream:
+    """The stream after one batch: the scheduler has its reward, cursors have moved, rows are counted."""
+    drawn = jnp.arange(len(data.sizes)) == batch.chosen
+    labels = jnp.zeros(stream.drawn.shape[1], jnp.int32).at[data.sources.labels[batch.rows]].add(1)
+    return Stream(
+        scheduler.update(stream.scheduler, batch.labels, batch.chosen, reward),
+        cursors.advance(stream.cursors, data.sizes, batch.chosen, config.batch_size, config.cursor),
+        stream.drawn + drawn[:, None] * labels,
+    )

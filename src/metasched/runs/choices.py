@@ -1,0 +1,100 @@
+"""From the word that a user gives for a scheduler to the scheduler: the one place that knows ``auto``, ``target-only``,
+``single:<task>`` and the schedulers' own names.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from metasched import schedulers
+from metasched.errors import ConfigError, unknown
+from metasched.learners.config import TrainConfig
+from metasched.learners.diagnose import diagnose
+from metasched.planning.plan import Plan
+from metasched.schedulers import Scheduler
+from metasched.schedulers.base import Family
+from metasched.tasks import TaskSet
+
+TARGET_ONLY = "target-only"
+SINGLE = "single:"
+BEST_SINGLE = "oracle-best-single"
+AUTO = "auto"
+RECOMMENDED = {"bandit": "ucb", "gittins": "gittins", "mdp": "mdp"}
+"""The scheduler behind each recommendation of a diagnosis."""
+PLAN_OPTIONS = ("discount", "stride", "smoothing", "rewards", "method")
+"""Options of a planned scheduler that are meant for :func:`metasched.plan`."""
+
+
+class Choice(NamedTuple):
+    """A scheduler by name with its options, the settings that go with it, and why, where the choice was ours."""
+
+    name: str
+    options: dict[str, Any]
+    config: TrainConfig
+    reason: str | None = None
+
+
+def methods() -> tuple[str, ...]:
+    """What ``train`` takes by name, besides ``auto``: schedulers, and the control that draws nothing from sources.
+
+    ``single:<task>`` and ``oracle-best-single`` are further controls.
+    """
+    return (*schedulers.names(), TARGET_ONLY)
+
+
+def choose(word: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainConfig) -> Choice:
+    """What a word stands for on these tasks; settings are resolved."""
+    if (word == BEST_SINGLE or word.startswith(SINGLE)) and options:
+        raise ConfigError(f"scheduler '{word}' takes no options: leave out {', '.join(options)}")
+    if word.startswith(SINGLE):
+        return Choice(f"{SINGLE}{_task_number(tasks, word)}", {}, config.resolve(tasks))
+    if word not in (AUTO, *methods()):
+        raise unknown("scheduler", word, (AUTO, *methods(), f"{SINGLE}1", BEST_SINGLE))
+    if word == TARGET_ONLY:
+        return Choice(word, dict(options), replace(config, batches_per_update=0).resolve(tasks))
+    reason = None
+    if word == AUTO:
+        evidence = diagnose(tasks, permutations=999, steps=0)
+        word, reason = RECOMMENDED[evidence.recommendation], evidence.reason
+    asked = plan_options(options)
+    if asked and not schedulers.needs_plan(word):
+        raise ConfigError(f"scheduler '{word}' makes no plan: leave out {', '.join(asked)}")
+    return Choice(word, dict(options), config.resolve(tasks), reason)
+
+
+def plan_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a scheduler's options, those of its plan."""
+    return {key: value for key, value in options.items() if key in PLAN_OPTIONS}
+
+
+def build(
+    name: str, options: Mapping[str, Any], sizes: Sequence[int], config: TrainConfig, plan: Plan | None
+) -> Scheduler:
+    """The scheduler of a choice, for tasks with so many rows; ``plan`` where it needs one."""
+    if name == TARGET_ONLY:  # there are no batches, so nobody asks it
+        if options:
+            raise ConfigError(f"scheduler '{name}' takes no options: leave out {', '.join(options)}")
+        name = "cyclic"
+    if name.startswith(SINGLE):
+        name, options = "single", {"task": int(name.removeprefix(SINGLE)) - 1}
+    own = {key: value for key, value in options.items() if key not in PLAN_OPTIONS}
+    passes = [max(1, size // config.batch_size) for size in sizes]
+    return schedulers.make(
+        name, num_tasks=len(sizes), plan=plan, passes=passes, abstain=config.abstain and name != "single", **own
+    )
+
+
+def family(name: str) -> Family:
+    """Whether a schedule is static, active or a control."""
+    return "control" if name == TARGET_ONLY or name.startswith(SINGLE) else schedulers.family(name)
+
+
+def _task_number(tasks: TaskSet, word: str) -> int:
+    """The task that ``single:<task>`` names, by name or by number, counting from 1."""
+    given = word.removeprefix(SINGLE)
+    names = [task.name for task in tasks.tasks]
+    if given in names:
+        return names.index(given) + 1
+    if given.isdecimal() and 1 <= int(given) <= len(names):
+        return int(given)
+    raise unknown("task", given, names)
