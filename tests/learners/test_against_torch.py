@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-import metasched as ms
-from metasched import schedulers
 from metasched.meta.inner import device_data
 from metasched.meta.networks import cnn, mlp
 from metasched.meta.objective import Learner, heads_of
 from metasched.meta.outer import first_state, meta_loss
+
+import metasched as ms
+from metasched import schedulers
 
 torch = pytest.importorskip("torch")
 

@@ -4,12 +4,12 @@ import re
 
 import jax.numpy as jnp
 import pytest
+from metasched.meta import checks, loop
+from metasched.meta.networks import Network, mlp
 
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError
-from metasched.meta import checks, loop
-from metasched.meta.networks import Network, mlp
 from metasched.schedulers import cyclic
 
 CONFIG = ms.TrainConfig(batch_size=4, meta_updates=2)

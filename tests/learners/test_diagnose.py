@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from metasched.meta.diagnose import diagnose
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.meta.diagnose import diagnose
 
 STICKY = np.full((3, 3), 0.05) + np.eye(3) * 0.85
 

@@ -1,8 +1,9 @@
+from metasched.meta import evaluate, loop
+from metasched.meta.networks import default_network, mlp
+
 import metasched as ms
 from helpers import make_own_label_tasks, make_tasks
 from metasched import schedulers
-from metasched.meta import evaluate, loop
-from metasched.meta.networks import default_network, mlp
 
 
 def program_for(tasks, network=None, **config):

@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
+from metasched.meta.inner import device_data
+from metasched.meta.networks import Network, mlp
+from metasched.meta.objective import Learner, Losses, heads_of, squared_error
+from metasched.meta.outer import first_state, meta_loss, meta_update, optimiser
 
 import metasched as ms
 from helpers import as_float64, make_tasks
 from metasched import schedulers
 from metasched.errors import ConfigError
-from metasched.meta.inner import device_data
-from metasched.meta.networks import Network, mlp
-from metasched.meta.objective import Learner, Losses, heads_of, squared_error
-from metasched.meta.outer import first_state, meta_loss, meta_update, optimiser
 
 EXACT = ("scan", "remat", "stored")
 VARIANTS = {

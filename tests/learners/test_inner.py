@@ -2,14 +2,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-import metasched as ms
-from helpers import make_tasks
-from metasched import schedulers
 from metasched.meta.gradients import adapt
 from metasched.meta.inner import Stream, Tuned, device_data, knobs_of
 from metasched.meta.networks import default_network
 from metasched.meta.objective import Learner, heads_of, marks, outputs, scaled_reward
+
+import metasched as ms
+from helpers import make_tasks
+from metasched import schedulers
 from metasched.schedulers.base import Scheduler
 
 

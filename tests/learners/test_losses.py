@@ -4,14 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-import metasched as ms
-from helpers import make_tasks
-from metasched import schedulers
 from metasched.meta.inner import device_data
 from metasched.meta.networks import mlp, num_outputs
 from metasched.meta.objective import Learner, heads_of, judge, outputs, score, task_loss
 from metasched.meta.outer import first_state, tuned
+
+import metasched as ms
+from helpers import make_tasks
+from metasched import schedulers
 
 
 def skewed(test=60):

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from metasched.meta import loop
+from metasched.meta.networks import mlp
 
 import metasched as ms
 from helpers import make_tasks
 from metasched import schedulers
-from metasched.meta import loop
-from metasched.meta.networks import mlp
 
 
 def finished(tasks, **config):

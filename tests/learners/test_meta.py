@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-
-import metasched as ms
-from helpers import as_float64, make_tasks
-from metasched import schedulers
 from metasched.meta.config import OPTIMISERS
 from metasched.meta.inner import Data, Stream, device_data, knobs_of
 from metasched.meta.networks import Network, mlp
 from metasched.meta.objective import Heads, Learner, Rows, heads_of
 from metasched.meta.outer import MetaParameters, first_state, meta_loss, meta_update, optimiser, validation_batch
+
+import metasched as ms
+from helpers import as_float64, make_tasks
+from metasched import schedulers
 
 
 @pytest.mark.usefixtures("_float64")

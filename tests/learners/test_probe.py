@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from metasched.meta.networks import mlp
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.meta.networks import mlp
 from metasched.planning import rewards
 
 

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from metasched.meta import loop
+from metasched.meta.networks import Network, mlp
 
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError, DataError
-from metasched.meta import loop
-from metasched.meta.networks import Network, mlp
 from metasched.schedulers.base import Scheduler
 
 LINEAR = Network(

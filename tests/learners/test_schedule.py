@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from metasched.meta import loop
+from metasched.meta.networks import mlp
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.meta import loop
-from metasched.meta.networks import mlp
 from metasched.schedulers.base import Scheduler
 
 UPDATES, BATCHES = 3, 9

@@ -16,7 +16,7 @@ import pytest
 import metasched as ms
 from helpers import Stop, make_tasks, stop_after
 from metasched.errors import ConfigError, RunError
-from metasched.meta.networks import mlp
+from metasched.learners.networks import mlp
 
 CONFIG = ms.TrainConfig(batch_size=4, meta_updates=6)
 
@@ -47,12 +47,13 @@ class TestTrain:
         assert records[-1]["final"]["test_accuracy"] == records[-1]["final"]["initial_test_accuracy"]
 
     def test_auto_takes_what_the_evidence_calls_for_and_says_why(self, tasks, tmp_path):
-        run(tasks, scheduler="auto", out=tmp_path / "a")
-        said = json.loads((tmp_path / "a" / "run.json").read_text())["scheduler"]
-        assert said["name"] == "auto"
-        assert said["chosen"] == "ucb"
+        found = run(tasks, scheduler="auto", out=tmp_path / "a")
+        said = json.loads((tmp_path / "a" / "run.json").read_text())
+        assert said["method"] == "auto"
+        assert said["spec"]["scheduler"] == "ucb"
         assert "order carries no information here" in said["reason"]
-        assert run(tasks, scheduler="ucb").records == run(tasks, scheduler="auto", out=tmp_path / "a").records
+        assert found.reason == said["reason"]
+        assert run(tasks, scheduler="ucb").records == found.records
 
     def test_a_scheduler_of_ones_own_is_taken(self, tasks):
         assert run(tasks, scheduler=ms.schedulers.cyclic(3)).records == run(tasks, scheduler="cyclic").records
@@ -60,12 +61,13 @@ class TestTrain:
     def test_the_folder_says_what_ran(self, tasks, tmp_path):
         run(tasks, scheduler="sequential", seeds=(2,), out=tmp_path / "a")
         description = json.loads((tmp_path / "a" / "run.json").read_text())
-        assert description["format"] == 1
-        assert description["seeds"] == [2]
-        assert description["scheduler"] == {"name": "sequential", "options": {}}
-        assert description["config"]["batches_per_update"] == 2
-        assert description["data"]["fingerprint"] == tasks.fingerprint
-        assert {"python", "jax", "numpy", "metasched"} <= set(description["versions"])
+        assert description["format"] == 2
+        assert (description["method"], description["family"]) == ("sequential", "static")
+        spec = description["spec"]
+        assert (spec["seed"], spec["scheduler"], spec["own"]) == (2, "sequential", ["network"])
+        assert spec["config"]["batches_per_update"] == 2
+        assert spec["data"]["fingerprint"] == tasks.fingerprint
+        assert {"python", "jax", "numpy", "metasched"} <= set(spec["versions"])
         lines = (tmp_path / "a" / "metrics.jsonl").read_text().splitlines()
         assert [json.loads(line)["update"] for line in lines] == [1, 2, 3, 4, 5, 6]
 
@@ -77,23 +79,37 @@ class TestTrain:
         assert (tmp_path / "a" / "metrics.jsonl").read_bytes() == before
 
     @pytest.mark.parametrize(
-        "change",
+        ("change", "what"),
         [
-            {"scheduler": "uniform"},
-            {"seeds": (1,)},
-            {"config": replace(CONFIG, inner_rate=0.5)},
-            {"network": "mlp"},
+            ({"scheduler": "uniform"}, r"scheduler \(cyclic, not uniform\)"),
+            ({"seeds": (1,)}, r"seed \(0, not 1\)"),
+            ({"config": replace(CONFIG, inner_rate=0.5)}, r"config.inner_rate \(0.01, not 0.5\)"),
+            ({"network": "mlp"}, r"network \(own, not mlp\)"),
+            ({"tasks": make_tasks(seed=1)}, r"data.fingerprint"),
         ],
     )
-    def test_the_folder_of_another_run_is_refused(self, tasks, tmp_path, change):
-        run(tasks, scheduler="cyclic", out=tmp_path / "a")
-        with pytest.raises(RunError, match="holds a run with another"):
-            run(tasks, **{"scheduler": "cyclic", **change}, out=tmp_path / "a")
+    def test_the_folder_of_another_run_is_refused_with_the_difference_named(self, tmp_path, change, what):
+        known = {"tasks": make_tasks(), "scheduler": "cyclic", "out": tmp_path / "a"}
+        run(**known)
+        with pytest.raises(RunError, match=f"holds a run with another {what}"):
+            run(**{**known, **change})
 
-    def test_the_folder_of_a_run_on_other_data_is_refused(self, tasks, tmp_path):
+    def test_more_seeds_in_the_folder_of_one_are_refused(self, tasks, tmp_path):
         run(tasks, out=tmp_path / "a")
-        with pytest.raises(RunError, match="on other data"):
-            run(make_tasks(seed=1), out=tmp_path / "a")
+        with pytest.raises(RunError, match="holds another run"):
+            run(tasks, seeds=(0, 1), out=tmp_path / "a")
+
+    def test_every_seed_is_a_run_in_a_folder_of_its_own(self, tasks, tmp_path):
+        run(tasks, seeds=(3, 5), out=tmp_path / "a")
+        assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["seed-3", "seed-5"]
+        assert {path.name for path in (tmp_path / "a" / "seed-3").iterdir()} >= {
+            *("run.json", "metrics.jsonl", "checkpoint.json", "checkpoint.safetensors", "outcome.jsonl")
+        }
+
+    def test_a_reward_of_ones_own_is_told(self, tasks):
+        told = run(tasks, scheduler="ucb", reward=lambda objective, turn: turn.was.loss - turn.now.loss)
+        assert told.records == run(tasks, scheduler="ucb", reward="gain").records
+        assert told.outcomes[0].spec.own == ("network", "reward")
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -102,7 +118,10 @@ class TestTrain:
             ({"config": replace(CONFIG, batch_size=100)}, "batch_size is 100"),
             ({"seeds": ()}, "seeds are"),
             ({"seeds": (1, 1)}, "seeds are"),
-            ({"seeds": (-1,)}, "seeds are"),
+            ({"seeds": (-1,)}, "seed -1"),
+            ({"seeds": (2**32,)}, "seed 4294967296: give a whole number from 0 to 4294967295"),
+            ({"reward": "gian"}, "did you mean 'gain'"),
+            ({"gradient": "exact"}, "unknown gradient 'exact'"),
             ({"scheduler_options": {"speed": 1}}, "unknown option"),
             ({"network": "rnn"}, "unknown network"),
         ],
@@ -122,7 +141,10 @@ def test_a_run_cut_off_and_continued_ends_with_the_same_numbers(tasks, tmp_path,
         run(tasks, **options, on_record=stop_after(count), checkpoint_seconds=checkpoint_seconds)
     result = run(tasks, **options)
     assert result.records == whole.records
-    assert (tmp_path / "cut" / "metrics.jsonl").read_bytes() == (tmp_path / "whole" / "metrics.jsonl").read_bytes()
+    for seed in ("seed-0", "seed-1"):
+        for name in ("metrics.jsonl", "checkpoint.safetensors"):
+            found, expected = ((tmp_path / out / seed / name).read_bytes() for out in ("cut", "whole"))
+            assert found == expected, f"{seed}/{name}"
     for a, b in zip(jax.tree.leaves(result.parameters), jax.tree.leaves(whole.parameters), strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
@@ -145,7 +167,7 @@ def test_ctrl_c_keeps_the_work_so_far(tasks, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tasks, out=tmp_path / "a", on_record=interrupt, checkpoint_seconds=1000)
     facts = json.loads((tmp_path / "a" / "checkpoint.json").read_text())
-    assert facts["updates"]["0"] >= 4
+    assert facts["step"] >= 4
 
 
 def test_a_run_whose_newest_checkpoint_is_cut_in_half_goes_on_from_the_one_before(tasks, tmp_path):
@@ -171,6 +193,14 @@ class TestResume:
             ms.train(tasks, **options, out=tmp_path / "a", on_record=stop_after(3), checkpoint_seconds=0)
         assert ms.resume(tmp_path / "a").records == whole.records
 
+    def test_all_runs_below_a_folder_go_on(self, recipe, tmp_path):
+        options = {"network": "mlp", "scheduler": "uniform", "config": CONFIG, "seeds": (4, 6)}
+        tasks = ms.datasets.load(recipe)
+        whole = ms.train(tasks, **options)
+        with pytest.raises(Stop):
+            ms.train(tasks, **options, out=tmp_path / "a", on_record=stop_after(3), checkpoint_seconds=0)
+        assert ms.resume(str(tmp_path / "a")).records == whole.records
+
     def test_data_that_changed_meanwhile_are_refused(self, recipe, tmp_path):
         ms.train(ms.datasets.load(recipe), "mlp", config=CONFIG, out=tmp_path / "a")
         ms.datasets.save_npz(make_tasks(seed=9), recipe)
@@ -186,11 +216,11 @@ class TestResume:
 SCRIPT = """
 import sys
 import metasched as ms
-from metasched.meta.networks import mlp
+from metasched.learners.networks import mlp
 tasks = ms.datasets.load(sys.argv[1])
-config = ms.TrainConfig(batch_size=4, meta_updates=500, eval_every=1)
+config = ms.TrainConfig(batch_size=4, meta_updates=800, eval_every=1)
 ms.train(
-    tasks, mlp(3, (32,)), "uniform", config, seeds=(0, 1), out=sys.argv[2], checkpoint_seconds=float(sys.argv[3])
+    tasks, mlp(3, (32,)), "uniform", config, seeds=(0,), out=sys.argv[2], checkpoint_seconds=float(sys.argv[3])
 )
 """
 

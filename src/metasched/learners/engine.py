@@ -102,8 +102,8 @@ def prepare(
     learner = meta(objective, Schedule(scheduler, tuple(rewards)), found, outer)
     chunk, further = partial(_chunk, objective, learner), learner.further
     if together > 1:
-        chunk = jax.vmap(chunk, in_axes=(None, None, 0, None, None))
-        further = jax.vmap(further, in_axes=(None, 0, 0))
+        chunk = _over_lanes(chunk, (None, None, 0, None, None))
+        further = _over_lanes(further, (None, 0, 0))
     return Program(
         objective,
         tasks,
@@ -115,6 +115,27 @@ def prepare(
         jax.jit(further),
         full_scorer(objective),
     )
+
+
+def _over_lanes(function: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:
+    """``function`` for stacked lanes: the arguments whose axis is 0 are stacked, the others are for all.
+
+    A CPU takes them one after another, which costs nothing there and rounds as a lane alone does.
+    """
+    if jax.default_backend() != "cpu" or len(jax.devices()) > 1:
+        return jax.vmap(function, in_axes=tuple(axes))
+
+    def one_by_one(*arguments: Any) -> Any:
+        def one(mine: Sequence[Any]) -> Any:
+            own = iter(mine)
+            return function(
+                *(given if axis is None else next(own) for given, axis in zip(arguments, axes, strict=True))
+            )
+
+        stacked = [given for given, axis in zip(arguments, axes, strict=True) if axis == 0]
+        return jax.lax.map(one, stacked)
+
+    return one_by_one
 
 
 def refill(program: Program, tasks: TaskSet) -> Program:

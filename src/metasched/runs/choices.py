@@ -4,13 +4,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from metasched import schedulers
 from metasched.errors import ConfigError, unknown
 from metasched.learners.config import TrainConfig
 from metasched.learners.diagnose import diagnose
-from metasched.planning.plan import Plan
+from metasched.planning.plan import Plan, make
 from metasched.schedulers import Scheduler
 from metasched.schedulers.base import Family
 from metasched.tasks import TaskSet
@@ -56,10 +56,26 @@ def choose(word: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainC
     if word == AUTO:
         evidence = diagnose(tasks, permutations=999, steps=0)
         word, reason = RECOMMENDED[evidence.recommendation], evidence.reason
+    resolved = config.resolve(tasks)
+    _check(word, options, tasks, resolved)
+    return Choice(word, dict(options), resolved, reason)
+
+
+def _check(name: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainConfig) -> None:
+    """Refuse options that do not exist or do not fit, before anything is computed or written."""
     asked = plan_options(options)
-    if asked and not schedulers.needs_plan(word):
-        raise ConfigError(f"scheduler '{word}' makes no plan: leave out {', '.join(asked)}")
-    return Choice(word, dict(options), config.resolve(tasks), reason)
+    if not schedulers.needs_plan(name):
+        if asked:
+            raise ConfigError(f"scheduler '{name}' makes no plan: leave out {', '.join(asked)}")
+        build(name, options, tasks.sizes, config, None)
+        return
+    plan = make(tasks, _unmeasured, batch_size=config.batch_size, cursor=config.cursor, **asked)
+    static = options.get("refresh") == 0 and not config.abstain  # a static plan measures rewards when it is built
+    build(name, {**options, "refresh": 1} if static else options, tasks.sizes, config, plan)
+
+
+def _unmeasured() -> NoReturn:
+    raise AssertionError("a check measures no rewards")
 
 
 def plan_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,130 @@
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from metasched.errors import DataError
+from metasched.runs import outcome as outcomes
+from metasched.runs.outcome import About, Diverged, Final, Origin, Outcome, Study
+from metasched.runs.spec import DataSpec, RunSpec
+
+
+def outcome(seed=0, **changes):
+    spec = RunSpec(data=DataSpec(fingerprint="0a"), network="mlp", scheduler="ucb", config={"batch_size": 4}, seed=seed)
+    known = {
+        "run": spec.name,
+        "spec": spec,
+        "method": "ucb",
+        "family": "active",
+        "about": About(name="made up", simulated=False, tasks=("a", "b"), source_rows=9, target_rows=3, test_rows=5),
+        "origin": Origin(created="2026-01-01T00:00:00+00:00", command="test", device="cpu"),
+        "updates": (1, 2),
+        "samples": (8, 16),
+        "test_accuracy": (0.25, 0.5),
+        "final": Final(test_accuracy=0.5, balanced_accuracy=0.4),
+        "drawn": (8, 8),
+        "schedule": ((1, 1, 0), (1, 1, 0)),
+    }
+    return Outcome(**{**known, **changes})
+
+
+STUDY = Study(experiment="digits", regime="few-label", variant="30 labels", cell="digits/few-label-30", title="Digits")
+
+
+class TestFiles:
+    def test_what_is_written_is_read(self, tmp_path):
+        wanted = [
+            outcome(0, study=STUDY),
+            outcome(1, study=STUDY, by_class=(0.5, None), drawn_by_label=((1.5, 2), (0, 0))),
+            outcome(2, study=STUDY, final=None, diverged=Diverged(update=2, cause="too fast")),
+        ]
+        outcomes.write(tmp_path / "a.jsonl", wanted)
+        assert list(outcomes.read(tmp_path / "a.jsonl")) == wanted
+
+    def test_what_all_runs_share_is_written_once(self, tmp_path):
+        outcomes.write(tmp_path / "a.jsonl", [outcome(seed, study=STUDY) for seed in range(20)])
+        lines = (tmp_path / "a.jsonl").read_bytes().splitlines()
+        assert len(lines) == 21
+        assert set(msgspec.json.decode(lines[5])) == {"run", "spec"}
+        assert max(map(len, lines[1:])) < 60
+
+    def test_lines_may_be_added_one_by_one(self, tmp_path):
+        with (tmp_path / "a.jsonl").open("ab") as stream:
+            for seed in range(3):
+                stream.write(outcomes.encode(outcome(seed)))
+        assert [found.spec.seed for found in outcomes.read(tmp_path / "a.jsonl")] == [0, 1, 2]
+
+    @pytest.mark.parametrize("cut", [1, 7, 100])
+    def test_a_last_line_that_a_kill_cut_short_is_left_out(self, tmp_path, cut):
+        outcomes.write(tmp_path / "a.jsonl", [outcome(seed, samples=(seed, 999)) for seed in range(2)])
+        content = (tmp_path / "a.jsonl").read_bytes()
+        start = content.rstrip(b"\n").rindex(b"\n") + 1
+        (tmp_path / "a.jsonl").write_bytes(content[: min(start + cut, len(content) - 2)])
+        assert [found.spec.seed for found in outcomes.read(tmp_path / "a.jsonl")] == [0]
+
+    @settings(max_examples=50)
+    @given(
+        some.lists(
+            some.tuples(some.integers(0, 3), some.floats(0, 1), some.booleans(), some.sampled_from(["", "ours"])),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    def test_sharing_changes_nothing_whatever_differs(self, rows):
+        wanted = [
+            outcome(
+                seed, role=role, samples=(seed, 9), final=Final(test_accuracy=share), study=STUDY if study else None
+            )
+            for seed, share, study, role in rows
+        ]
+        plain = [outcomes._plain(one) for one in wanted]
+        shared = outcomes._common(plain)
+        assert [
+            outcomes._checked(outcomes._laid_over(shared, outcomes._beyond(shared, one))) for one in plain
+        ] == wanted
+
+
+class TestBadFiles:
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"format": 1}, "its format is 1"),
+            ({"format": None}, "its format is None"),
+            ({"family": "best"}, "Invalid enum value 'best' - at `$.family`"),
+            ({"final": {"test_accuracy": "high"}}, "Expected `float`, got `str` - at `$.final.test_accuracy`"),
+            ({"updates": [1]}, "differ in length"),
+            ({"updates": [-1, 2]}, "`int` >= 0"),
+            ({"surprise": 1}, "unknown field `surprise`"),
+            ({"diverged": {"update": 1, "cause": "x"}}, "either final or diverged"),
+            ({"spec": []}, "Expected `object`"),
+        ],
+    )
+    def test_the_line_and_the_fault_are_named(self, tmp_path, change, message):
+        content = {**outcomes._plain(outcome()), **change}
+        path = tmp_path / "a.jsonl"
+        path.write_bytes(outcomes.encode(outcome(5)) + msgspec.json.encode(content) + b"\n")
+        with pytest.raises(DataError) as error:
+            list(outcomes.read(path))
+        assert f"{path}, line 2: is no outcome of format 2" in str(error.value)
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
+
+    @pytest.mark.parametrize(
+        "content", [b"[]\n", b"nonsense\n", b"\xff\xfe\n", b"[" * 5000 + b"\n", b'{"shared": 3}\n']
+    )
+    def test_what_is_no_outcome_is_said(self, tmp_path, content):
+        (tmp_path / "a.jsonl").write_bytes(content)
+        with pytest.raises(DataError, match="line 1: is no outcome"):
+            list(outcomes.read(tmp_path / "a.jsonl"))
+
+    def test_a_file_that_is_not_there(self, tmp_path):
+        with pytest.raises(DataError, match="cannot read"):
+            list(outcomes.read(tmp_path / "a.jsonl"))
+
+
+def test_runs_are_compared_within_a_cell_or_on_the_same_rows():
+    mine = [outcome(0), outcome(1)]
+    other = [outcome(0, study=STUDY)]
+    groups = outcomes.by_cell([*mine, *other])
+    assert list(groups.values()) == [mine, other]
+    assert "digits/few-label-30" in groups

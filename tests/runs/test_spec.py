@@ -1,0 +1,69 @@
+import msgspec
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched.runs.spec import DataSpec, RunSpec
+from metasched.runs.train import jobs_of
+
+
+def spec(**changes):
+    known = {
+        "data": DataSpec(fingerprint="0a", set="demo"),
+        "network": "mlp",
+        "scheduler": "ucb",
+        "options": {"upper": 0.5},
+        "config": {"batch_size": 20, "inner_rate": 0.01},
+        "seed": 3,
+        "versions": {"jax": "0.10.2"},
+    }
+    return RunSpec(**{**known, **changes})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data": DataSpec(fingerprint="0b", set="demo")},
+        {"data": DataSpec(fingerprint="0a", set="demo", options={"target_labels": 30})},
+        {"network": "cnn"},
+        {"scheduler": "thompson"},
+        {"options": {}},
+        {"config": {"batch_size": 20, "inner_rate": 0.02}},
+        {"seed": 4},
+        {"learner": "joint"},
+        {"own": ("network",)},
+        {"versions": {"jax": "0.11.2"}},
+    ],
+)
+def test_everything_that_decides_the_numbers_decides_the_name(change):
+    assert spec(**change).name != spec().name
+
+
+def test_the_name_does_not_depend_on_the_order_of_keys_or_on_a_round_trip():
+    turned = spec(config={"inner_rate": 0.01, "batch_size": 20})
+    assert turned.name == spec().name
+    assert msgspec.json.decode(msgspec.json.encode(spec()), type=RunSpec) == spec()
+    assert msgspec.json.decode(msgspec.json.encode(spec()), type=RunSpec).name == spec().name
+
+
+def test_differences_have_paths_and_both_values():
+    other = spec(seed=4, config={"batch_size": 20, "inner_rate": 0.5}, options={})
+    assert spec().differences(other) == {
+        "seed": (3, 4),
+        "config.inner_rate": (0.01, 0.5),
+        "options": ({"upper": 0.5}, None),
+    }
+    assert spec().differences(spec()) == {}
+
+
+def test_a_job_of_train_is_written_down_whole():
+    tasks = make_tasks()
+    config = ms.TrainConfig(batch_size=4, meta_updates=3)
+    (job,) = jobs_of(tasks, "mlp", "gittins", config, (7,), {"discount": 0.9})
+    found = job.description.spec
+    assert found.config["batches_per_update"] == 2
+    assert found.config["gradient"] == "stored"
+    assert (found.scheduler, found.options, found.seed) == ("gittins", {"discount": 0.9}, 7)
+    assert found.data.fingerprint == tasks.fingerprint
+    assert {"python", "jax", "numpy", "metasched"} <= set(found.versions)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=RunSpec) == found
