@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from metasched.datasets.npz import open_npz
 from metasched.datasets.store import DataFile, find, locate
 from metasched.errors import DataError, unknown
-from metasched.tasks import Labels, Rows
+from metasched.tasks import Labels, RowNumbers
 
 ARCHIVE = DataFile(
     "cifar100/cifar-100-python.tar.gz",
@@ -66,7 +66,7 @@ class Part:
 
     images: NDArray[np.uint8]
     labels: Labels
-    rows: Rows
+    rows: RowNumbers
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from metasched.tasks import Rows, TaskSet
+from metasched.tasks import RowNumbers, TaskSet
 
 Weights = Any
 Loss = Callable[[Weights, jax.Array, jax.Array, jax.Array], jax.Array]
@@ -53,7 +53,7 @@ class Stationarity(NamedTuple):
     exponent: NDArray[np.float64]
 
 
-def first_rows(tasks: TaskSet) -> Rows:
+def first_rows(tasks: TaskSet) -> RowNumbers:
     """Row number (N, C) of the first row of each label in each task; −1 where it never occurs."""
     rows = np.full((len(tasks.tasks), max(len(task.classes) for task in tasks.tasks)), -1, np.int64)
     for number, task in enumerate(tasks.tasks):
