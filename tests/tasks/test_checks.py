@@ -62,6 +62,10 @@ class TestRows:
                 {**tasks.provenance, "validation": source, "test": source},
             )
 
+    def test_a_useful_task_must_be_one_of_the_tasks(self):
+        with pytest.raises(DataError, match="useful names 'c', which is no task"):
+            replace(build(), useful=("a", "c"))
+
     def test_classes_must_be_named_for_every_task(self):
         with pytest.raises(ConfigError, match="no labels for 'b'"):
             build(classes={"a": ["x"], "target": ["x"]})

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -156,6 +158,30 @@ class TestByClass:
             for index in range(len(task)):
                 row = known[task.inputs[index].tobytes()]
                 np.testing.assert_array_equal(task.targets[index], row.targets[0])
+
+
+class TestUseful:
+    def test_tasks_that_a_variant_spoils_are_no_longer_known_to_be_useful(self):
+        tasks = replace(make_tasks(), useful=("task-2", "task-0"))
+        assert tasks.variant(noise={"task-0": 1.0}).useful == ("task-2",)
+        assert tasks.variant(noise={"task-1": 1.0, "task-0": 0.0}).useful == tasks.useful
+        assert tasks.with_irrelevant("task-2").useful == ("task-0",)
+        assert tasks.variant(target_labels=5, shuffle_order=True).useful == tasks.useful
+
+    def test_nobody_knowing_stays_so(self):
+        assert make_tasks().variant(noise={"task-0": 1.0}).with_irrelevant("task-1").by_class().useful is None
+
+    def test_classes_of_a_useful_task_are_useful_until_they_are_pooled(self):
+        tasks = replace(make_tasks(), useful=("task-1",))
+        assert set(tasks.by_class().useful) == {"task-1/c0", "task-1/c1", "task-1/c2"}
+        assert tasks.by_class(pooled=True).useful is None
+
+    def test_it_is_no_part_of_the_fingerprint_but_of_the_summary(self):
+        tasks = replace(make_tasks(), useful=("task-1",))
+        assert tasks.fingerprint == make_tasks().fingerprint
+        assert "known to be useful: task-1" in tasks.summary()
+        assert "known to be useful: none" in replace(tasks, useful=()).summary()
+        assert "useful" not in make_tasks().summary()
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.data())

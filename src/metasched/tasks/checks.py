@@ -21,6 +21,9 @@ def check(tasks: "TaskSet") -> None:
     for name, count in Counter(task.name for task in tasks.tasks).items():
         if not name or name in (VALIDATION, TEST) or count > 1:
             raise DataError(f"{tasks.name}: task name '{name}' is empty, reserved or used twice; rename it")
+    for name in tasks.useful or ():
+        if name not in (task.name for task in tasks.tasks):
+            raise DataError(f"{tasks.name}: useful names '{name}', which is no task; name tasks or leave it out")
     for name, part, classes in tasks.parts():
         where = place(tasks.name, name)
         _check_rows(where, part.inputs, part.labels, classes, tasks.shape)

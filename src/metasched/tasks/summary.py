@@ -28,6 +28,8 @@ def summary(tasks: "TaskSet") -> str:
     else:
         named = [(task.name, task.classes) for task in tasks.tasks] + [("target", tasks.classes)]
         lines += [f"  classes of {name}: {', '.join(classes)}" for name, classes in named]
+    if tasks.useful is not None:
+        lines.append(f"  known to be useful: {', '.join(tasks.useful) or 'none'}")
     files = {file: digest for item in tasks.provenance.values() for file, digest in item.files.items()}
     lines += [f"  sha256 {digest[:12]}…  {file}" for file, digest in files.items()]
     lines += [f"  {name}: {item.note}" for name, item in tasks.provenance.items() if item.note]

@@ -27,6 +27,10 @@ class TaskSet:
 
     ``provenance`` has one entry for each task, keyed by its name, and one each for ``"validation"`` and ``"test"``.
     ``recipe``, when there is one, are the name and options with which ``datasets.load`` builds the same set again.
+
+    ``useful`` names the tasks known to help with the target, in any order, or is None where nobody knows. Nothing is
+    learnt from it and the fingerprint leaves it out: it is what a report measures choosing against. A task that a
+    variant spoils is no longer in it.
     """
 
     name: str
@@ -38,6 +42,7 @@ class TaskSet:
     simulated: bool = False
     notes: tuple[str, ...] = ()
     recipe: Mapping[str, Any] | None = None
+    useful: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         checks.check(self)

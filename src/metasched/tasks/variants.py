@@ -31,7 +31,8 @@ def with_label_noise(tasks: "TaskSet", name: str, fraction: float, seed: int) ->
     chosen = np.sort(random.permutation(len(task))[: round(fraction * len(task))])
     origin = np.arange(len(task))
     origin[chosen] = random.permutation(chosen)
-    return _replace_task(tasks, task.relabelled(origin), f"labels of {len(chosen)} rows permuted")
+    noisy = _replace_task(tasks, task.relabelled(origin), f"labels of {len(chosen)} rows permuted")
+    return _without_use(noisy, name) if len(chosen) else noisy
 
 
 def with_shuffled_order(tasks: "TaskSet", seed: int) -> "TaskSet":
@@ -48,7 +49,8 @@ def with_irrelevant(tasks: "TaskSet", name: str, seed: int) -> "TaskSet":
     _refuse_negative(seed)
     order = np.random.default_rng(seed).permutation(task.inputs[0].size)
     inputs = task.inputs.reshape(len(task), -1)[:, order].reshape(task.inputs.shape)
-    return _replace_task(tasks, replace(task, inputs=inputs), "values of every input in one random order")
+    changed = _replace_task(tasks, replace(task, inputs=inputs), "values of every input in one random order")
+    return _without_use(changed, name)
 
 
 def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
@@ -56,6 +58,7 @@ def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
     if pooled and not tasks.shared_labels:
         raise ConfigError("pooling classes over tasks needs one label set for all; leave out pooled")
     views: dict[str, tuple[Task, Provenance]] = {}
+    useful = []
     for task in tasks.tasks:
         for label in np.unique(task.labels):
             rows = np.flatnonzero(task.labels == label)
@@ -65,6 +68,8 @@ def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
                 before, source = views[name]
                 part, origin = before.joined(part), source.joined(origin)
             views[name] = part, origin
+            if task.name in (tasks.useful or ()):
+                useful.append(name)
     if pooled:
         views = {name: views[name] for name in tasks.classes if name in views}
     return replace(
@@ -77,6 +82,7 @@ def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
             TEST: tasks.provenance[TEST],
         },
         recipe=None,
+        useful=None if pooled or tasks.useful is None else tuple(useful),
     )
 
 
@@ -114,6 +120,10 @@ def _replace_task(tasks: "TaskSet", task: Task, note: str, order: RowNumbers | N
     provenance = {**tasks.provenance, task.name: tasks.provenance[task.name].take(rows, note)}
     swapped = tuple(task if old.name == task.name else old for old in tasks.tasks)
     return replace(tasks, tasks=swapped, provenance=provenance, recipe=None)
+
+
+def _without_use(tasks: "TaskSet", name: str) -> "TaskSet":
+    return tasks if tasks.useful is None else replace(tasks, useful=tuple(own for own in tasks.useful if own != name))
 
 
 def _generator(seed: int, purpose: str) -> np.random.Generator:
