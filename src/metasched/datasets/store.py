@@ -40,6 +40,12 @@ class DataFile:
     origin: str = ""
 
 
+def listed(folder: str, origin: str, lines: str) -> tuple[DataFile, ...]:
+    """Files of one folder without a public home: SHA-256, size and name in every line, as ``sha256sum`` writes them."""
+    entries = (line.split() for line in lines.strip().splitlines())
+    return tuple(DataFile(f"{folder}/{name}", int(size), digest, origin=origin) for digest, size, name in entries)
+
+
 def checksums(*files: DataFile) -> dict[str, str]:
     """SHA-256 of each file by its path."""
     return {file.path: file.sha256 for file in files}
@@ -94,7 +100,7 @@ def download(file: DataFile, progress: Progress | None = None) -> Path:
     """Fetch ``file`` into the cache: resumed where it broke off, never larger than declared, renamed when proven."""
     target = cache_folder() / file.path
     if not file.urls:
-        raise StoreError(f"{file.path} has no public download{_origin(file)}; {_placement(file)}")
+        raise StoreError(f"{file.path} has no public download{origin(file)}; {_placement(file)}")
     part = target.with_name(target.name + ".part")
     failure: Exception | None = None
     try:
@@ -180,7 +186,8 @@ def _placement(file: DataFile) -> str:
     return f"put the file at {places}, or set METASCHED_DATA to the folder that has it"
 
 
-def _origin(file: DataFile) -> str:
+def origin(file: DataFile) -> str:
+    """Where a file was got, as words to put in brackets into a message; none where nobody knows."""
     return f" (it is from {file.origin})" if file.origin else ""
 
 
