@@ -23,9 +23,10 @@ from metasched.tasks import TaskSet
 __all__ = ["files", "from_images", "from_npz", "load", "names", "save_npz"]
 
 _SETS = {
-    "cifar": "Meta-CIFAR-100: four superclasses of animals, target large carnivores",
+    "cifar": "Meta-CIFAR-100: four superclasses of animals, or all 19, target large carnivores",
     "demo": "Optical Recognition windows, one with shuffled labels, one photo; target MNIST; needs no files",
     "digits": "Semeion and Optical Recognition windows, target MNIST",
+    "scripts": "digits of eight scripts, and letters; target USPS",
     "weather": "ExtremeWeather boxes by slot, five of 16 variables each",
     "weather-points": "ClimateNet points by region, five of 16 variables each",
 }
@@ -92,12 +93,22 @@ def _builder(name: str) -> Callable[..., TaskSet]:
 
 def files() -> Mapping[str, tuple[DataFile, ...]]:
     """The files we can vouch for, by collection."""
-    from metasched.datasets import cifar100, climatenet, mnist, optdigits, semeion
+    from metasched.datasets import (
+        cifar100,
+        climatenet,
+        glyphs,
+        hoda,
+        mnist,
+        optdigits,
+        semeion,
+        usps,
+    )
 
     return {
         "cifar100": tuple(cifar100.FILES.values()),
         "climatenet": tuple(climatenet.FILES.values()),
         "mnist": tuple(mnist.FILES.values()),
         "optdigits": tuple(optdigits.FILES.values()),
+        "scripts": (usps.FILE, hoda.FILE, *(file for own in glyphs.FILES.values() for file in own)),
         "semeion": (semeion.FILE,),
     }
