@@ -26,6 +26,7 @@ _SETS = {
     "cifar": "Meta-CIFAR-100: four superclasses of animals, or all 19, target large carnivores",
     "demo": "Optical Recognition windows, one with shuffled labels, one photo; target MNIST; needs no files",
     "digits": "Semeion and Optical Recognition windows, target MNIST",
+    "rotated": "MNIST at twelve angles, target an angle between two of them",
     "scripts": "digits of eight scripts, and letters; target USPS",
     "weather": "ExtremeWeather boxes by slot, five of 16 variables each",
     "weather-points": "ClimateNet points by region, five of 16 variables each",
