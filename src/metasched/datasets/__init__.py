@@ -26,6 +26,7 @@ _SETS = {
     "cifar": "Meta-CIFAR-100: four superclasses of animals, or all 19, target large carnivores",
     "demo": "Optical Recognition windows, one with shuffled labels, one photo; target MNIST; needs no files",
     "digits": "Semeion and Optical Recognition windows, target MNIST",
+    "reviews": "FDU-MTL: reviews of 15 kinds as bags of words, target books or another",
     "rotated": "MNIST at twelve angles, target an angle between two of them",
     "scripts": "digits of eight scripts, and letters; target USPS",
     "weather": "ExtremeWeather boxes by slot, five of 16 variables each",
@@ -101,6 +102,7 @@ def files() -> Mapping[str, tuple[DataFile, ...]]:
         hoda,
         mnist,
         optdigits,
+        reviews,
         semeion,
         usps,
     )
@@ -110,6 +112,7 @@ def files() -> Mapping[str, tuple[DataFile, ...]]:
         "climatenet": tuple(climatenet.FILES.values()),
         "mnist": tuple(mnist.FILES.values()),
         "optdigits": tuple(optdigits.FILES.values()),
+        "reviews": reviews.FILES,
         "scripts": (usps.FILE, hoda.FILE, *(file for own in glyphs.FILES.values() for file in own)),
         "semeion": (semeion.FILE,),
     }
