@@ -114,6 +114,7 @@ def files() -> Mapping[str, tuple[DataFile, ...]]:
     return {
         "activity": (activity.FILE,),
         "cifar100": tuple(cifar100.FILES.values()),
+        "cifar100-more": tuple(cifar100.SAMPLE_FILES.values()),
         "climatenet": tuple(climatenet.FILES.values()),
         "gas": gas.FILES,
         "mnist": tuple(mnist.FILES.values()),
