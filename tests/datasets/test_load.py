@@ -49,7 +49,7 @@ def test_every_known_file_on_this_machine_is_good():
 
 
 def test_the_public_names_are_there():
-    named = "activity cifar demo digits gas reviews rotated scripts weather weather-points"
+    named = "activity cifar demo digits gas many reviews rotated scripts weather weather-points"
     assert ms.datasets.names() == tuple(named.split())
     assert all(ms.datasets.describe(name) for name in ms.datasets.names())
 

@@ -113,6 +113,25 @@ class TestIrrelevant:
             make_tasks().with_irrelevant("task-0", seed=-1)
 
 
+class TestWrongLabels:
+    def test_every_label_of_that_task_is_the_next_but_one(self):
+        tasks = make_tasks()
+        wrong = tasks.with_wrong_labels("task-1", shift=2)
+        np.testing.assert_array_equal(wrong.tasks[1].labels, (tasks.tasks[1].labels + 2) % 3)
+        assert wrong.tasks[1].inputs is tasks.tasks[1].inputs
+        assert wrong.tasks[0] is tasks.tasks[0]
+        assert "task-1: every label k became k + 2" in wrong.summary()
+
+    @pytest.mark.parametrize("shift", [0, 3, -6])
+    def test_a_shift_that_changes_nothing_is_refused(self, shift):
+        with pytest.raises(ConfigError, match=f"shift is {shift}, which leaves the 3 labels"):
+            make_tasks().with_wrong_labels("task-1", shift=shift)
+
+    def test_numbers_to_predict_have_no_wrong_labels(self):
+        with pytest.raises(ConfigError, match="need a set of classification"):
+            make_regression().with_wrong_labels("task-1")
+
+
 class TestByClass:
     def test_every_pair_of_task_and_class_is_a_task_with_its_rows_in_order(self):
         tasks = make_tasks(sizes=(12, 20))
@@ -166,6 +185,7 @@ class TestUseful:
         assert tasks.variant(noise={"task-0": 1.0}).useful == ("task-2",)
         assert tasks.variant(noise={"task-1": 1.0, "task-0": 0.0}).useful == tasks.useful
         assert tasks.with_irrelevant("task-2").useful == ("task-0",)
+        assert tasks.with_wrong_labels("task-2").useful == ("task-0",)
         assert tasks.variant(target_labels=5, shuffle_order=True).useful == tasks.useful
 
     def test_nobody_knowing_stays_so(self):

@@ -28,6 +28,7 @@ _SETS = {
     "demo": "Optical Recognition windows, one with shuffled labels, one photo; target MNIST; needs no files",
     "digits": "Semeion and Optical Recognition windows, target MNIST",
     "gas": "Gas Sensor Array Drift: batches of ageing sensors, target the last",
+    "many": "digits four times: as they are, with shuffled labels, wrong labels, odd inputs; target MNIST",
     "reviews": "FDU-MTL: reviews of 15 kinds as bags of words, target books or another",
     "rotated": "MNIST at twelve angles, target an angle between two of them",
     "scripts": "digits of eight scripts, and letters; target USPS",

@@ -165,6 +165,10 @@ class TaskSet:
         """The values of every input of that task in one random order: learnable, yet about nothing else."""
         return variants.with_irrelevant(self, name, seed)
 
+    def with_wrong_labels(self, name: str, *, shift: int = 1) -> "TaskSet":
+        """Label k of that task becomes k + ``shift`` (modulo the number of its classes): consistent, and misleading."""
+        return variants.with_wrong_labels(self, name, shift)
+
     def by_class(self, *, pooled: bool = False) -> "TaskSet":
         """A view in which classes are the tasks, rows in their order; any scheduler then chooses among classes.
 

@@ -53,6 +53,18 @@ def with_irrelevant(tasks: "TaskSet", name: str, seed: int) -> "TaskSet":
     return _without_use(changed, name)
 
 
+def with_wrong_labels(tasks: "TaskSet", name: str, shift: int) -> "TaskSet":
+    """Every label of a task replaced by the one ``shift`` further."""
+    task = _task(tasks, name)
+    if tasks.target_size is not None:
+        raise ConfigError("wrong labels need a set of classification; in regression labels are only bins")
+    if shift % len(task.classes) == 0:
+        raise ConfigError(f"shift is {shift}, which leaves the {len(task.classes)} labels as they are; give another")
+    labels = ((task.labels + shift) % len(task.classes)).astype(np.int32)
+    changed = _replace_task(tasks, replace(task, labels=labels), f"every label k became k + {shift}")
+    return _without_use(changed, name)
+
+
 def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
     """Classes as the tasks."""
     if pooled and not tasks.shared_labels:
