@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 
@@ -32,6 +33,14 @@ def test_every_scheduler_and_data_set_is_mentioned():
     text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "data.md").read_text()
     for name in (*ms.schedulers.names(), *ms.datasets.names()):
         assert f"`{name}`" in text
+
+
+def test_the_page_on_data_lists_every_option_of_a_data_set():
+    lines = (ROOT / "docs" / "data.md").read_text().splitlines()
+    for name in ms.datasets.names():
+        _, row = (line for line in lines if line.startswith(f"| `{name}` |"))
+        load = import_module(f"metasched.datasets.{name.replace('-', '_')}").load
+        assert [key for key in signature(load).parameters if f"`{key}" not in row] == [], name
 
 
 def test_the_guide_to_the_schedulers_lists_every_one_with_its_options():

@@ -153,6 +153,8 @@ class TestData:
         main(["data", "verify", "--json"])
         result = json.loads(capsys.readouterr().out)
         assert result["good"] == result["damaged"] == 0
+        assert result["absent"] == len(result["files"]) > 80
+        assert {"gas/batch9.dat", "reviews/books.task.train", "scripts/usps/usps_all.mat"} <= set(result["files"])
         (tmp_path / "semeion").mkdir()
         (tmp_path / "semeion" / "semeion.data").write_text("1 2 3")
         assert "semeion.data: has 5 bytes, expected 2,889,702" in fails(capsys, "data", "verify", "--json")
@@ -172,6 +174,9 @@ class TestData:
         monkeypatch.setenv("METASCHED_DATA", str(tmp_path))
         assert "did you mean 'mnist'" in fails(capsys, "data", "fetch", "mnst")
         assert "climatenet has no public download; put climatenet/" in fails(capsys, "data", "fetch", "climatenet")
+        said = fails(capsys, "data", "fetch", "activity")
+        assert "(it is from GitHub bhumeshchopda/WISDM_Challenge); put activity/WISDM_ar_v1.1_" in said
+        assert "or set METASCHED_DATA to the folder that has it" in said
         assert "name what to fetch" in fails(capsys, "data", "fetch")
 
     def test_show_prints_the_summary(self, saved, capsys):

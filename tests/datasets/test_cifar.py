@@ -29,6 +29,30 @@ def test_rows_are_the_first_of_the_original_file(tasks):
     assert len(tasks.test.labels) == 500
 
 
+def test_all_others_teach(needs):
+    needs(
+        *(file.path for file in (cifar100.LABELS, *cifar100.SUPERCLASS_FILES.values(), *cifar100.SAMPLE_FILES.values()))
+    )
+    tasks = ms.datasets.load("cifar", tasks="all", rows=100)
+    assert len(tasks.tasks) == 19
+    assert [task.name for task in tasks.tasks] == sorted(set(cifar100.SUPERCLASSES) - {"large_carnivores"})
+    assert len({name for task in tasks.tasks for name in task.classes}) == 95
+    assert "trees: a sample in a random order" in tasks.summary()
+    assert tasks.provenance["insects"].source == "CIFAR-100 train"
+    assert tasks.provenance["trees"].source == cifar100.SAMPLE_FILES["trees"].path
+    assert ms.datasets.load("cifar", rows=100).test.inputs.shape == tasks.test.inputs.shape
+
+
+def test_the_target_teaches_itself_nothing():
+    with pytest.raises(ConfigError, match="'insects' is the target and a task"):
+        ms.datasets.load("cifar", target="insects")
+
+
+def test_an_unknown_superclass_is_refused_before_any_file_is_read():
+    with pytest.raises(ConfigError, match="did you mean 'insects'"):
+        ms.datasets.load("cifar", tasks=("insect",))
+
+
 def test_counts_and_names_are_options(needs):
     needs(*FILES)
     small = ms.datasets.load("cifar", tasks=("insects",), target="small_mammals", rows=40, validation_rows=10)

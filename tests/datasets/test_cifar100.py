@@ -4,11 +4,12 @@ import io
 import pickle
 import pickletools
 import tarfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from metasched.datasets import cifar100
+from metasched.datasets import cifar100, store
 from metasched.errors import ConfigError, DataError
 
 COARSE = ["fish", "insects", "people"]
@@ -200,3 +201,50 @@ def test_the_real_superclass_files_hold_2500_and_500_rows(needs):
         assert np.bincount(superclass.train.labels).tolist() == [500] * 5
         assert np.bincount(superclass.test.labels).tolist() == [100] * 5
         assert len(superclass.classes) == 5
+
+
+class TestSamples:
+    @pytest.fixture
+    def sample(self, tmp_path, monkeypatch):
+        """A made-up sample of trees, and names for all labels, that the store takes for the real ones."""
+        monkeypatch.setenv("METASCHED_DATA", str(tmp_path))
+
+        def place(file, **arrays):
+            path = tmp_path / file.path
+            path.parent.mkdir(exist_ok=True)
+            np.savez(path, **arrays)
+            return replace(file, size=path.stat().st_size, sha256=store.sha256(path))
+
+        def make(**changes):
+            arrays = {
+                "x": np.arange(6, dtype=np.uint8)[:, None, None, None] + np.zeros((1, 32, 32, 3), np.uint8),
+                "y": np.array([59, 47, 52, 59, 47, 96], np.uint8),
+                "test": np.array([0, 1, 0, 0, 0, 1], bool),
+                **changes,
+            }
+            monkeypatch.setattr(cifar100, "LABELS", place(cifar100.LABELS, fine_names=np.array(FINE * 7)))
+            monkeypatch.setitem(cifar100.SAMPLE_FILES, "trees", place(cifar100.SAMPLE_FILES["trees"], **arrays))
+
+        return make
+
+    def test_rows_keep_the_order_and_the_numbers_of_the_file(self, sample):
+        sample()
+        (trees,) = cifar100.read("trees")
+        assert trees.sample == "cifar100-more/trees.npz"
+        assert trees.train.rows.tolist() == trees.train.images[:, 0, 0, 0].tolist() == [0, 2, 3, 4]
+        assert trees.train.labels.tolist() == [2, 1, 2, 0]
+        assert trees.test.rows.tolist() == [1, 5]
+        assert trees.test.labels.tolist() == [0, 3]
+
+    def test_labels_that_do_not_fit_are_refused(self, sample):
+        sample(y=np.array([59], np.uint8))
+        with pytest.raises(DataError, match="do not belong together"):
+            cifar100.read("trees")
+
+    def test_real_samples_hold_1000_and_250_rows(self, needs):
+        needs(*(file.path for file in (cifar100.LABELS, *cifar100.SAMPLE_FILES.values())))
+        for superclass in cifar100.read(*cifar100.SAMPLE_FILES):
+            assert np.bincount(superclass.train.labels).tolist() == [200] * 5
+            assert np.bincount(superclass.test.labels).tolist() == [50] * 5
+        (trees,) = cifar100.read("trees")
+        assert trees.classes == ("maple_tree", "oak_tree", "palm_tree", "pine_tree", "willow_tree")

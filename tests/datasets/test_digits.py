@@ -31,6 +31,11 @@ def test_the_target_is_mnist(digits):
     assert digits.provenance["test"].files[mnist.FILES["train-images"].path] == mnist.FILES["train-images"].sha256
 
 
+def test_all_five_are_useful_until_their_labels_are_shuffled(digits):
+    assert digits.useful == tuple(task.name for task in digits.tasks)
+    assert digits.variant(noise=dict.fromkeys(digits.useful[:4], 1.0)).useful == ("optical-3",)
+
+
 def test_centred_digits_keep_a_margin_of_four(digits):
     inputs = digits.tasks[0].inputs
     assert inputs[:, 4:24, 4:24].sum() == pytest.approx(inputs.sum())

@@ -49,4 +49,19 @@ def test_every_known_file_on_this_machine_is_good():
 
 
 def test_the_public_names_are_there():
-    assert set(ms.datasets.names()) == {"cifar", "demo", "digits", "weather", "weather-points"}
+    named = "activity cifar demo digits gas many reviews rotated scripts weather weather-points"
+    assert ms.datasets.names() == tuple(named.split())
+    assert all(ms.datasets.describe(name) for name in ms.datasets.names())
+
+
+def test_no_file_is_listed_twice():
+    paths = [file.path for files in datasets.files().values() for file in files]
+    assert len(set(paths)) == len(paths)
+
+
+@pytest.mark.parametrize(("name", "origin"), [("gas", "BrechtDewilde1/BDProject"), ("scripts", "kittinan/thai.*")])
+def test_absent_data_without_a_home_says_where_they_are_from(monkeypatch, tmp_path, name, origin):
+    monkeypatch.setenv("METASCHED_DATA", str(tmp_path))
+    options = {"sources": ["thai"]} if name == "scripts" else {}
+    with pytest.raises(StoreError, match=rf"it is from GitHub .*{origin}\); put the file at .* set METASCHED_DATA"):
+        datasets.load(name, **options)

@@ -5,7 +5,7 @@ import pytest
 
 import metasched as ms
 from helpers import make_regression, make_tasks
-from metasched.datasets.npz import open_npz
+from metasched.datasets.npz import open_npz, read_npy
 from metasched.errors import DataError
 
 
@@ -150,3 +150,27 @@ def test_saving_and_loading_keeps_the_order_of_tasks(tmp_path):
     ms.datasets.save_npz(tasks, tmp_path / "many.npz")
     again = ms.datasets.from_npz(tmp_path / "many.npz")
     assert [task.name for task in again.tasks] == [task.name for task in tasks.tasks]
+
+
+class TestNpy:
+    def test_one_array_is_read(self, tmp_path):
+        np.save(tmp_path / "a.npy", np.arange(5))
+        assert read_npy(tmp_path / "a.npy").tolist() == [0, 1, 2, 3, 4]
+
+    def test_a_pickle_is_refused(self, tmp_path):
+        np.save(tmp_path / "a.npy", np.array([{}], object))
+        with pytest.raises(DataError, match="not a readable array"):
+            read_npy(tmp_path / "a.npy")
+
+    @pytest.mark.parametrize("keep", [0, 20, 140])
+    def test_a_file_cut_short_is_refused(self, tmp_path, keep):
+        np.save(tmp_path / "a.npy", np.arange(50))
+        (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:keep])
+        with pytest.raises(DataError, match=r"a\.npy: not a readable array"):
+            read_npy(tmp_path / "a.npy")
+
+    def test_several_arrays_are_refused(self, tmp_path):
+        np.savez(tmp_path / "a.npz", x=np.arange(2))
+        (tmp_path / "a.npz").rename(tmp_path / "a.npy")
+        with pytest.raises(DataError, match="holds several arrays"):
+            read_npy(tmp_path / "a.npy")

@@ -99,6 +99,11 @@ class TestFinding:
         with pytest.raises(StoreError, match="has 1,279,999 bytes, expected 1,280,000"):
             store.locate(known("http://x"))
 
+    def test_files_are_listed_as_sha256sum_lists_them(self):
+        first, second = store.listed("a", "a friend", f"\n  {'0' * 64}  12 x.dat\n  {'1' * 64} 3 y.dat\n  ")
+        assert first == DataFile("a/x.dat", 12, "0" * 64, origin="a friend")
+        assert store.checksums(first, second) == {"a/x.dat": "0" * 64, "a/y.dat": "1" * 64}
+
     def test_without_a_public_home_it_says_which_file_to_put_where(self, tmp_path, monkeypatch):
         monkeypatch.setenv("METASCHED_DATA", str(tmp_path))
         with pytest.raises(StoreError) as caught:

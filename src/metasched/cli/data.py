@@ -69,9 +69,11 @@ def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> 
             with progress.counting(stderr(), file.path, quiet, in_bytes=True) as on_bytes:
                 print(store.locate(file, on_bytes))
         if missing and len(missing) == len(known[name]):
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise StoreError(
-                f"{name} has no public download; put {missing[0].path} (and {len(missing) - 1} more) in "
+                f"{name} has no public download{store.origin(missing[0])}; put {missing[0].path}{more} in "
                 + " or ".join(map(str, store.folders()))
+                + ", or set METASCHED_DATA to the folder that has it"
             )
 
 

@@ -23,9 +23,15 @@ from metasched.tasks import TaskSet
 __all__ = ["files", "from_images", "from_npz", "load", "names", "save_npz"]
 
 _SETS = {
-    "cifar": "Meta-CIFAR-100: four superclasses of animals, target large carnivores",
+    "activity": "WISDM: phone sensors of 24 users in recorded order, target another user",
+    "cifar": "Meta-CIFAR-100: four superclasses of animals, or all 19, target large carnivores",
     "demo": "Optical Recognition windows, one with shuffled labels, one photo; target MNIST; needs no files",
     "digits": "Semeion and Optical Recognition windows, target MNIST",
+    "gas": "Gas Sensor Array Drift: batches of ageing sensors, target the last",
+    "many": "digits four times: as they are, with shuffled labels, wrong labels, odd inputs; target MNIST",
+    "reviews": "FDU-MTL: reviews of 15 kinds as bags of words, target books or another",
+    "rotated": "MNIST at twelve angles, target an angle between two of them",
+    "scripts": "digits of eight scripts, and letters; target USPS",
     "weather": "ExtremeWeather boxes by slot, five of 16 variables each",
     "weather-points": "ClimateNet points by region, five of 16 variables each",
 }
@@ -92,12 +98,29 @@ def _builder(name: str) -> Callable[..., TaskSet]:
 
 def files() -> Mapping[str, tuple[DataFile, ...]]:
     """The files we can vouch for, by collection."""
-    from metasched.datasets import cifar100, climatenet, mnist, optdigits, semeion
+    from metasched.datasets import (
+        activity,
+        cifar100,
+        climatenet,
+        gas,
+        glyphs,
+        hoda,
+        mnist,
+        optdigits,
+        reviews,
+        semeion,
+        usps,
+    )
 
     return {
+        "activity": (activity.FILE,),
         "cifar100": tuple(cifar100.FILES.values()),
+        "cifar100-more": tuple(cifar100.SAMPLE_FILES.values()),
         "climatenet": tuple(climatenet.FILES.values()),
+        "gas": gas.FILES,
         "mnist": tuple(mnist.FILES.values()),
         "optdigits": tuple(optdigits.FILES.values()),
+        "reviews": reviews.FILES,
+        "scripts": (usps.FILE, hoda.FILE, *(file for own in glyphs.FILES.values() for file in own)),
         "semeion": (semeion.FILE,),
     }

@@ -1,10 +1,12 @@
-"""Meta-CIFAR-100: four superclasses as tasks, a fifth as the target; every superclass has classes of its own."""
+"""Meta-CIFAR-100: superclasses as tasks, another as the target; every superclass has classes of its own."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from metasched.datasets import cifar100
+from metasched.datasets.cifar100 import Superclass
 from metasched.errors import ConfigError
-from metasched.tasks import TEST, VALIDATION, Provenance, Split, Task, TaskSet, from_pixels
+from metasched.tasks import TEST, VALIDATION, Provenance, RowNumbers, Split, Task, TaskSet, from_pixels
 
 TASKS = ("aquatic_mammals", "medium_mammals", "small_mammals", "insects")
 TARGET = "large_carnivores"
@@ -12,7 +14,7 @@ TARGET = "large_carnivores"
 
 def load(
     *,
-    tasks: Sequence[str] = TASKS,
+    tasks: Sequence[str] | Literal["all"] = TASKS,
     target: str = TARGET,
     rows: int = 500,
     validation_rows: int = 500,
@@ -21,19 +23,22 @@ def load(
 
     Validation is the first ``validation_rows`` training rows of the target's superclass; test is all of its 500 rows
     in the official test file. Inputs are (32, 32, 3) in [0, 1].
+
+    ``tasks="all"`` are the 19 superclasses besides the target. Without the official archive ten of them come from a
+    sample, 1000 training rows of each in a random order; the provenance then numbers the rows of the sample's file.
     """
+    tasks = [name for name in cifar100.SUPERCLASSES if name != target] if tasks == "all" else list(tasks)
+    if target in tasks:
+        raise ConfigError(f"'{target}' is the target and a task; leave it out of one of them")
     superclasses = cifar100.read(*tasks, target)
     available = min(len(superclass.train.labels) for superclass in superclasses)
     for option, count in (("rows", rows), ("validation_rows", validation_rows)):
         if not 1 <= count <= available:
             raise ConfigError(f"{option} is {count}; a superclass has {available} training rows: give 1 … {available}")
-    provenance = {
-        name: Provenance("CIFAR-100 train", superclass.train.rows[:rows], superclass.files)
-        for name, superclass in zip(tasks, superclasses, strict=False)
-    }
     *sources, goal = superclasses
-    provenance[VALIDATION] = Provenance("CIFAR-100 train", goal.train.rows[:validation_rows], goal.files)
-    provenance[TEST] = Provenance("CIFAR-100 test", goal.test.rows, goal.files)
+    provenance = {name: _origin(own, "train", own.train.rows[:rows]) for name, own in zip(tasks, sources, strict=True)}
+    provenance[VALIDATION] = _origin(goal, "train", goal.train.rows[:validation_rows])
+    provenance[TEST] = _origin(goal, "test", goal.test.rows)
     return TaskSet(
         name="cifar",
         tasks=tuple(
@@ -45,3 +50,9 @@ def load(
         classes=goal.classes,
         provenance=provenance,
     )
+
+
+def _origin(superclass: Superclass, part: str, rows: RowNumbers) -> Provenance:
+    if superclass.sample:
+        return Provenance(superclass.sample, rows, superclass.files, "a sample in a random order")
+    return Provenance(f"CIFAR-100 {part}", rows, superclass.files)

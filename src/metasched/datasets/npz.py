@@ -47,6 +47,17 @@ def open_npz(path: Path, largest: int = LARGEST_BYTES) -> Iterator[Mapping[str, 
         raise DataError(f"{path}: holds something other than plain arrays ({error})") from None
 
 
+def read_npy(path: Path) -> NDArray[Any]:
+    """The one array of a ``.npy`` file; damage and pickles become a :class:`DataError`."""
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise DataError(f"{path}: not a readable array ({error}); replace it with a good copy") from None
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path}: holds several arrays, expected one; replace it with a good copy")
+    return array
+
+
 def from_npz(
     path: str | os.PathLike[str], *, bins: int = 10, allow_overlap: bool = False, limit: int = LARGEST_BYTES
 ) -> TaskSet:

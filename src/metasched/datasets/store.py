@@ -28,12 +28,27 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file we can vouch for: its place below a data folder, exact size, checksum and public homes."""
+    """A file we can vouch for: its place below a data folder, exact size, checksum and public homes.
+
+    ``origin`` tells a person where the file was got when it has no home that we can download it from.
+    """
 
     path: str
     size: int
     sha256: str
     urls: tuple[str, ...] = ()
+    origin: str = ""
+
+
+def listed(folder: str, origin: str, lines: str) -> tuple[DataFile, ...]:
+    """Files of one folder without a public home: SHA-256, size and name in every line, as ``sha256sum`` writes them."""
+    entries = (line.split() for line in lines.strip().splitlines())
+    return tuple(DataFile(f"{folder}/{name}", int(size), digest, origin=origin) for digest, size, name in entries)
+
+
+def checksums(*files: DataFile) -> dict[str, str]:
+    """SHA-256 of each file by its path."""
+    return {file.path: file.sha256 for file in files}
 
 
 def cache_folder() -> Path:
@@ -85,7 +100,7 @@ def download(file: DataFile, progress: Progress | None = None) -> Path:
     """Fetch ``file`` into the cache: resumed where it broke off, never larger than declared, renamed when proven."""
     target = cache_folder() / file.path
     if not file.urls:
-        raise StoreError(f"{file.path} has no public download; {_placement(file)}")
+        raise StoreError(f"{file.path} has no public download{origin(file)}; {_placement(file)}")
     part = target.with_name(target.name + ".part")
     failure: Exception | None = None
     try:
@@ -167,7 +182,13 @@ def _exclusive(part: Path) -> Iterator[BinaryIO]:
 
 
 def _placement(file: DataFile) -> str:
-    return "put the file at " + " or ".join(str(folder / file.path) for folder in folders())
+    places = " or ".join(str(folder / file.path) for folder in folders())
+    return f"put the file at {places}, or set METASCHED_DATA to the folder that has it"
+
+
+def origin(file: DataFile) -> str:
+    """Where a file was got, as words to put in brackets into a message; none where nobody knows."""
+    return f" (it is from {file.origin})" if file.origin else ""
 
 
 def _remedy(file: DataFile, path: Path) -> str:

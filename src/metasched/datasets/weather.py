@@ -14,7 +14,7 @@ from metasched.datasets import store
 from metasched.datasets.channels import TASKS, Part, numbers, standardise, task_channels
 from metasched.datasets.extreme_weather import CHANNELS, EVENTS, SLOTS, Boxes, is_simulated, read_boxes, read_windows
 from metasched.errors import ConfigError, DataError, StoreError, unknown
-from metasched.tasks import TEST, VALIDATION, Provenance, Rows, Split, Task, TaskSet
+from metasched.tasks import TEST, VALIDATION, Provenance, RowNumbers, Split, Task, TaskSet
 
 FILE = "extreme-weather/climo_2005.h5"
 HOME = "https://extremeweatherdataset.github.io"
@@ -108,7 +108,7 @@ def _locate(path: str | Path | None) -> Path:
     return place
 
 
-def _order_in_image(boxes: Boxes) -> Rows:
+def _order_in_image(boxes: Boxes) -> RowNumbers:
     """For each box, how many boxes of its image come before it."""
     _, first, inverse = np.unique(boxes.image, return_index=True, return_inverse=True)
     return np.arange(len(boxes)) - first[inverse]

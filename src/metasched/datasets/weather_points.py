@@ -12,7 +12,7 @@ import numpy as np
 from metasched.datasets import climatenet, store
 from metasched.datasets.channels import TASKS, Part, numbers, standardise, task_channels
 from metasched.datasets.climatenet import CLASSES, VARIABLES, Points
-from metasched.tasks import TEST, VALIDATION, Provenance, Rows, Split, Task, TaskSet
+from metasched.tasks import TEST, VALIDATION, Provenance, RowNumbers, Split, Task, TaskSet
 
 REGIONS = {
     "south-pacific-west": (229, 231),
@@ -64,11 +64,11 @@ def load(*, features: Sequence[Sequence[str]] | None = None, target_features: Se
     )
 
 
-def _part(points: Points, rows: Rows, channels: tuple[int, ...]) -> Part:
+def _part(points: Points, rows: RowNumbers, channels: tuple[int, ...]) -> Part:
     return Part(points.values[rows][:, list(channels)], channels)
 
 
-def _origin(key: str, rows: Rows, channels: Sequence[int]) -> Provenance:
+def _origin(key: str, rows: RowNumbers, channels: Sequence[int]) -> Provenance:
     file = climatenet.FILES[key]
     name = file.path.rpartition("/")[2]
     seen = "all variables" if len(channels) == len(VARIABLES) else "/".join(VARIABLES[channel] for channel in channels)

@@ -1,14 +1,12 @@
 """What an experiment is: data, a network, and cells, each with its settings. Nothing here runs anything."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
-
-import numpy as np
 
 from metasched import datasets
 from metasched.learners.config import TrainConfig
-from metasched.tasks import Task, TaskSet
+from metasched.tasks import TaskSet
 
 Regime = Literal["paper", "few-label", "robust"]
 REGIMES: tuple[Regime, ...] = ("paper", "few-label", "robust")
@@ -63,18 +61,8 @@ class Experiment:
         if cell.noisy:
             tasks = tasks.variant(noise={tasks.tasks[number].name: 1.0 for number in cell.noisy})
         if cell.irrelevant is not None:
-            tasks = _with_irrelevant(tasks, cell.irrelevant)
+            tasks = tasks.with_irrelevant(tasks.tasks[cell.irrelevant].name)
         return tasks
-
-
-def _with_irrelevant(tasks: TaskSet, number: int) -> TaskSet:
-    """Task ``number`` with the values of every input in one fixed random order: learnable, yet about nothing else."""
-    task = tasks.tasks[number]
-    order = np.random.default_rng(0).permutation(task.inputs[0].size)
-    flat = task.inputs.reshape(len(task), -1)[:, order]
-    changed = Task(task.name, flat.reshape(task.inputs.shape), task.labels, task.classes)
-    everyone = tuple(changed if index == number else other for index, other in enumerate(tasks.tasks))
-    return replace(tasks, tasks=everyone, recipe=None)
 
 
 def few_label_cells(config: TrainConfig, threshold: Mapping[int, float], **data: Any) -> tuple[Cell, ...]:

@@ -1,0 +1,32 @@
+"""Task sets: N ordered, labelled tasks, and the target they should help with.
+
+A task is a sequence of rows in a meaningful order. The target has two sets of rows: *validation*, whose labels the
+meta-learner may use, and *test*, which only measures. Everything here is an immutable value in host memory;
+:class:`TaskSet` refuses, when it is built, whatever would train garbage.
+"""
+
+from metasched.tasks.arrays import Inputs, Labels, RowNumbers, Targets, as_targets, from_pixels
+from metasched.tasks.bins import bin_edges
+from metasched.tasks.checks import refuse_overlap
+from metasched.tasks.provenance import Provenance
+from metasched.tasks.task import TEST, VALIDATION, Split, Task
+from metasched.tasks.taskset import TaskSet
+from metasched.tasks.variants import stratified_rows
+
+__all__ = [
+    "TEST",
+    "VALIDATION",
+    "Inputs",
+    "Labels",
+    "Provenance",
+    "RowNumbers",
+    "Split",
+    "Targets",
+    "Task",
+    "TaskSet",
+    "as_targets",
+    "bin_edges",
+    "from_pixels",
+    "refuse_overlap",
+    "stratified_rows",
+]

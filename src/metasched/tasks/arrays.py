@@ -1,0 +1,50 @@
+"""The arrays that rows are made of, and what callers give turned into them."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metasched.errors import DataError
+
+Inputs: TypeAlias = NDArray[np.float32]
+Labels: TypeAlias = NDArray[np.int32]
+Targets: TypeAlias = NDArray[np.float32]
+RowNumbers: TypeAlias = NDArray[np.int64]
+
+
+def from_pixels(images: NDArray[np.uint8]) -> Inputs:
+    """Bytes 0 … 255 as float32 in [0, 1]."""
+    return images.astype(np.float32) / np.float32(255)
+
+
+def as_inputs(name: str, values: ArrayLike) -> Inputs:
+    """Numbers as float32; bytes are pixels."""
+    array = np.asarray(values)
+    return from_pixels(array) if array.dtype == np.uint8 else _as_float32(name, "inputs", array)
+
+
+def as_labels(name: str, values: ArrayLike) -> Labels:
+    """Whole numbers, however they are stored, as int32."""
+    array = np.asarray(values)
+    if array.dtype.kind == "f" and array.size and np.all(array == np.floor(array)):
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu" and array.size:
+        raise DataError(f"{name}: labels have dtype {array.dtype}; give integers 0 … C−1 and name them with classes=")
+    bounds = np.iinfo(np.int32)
+    if array.size and (array.min() < bounds.min or array.max() > bounds.max):
+        raise DataError(f"{name}: labels do not fit 32 bits; number the classes 0 … C−1")
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def as_targets(name: str, values: ArrayLike) -> Targets:
+    """Numbers as float32 (n, d); (n,) becomes (n, 1)."""
+    numbers = _as_float32(name, "targets", np.asarray(values))
+    return numbers[:, None] if numbers.ndim == 1 else numbers
+
+
+def _as_float32(name: str, kind: str, array: NDArray[np.generic]) -> NDArray[np.float32]:
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{name}: {kind} have dtype {array.dtype}; give numbers")
+    with np.errstate(over="ignore"):  # what overflows float32 becomes infinite and is refused with its row
+        return np.ascontiguousarray(array, dtype=np.float32)

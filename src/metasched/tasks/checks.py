@@ -1,0 +1,117 @@
+"""What would train garbage is refused; the message names the task, the row and the fix."""
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metasched.errors import DataError
+from metasched.tasks.arrays import Inputs, Labels, Targets
+from metasched.tasks.task import TEST, VALIDATION, Split
+
+if TYPE_CHECKING:
+    from metasched.tasks.taskset import TaskSet
+
+
+def check(tasks: "TaskSet") -> None:
+    """Raise a :class:`DataError` unless names, rows, targets and provenance all fit together."""
+    if not tasks.tasks:
+        raise DataError(f"{tasks.name}: no tasks; give at least one")
+    for name, count in Counter(task.name for task in tasks.tasks).items():
+        if not name or name in (VALIDATION, TEST) or count > 1:
+            raise DataError(f"{tasks.name}: task name '{name}' is empty, reserved or used twice; rename it")
+    for name in tasks.useful or ():
+        if name not in (task.name for task in tasks.tasks):
+            raise DataError(f"{tasks.name}: useful names '{name}', which is no task; name tasks or leave it out")
+    for name, part, classes in tasks.parts():
+        where = place(tasks.name, name)
+        _check_rows(where, part.inputs, part.labels, classes, tasks.shape)
+        if (part.targets is None) != (tasks.test.targets is None):
+            raise DataError(f"{where} and the test rows must both have targets or neither; give them")
+        if part.targets is not None:
+            check_targets(where, part.inputs, part.targets)
+            if part.targets.shape[1] != tasks.target_size:
+                raise DataError(
+                    f"{where}: one target has {part.targets.shape[1]} numbers, those of the test rows "
+                    f"{tasks.target_size}; give equally many"
+                )
+    _check_provenance(tasks)
+
+
+def place(tasks: str, part: str) -> str:
+    """Where in a task set: ``digits: task 'semeion-1'`` or ``digits: test``."""
+    return f"{tasks}: {part}" if part in (VALIDATION, TEST) else f"{tasks}: task '{part}'"
+
+
+def _check_provenance(tasks: "TaskSet") -> None:
+    for name, part, _ in tasks.parts():
+        count, known = len(part.labels), len(tasks.provenance[name].rows) if name in tasks.provenance else 0
+        if known != count:
+            raise DataError(
+                f"{tasks.name}: '{name}' has {count} rows, its provenance {known}; give each row its origin"
+            )
+    validation, test = tasks.provenance[VALIDATION], tasks.provenance[TEST]
+    if validation.source == test.source != "array":
+        both = np.intersect1d(validation.rows, test.rows)
+        if both.size:
+            raise DataError(
+                f"{tasks.name}: row {both[0]} of {test.source} is in both validation and test "
+                f"({both.size} such rows); keep them apart"
+            )
+
+
+def _check_rows(where: str, inputs: Inputs, labels: Labels, classes: tuple[str, ...], shape: tuple[int, ...]) -> None:
+    if labels.ndim != 1 or inputs.ndim < 2 or len(inputs) != len(labels):
+        raise DataError(
+            f"{where}: inputs {inputs.shape} and labels {labels.shape} do not match; "
+            "give inputs (rows, …) and one label for each row"
+        )
+    if not len(labels):
+        raise DataError(f"{where} is empty; give it rows or leave it out")
+    if inputs.shape[1:] != shape:
+        raise DataError(f"{where}: one input has shape {inputs.shape[1:]}, the test rows {shape}; resize to one shape")
+    wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
+    if wrong.size:
+        raise DataError(
+            f"{where}: row {wrong[0]} has label {labels[wrong[0]]}, outside 0 … {len(classes) - 1} "
+            f"({wrong.size} such rows); renumber the labels or name more classes"
+        )
+    if not math.isfinite(float(np.sum(inputs, dtype=np.float64))):
+        bad = np.flatnonzero(~np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1))
+        raise DataError(f"{where}: row {bad[0]} holds NaN or infinity ({bad.size} such rows); drop or fill those rows")
+
+
+def check_targets(where: str, inputs: Inputs, targets: Targets) -> None:
+    """Raise unless every row has finite numbers to predict."""
+    if targets.ndim != 2 or not targets.shape[1] or len(inputs) != len(targets):
+        raise DataError(
+            f"{where}: inputs {inputs.shape} and targets {targets.shape} do not match; "
+            "give inputs (rows, …) and targets (rows,) or (rows, numbers)"
+        )
+    if not len(targets):
+        raise DataError(f"{where} is empty; give it rows or leave it out")
+    bad = np.flatnonzero(~np.isfinite(targets).all(axis=1))
+    if bad.size:
+        raise DataError(
+            f"{where}: the target of row {bad[0]} is NaN or infinite ({bad.size} such rows); drop or fill those rows"
+        )
+
+
+def refuse_overlap(validation: Split, test: Split) -> None:
+    """Raise if a row, input and label (or target) alike, is in both."""
+    if validation.inputs.shape[1:] != test.inputs.shape[1:]:
+        return  # reported, with the shapes, when the set is checked
+
+    def keys(split: Split) -> list[tuple[bytes, bytes]]:
+        wanted = split.labels if split.targets is None else split.targets
+        return [(row.tobytes(), value.tobytes()) for row, value in zip(split.inputs, wanted, strict=False)]
+
+    places = {key: index for index, key in enumerate(keys(validation))}
+    for index, key in enumerate(keys(test)):
+        twin = places.get(key)
+        if twin is not None:
+            raise DataError(
+                f"test row {index} is also validation row {twin}; remove one of them, "
+                "or pass allow_overlap=True if your rows legitimately repeat"
+            )

@@ -1,0 +1,149 @@
+"""Controlled changes to a task set, each reproducible from a seed; whatever changes is said in the provenance."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from metasched.errors import ConfigError, unknown
+from metasched.tasks.arrays import Labels, RowNumbers
+from metasched.tasks.provenance import Provenance
+from metasched.tasks.task import TEST, VALIDATION, Task
+
+if TYPE_CHECKING:
+    from metasched.tasks.taskset import TaskSet
+
+
+def with_target_labels(tasks: "TaskSet", count: int, seed: int) -> "TaskSet":
+    """Only ``count`` validation rows, stratified by class, in their order."""
+    rows = stratified_rows(tasks.validation.labels, count, _generator(seed, "target labels"))
+    provenance = {**tasks.provenance, VALIDATION: tasks.provenance[VALIDATION].take(rows)}
+    return replace(tasks, validation=tasks.validation.take(rows), provenance=provenance)
+
+
+def with_label_noise(tasks: "TaskSet", name: str, fraction: float, seed: int) -> "TaskSet":
+    """The labels of that fraction of a task's rows, with their targets, permuted among themselves."""
+    task = _task(tasks, name)
+    if not 0 <= fraction <= 1:
+        raise ConfigError(f"noise of task '{name}' is {fraction}; give a fraction from 0 to 1")
+    random = _generator(seed, f"noise of {name}")
+    chosen = np.sort(random.permutation(len(task))[: round(fraction * len(task))])
+    origin = np.arange(len(task))
+    origin[chosen] = random.permutation(chosen)
+    noisy = _replace_task(tasks, task.relabelled(origin), f"labels of {len(chosen)} rows permuted")
+    return _without_use(noisy, name) if len(chosen) else noisy
+
+
+def with_shuffled_order(tasks: "TaskSet", seed: int) -> "TaskSet":
+    """The rows of every task permuted, inputs with their labels."""
+    for task in tasks.tasks:
+        order = _generator(seed, f"order of {task.name}").permutation(len(task))
+        tasks = _replace_task(tasks, task.take(order), "order shuffled", order)
+    return tasks
+
+
+def with_irrelevant(tasks: "TaskSet", name: str, seed: int) -> "TaskSet":
+    """The values of every input of a task in one random order."""
+    task = _task(tasks, name)
+    _refuse_negative(seed)
+    order = np.random.default_rng(seed).permutation(task.inputs[0].size)
+    inputs = task.inputs.reshape(len(task), -1)[:, order].reshape(task.inputs.shape)
+    changed = _replace_task(tasks, replace(task, inputs=inputs), "values of every input in one random order")
+    return _without_use(changed, name)
+
+
+def with_wrong_labels(tasks: "TaskSet", name: str, shift: int) -> "TaskSet":
+    """Every label of a task replaced by the one ``shift`` further."""
+    task = _task(tasks, name)
+    if tasks.target_size is not None:
+        raise ConfigError("wrong labels need a set of classification; in regression labels are only bins")
+    if shift % len(task.classes) == 0:
+        raise ConfigError(f"shift is {shift}, which leaves the {len(task.classes)} labels as they are; give another")
+    labels = ((task.labels + shift) % len(task.classes)).astype(np.int32)
+    changed = _replace_task(tasks, replace(task, labels=labels), f"every label k became k + {shift}")
+    return _without_use(changed, name)
+
+
+def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
+    """Classes as the tasks."""
+    if pooled and not tasks.shared_labels:
+        raise ConfigError("pooling classes over tasks needs one label set for all; leave out pooled")
+    views: dict[str, tuple[Task, Provenance]] = {}
+    useful = []
+    for task in tasks.tasks:
+        for label in np.unique(task.labels):
+            rows = np.flatnonzero(task.labels == label)
+            name = task.classes[label] if pooled else f"{task.name}/{task.classes[label]}"
+            part, origin = replace(task.take(rows), name=name), tasks.provenance[task.name].take(rows)
+            if name in views:
+                before, source = views[name]
+                part, origin = before.joined(part), source.joined(origin)
+            views[name] = part, origin
+            if task.name in (tasks.useful or ()):
+                useful.append(name)
+    if pooled:
+        views = {name: views[name] for name in tasks.classes if name in views}
+    return replace(
+        tasks,
+        name=f"{tasks.name} by class",
+        tasks=tuple(task for task, _ in views.values()),
+        provenance={
+            **{name: origin for name, (_, origin) in views.items()},
+            VALIDATION: tasks.provenance[VALIDATION],
+            TEST: tasks.provenance[TEST],
+        },
+        recipe=None,
+        useful=None if pooled or tasks.useful is None else tuple(useful),
+    )
+
+
+def stratified_rows(labels: Labels, count: int, random: np.random.Generator) -> RowNumbers:
+    """``count`` row numbers in rising order, each class in proportion to its frequency.
+
+    Quotas are by largest remainder, ties to the lower label; when ``count`` allows, every class that occurs has at
+    least one row.
+    """
+    if not 1 <= count <= len(labels):
+        raise ConfigError(f"asked for {count} target labels; there are {len(labels)}: give 1 … {len(labels)}")
+    present, frequency = np.unique(labels, return_counts=True)
+    quota = count * frequency / len(labels)
+    take = np.floor(quota).astype(np.int64)
+    if count >= len(present):
+        take = np.maximum(take, 1)
+    while take.sum() > count:  # the minimum of one was too generous: give back where the excess is largest
+        take[np.argmax(np.where(take > 1, take - quota, -np.inf))] -= 1
+    while take.sum() < count:
+        take[np.argmax(np.where(take < frequency, quota - take, -np.inf))] += 1
+    rows = [random.permutation(np.flatnonzero(labels == label))[:n] for label, n in zip(present, take, strict=True)]
+    return np.sort(np.concatenate(rows))
+
+
+def _task(tasks: "TaskSet", name: str) -> Task:
+    for task in tasks.tasks:
+        if task.name == name:
+            return task
+    raise unknown("task", name, (task.name for task in tasks.tasks))
+
+
+def _replace_task(tasks: "TaskSet", task: Task, note: str, order: RowNumbers | None = None) -> "TaskSet":
+    """``task`` instead of the one of its name, whose rows it has, in ``order`` when they moved."""
+    rows = np.arange(len(task)) if order is None else order
+    provenance = {**tasks.provenance, task.name: tasks.provenance[task.name].take(rows, note)}
+    swapped = tuple(task if old.name == task.name else old for old in tasks.tasks)
+    return replace(tasks, tasks=swapped, provenance=provenance, recipe=None)
+
+
+def _without_use(tasks: "TaskSet", name: str) -> "TaskSet":
+    return tasks if tasks.useful is None else replace(tasks, useful=tuple(own for own in tasks.useful if own != name))
+
+
+def _generator(seed: int, purpose: str) -> np.random.Generator:
+    """A stream of its own for each purpose, so that one option never changes what another draws."""
+    _refuse_negative(seed)
+    return np.random.default_rng([seed, crc32(purpose.encode())])
+
+
+def _refuse_negative(seed: int) -> None:
+    if seed < 0:
+        raise ConfigError(f"seed is {seed}; give an integer ≥ 0")

@@ -1,0 +1,117 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.errors import ConfigError, DataError
+from small_sets import build, build_regression, rows
+
+
+class TestRows:
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"tasks": {}}, "no tasks"),
+            ({"tasks": {"a": rows(0)}}, r"task 'a' is empty"),
+            ({"test": rows(0)}, r"test is empty"),
+            ({"tasks": {"a": rows(label=2)}}, r"task 'a': row 0 has label 2, outside 0 … 1 \(6 such rows\)"),
+            ({"validation": rows(label=-1, seed=3)}, r"validation: row 0 has label -1"),
+            ({"tasks": {"a": rows(shape=(3,))}}, r"task 'a': one input has shape \(3,\), the test rows \(2,\)"),
+            ({"tasks": {"a": (rows()[0], [0, 1])}}, r"task 'a': inputs \(6, 2\) and labels \(2,\) do not match"),
+            ({"tasks": {"a": (rows()[0], [[0]] * 6)}}, r"do not match"),
+            ({"tasks": {"a": (rows()[0], [0.5] * 6)}}, r"a: labels have dtype float64; give integers"),
+            ({"tasks": {"a": (rows()[0], ["x"] * 6)}}, r"a: labels have dtype"),
+            ({"tasks": {"a": ([["x", "y"]] * 6, [0] * 6)}}, r"a: inputs have dtype"),
+            ({"tasks": {"test": rows()}}, r"may not be named"),
+            ({"tasks": {"a": (rows()[0], [2**40] * 6)}}, r"do not fit 32 bits"),
+        ],
+    )
+    def test_garbage_is_refused_with_its_place(self, changes, message):
+        with pytest.raises(DataError, match=message):
+            build(**changes)
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
+    def test_a_pixel_that_is_no_number_is_named_by_row(self, bad):
+        inputs, labels = rows()
+        inputs[4, 1] = bad
+        with pytest.raises(DataError, match=r"task 'a': row 4 holds NaN or infinity \(1 such rows\)"):
+            build(tasks={"a": (inputs, labels)})
+
+    def test_a_test_row_among_the_validation_rows_is_refused(self):
+        test = rows(seed=4)
+        leak = (np.concatenate([rows(seed=3)[0], test[0][2:3]]), np.zeros(7, int))
+        with pytest.raises(DataError, match="test row 2 is also validation row 6"):
+            build(validation=leak, test=test)
+        assert build(validation=leak, test=test, allow_overlap=True).validation.labels.size == 7
+
+    def test_the_same_input_with_another_label_is_no_leak(self):
+        inputs, _ = rows(seed=4)
+        assert build(validation=(inputs, [0] * 6), test=(inputs, [1] * 6))
+
+    def test_rows_of_one_source_in_both_validation_and_test_are_refused(self):
+        tasks = build()
+        source = ms.Provenance("file", np.arange(6))
+        with pytest.raises(DataError, match="row 0 of file is in both validation and test"):
+            ms.TaskSet(
+                "x",
+                tasks.tasks,
+                tasks.validation,
+                tasks.test,
+                tasks.classes,
+                {**tasks.provenance, "validation": source, "test": source},
+            )
+
+    def test_a_useful_task_must_be_one_of_the_tasks(self):
+        with pytest.raises(DataError, match="useful names 'c', which is no task"):
+            replace(build(), useful=("a", "c"))
+
+    def test_classes_must_be_named_for_every_task(self):
+        with pytest.raises(ConfigError, match="no labels for 'b'"):
+            build(classes={"a": ["x"], "target": ["x"]})
+
+
+class TestTargets:
+    @pytest.mark.parametrize(
+        ("changes", "error", "message"),
+        [
+            ({"bins": 1}, ConfigError, "bins is 1"),
+            ({"bins": 2.5}, ConfigError, "bins is 2.5"),
+            ({"tasks": {}}, DataError, "no tasks"),
+            ({"tasks": {"test": rows()}}, DataError, "may not be named"),
+            ({"tasks": {"a": rows(0)}}, DataError, "task 'a' is empty"),
+            ({"tasks": {"a": (rows()[0], [0.5])}}, DataError, r"task 'a': inputs \(6, 2\) and targets \(1, 1\) do not"),
+            ({"tasks": {"a": (rows()[0], np.zeros((6, 1, 1)))}}, DataError, r"and targets \(6, 1, 1\) do not match"),
+            ({"tasks": {"a": (rows()[0], np.zeros((6, 0)))}}, DataError, r"and targets \(6, 0\) do not match"),
+            (
+                {"tasks": {"a": (rows()[0], np.zeros((6, 3)))}},
+                DataError,
+                "task 'a': one target has 3 numbers, those of",
+            ),
+            ({"tasks": {"a": (rows()[0], ["x"] * 6)}}, DataError, "a: targets have dtype"),
+            ({"tasks": {"a": (rows()[0][:, :1], [0.5] * 6)}}, DataError, "task 'a': one input has shape"),
+        ],
+    )
+    def test_garbage_is_refused_with_its_place(self, changes, error, message):
+        with pytest.raises(error, match=message):
+            build_regression(**changes)
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e39])
+    @pytest.mark.parametrize("where", ["task 'a'", "validation", "test"])
+    def test_a_target_that_is_no_number_is_named_by_row(self, bad, where):
+        inputs, targets = np.random.default_rng(9).normal(size=(6, 2)), np.zeros(6)
+        targets[[4, 5]] = bad
+        key = "tasks" if where == "task 'a'" else where
+        with pytest.raises(DataError, match=rf"{where}: the target of row 4 is NaN or infinite \(2 such rows\)"):
+            build_regression(**{key: {"a": (inputs, targets)} if key == "tasks" else (inputs, targets)})
+
+    def test_all_rows_have_targets_or_none(self):
+        tasks = build_regression()
+        with pytest.raises(DataError, match="task 'a' and the test rows must both have targets or neither"):
+            replace(tasks, tasks=(replace(tasks.tasks[0], targets=None), tasks.tasks[1]))
+
+    def test_the_same_input_with_another_target_is_no_leak(self):
+        inputs = np.random.default_rng(4).normal(size=(6, 2))
+        assert build_regression(validation=(inputs, np.arange(6)), test=(inputs, np.arange(6) + 0.5))
+        with pytest.raises(DataError, match="test row 0 is also validation row 0"):
+            build_regression(validation=(inputs, np.arange(6)), test=(inputs, np.arange(6)))

@@ -1,0 +1,24 @@
+from helpers import make_regression
+from small_sets import build
+
+
+class TestSummary:
+    def test_tells_what_a_person_wants_to_know_first(self, tasks):
+        text = tasks.summary()
+        assert text.startswith("arrays: 3 tasks, 41 rows, inputs 4, 3 classes (shared)")
+        assert "classes: c0, c1, c2" in text
+        for word in ("task-0", "task-2", "validation", "test", "array, rows 0–11"):
+            assert word in text
+        assert str(tasks) == text
+
+    def test_lists_classes_by_task_when_they_differ(self):
+        own = build(classes={"a": ["cat", "dog"], "b": ["p", "q"], "target": ["x", "y"]})
+        assert "classes of a: cat, dog" in own.summary()
+        assert "classes of target: x, y" in own.summary()
+
+    def test_the_summary_says_what_is_predicted_and_what_schedulers_see(self):
+        text = make_regression(numbers=2, bins=4).summary()
+        assert text.startswith(
+            "regression: 3 tasks, 95 rows, inputs 4, targets of 2 numbers, seen by schedulers as 4 bins"
+        )
+        assert "targets of 1 number, seen" in make_regression(numbers=1).summary()
