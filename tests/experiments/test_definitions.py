@@ -1,7 +1,5 @@
 """The experiments as they are defined: consistent, and their cells change what they say they change."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -9,8 +7,8 @@ import metasched as ms
 from helpers import make_tasks
 from metasched.datasets import cifar100, climatenet, mnist, optdigits, semeion
 from metasched.experiments import EXPERIMENTS, REGIMES, Cell, Experiment, methods
-from metasched.meta.networks import default_network
-from metasched.runs import lanes
+from metasched.learners.networks import default_network
+from metasched.runs.train import jobs_of
 
 FILES = {
     "digits": (*mnist.FILES.values(), *optdigits.FILES.values(), semeion.FILE),
@@ -108,11 +106,7 @@ class TestMethods:
         ]
 
     @pytest.mark.parametrize("method", methods(3), ids=lambda method: method.name)
-    def test_every_method_builds_and_draws(self, method):
-        tasks = make_tasks()
-        config = ms.TrainConfig(batch_size=4).resolve(tasks)
-        plan = ms.plan(tasks, config=config, discount=0.9) if method.scheduler in ms.schedulers.PLANNED else None
-        scheduler = lanes._scheduler(method, tasks, config, plan)
-        state = scheduler.init(jax.random.key(0))
-        task = int(scheduler.select(state, jnp.zeros(3, jnp.int32)))
-        assert 0 <= task <= (3 if method.abstain or method.scheduler == "single" else 2)
+    def test_every_method_is_a_run(self, method):
+        config = ms.TrainConfig(batch_size=4, reward=method.reward, abstain=method.abstain)
+        (job,) = jobs_of(make_tasks(), "mlp", method.scheduler, config, (0,), method.options)
+        assert job.description.family == method.family

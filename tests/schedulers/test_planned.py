@@ -9,7 +9,7 @@ import metasched as ms
 from helpers import make_tasks
 from metasched import schedulers
 from metasched.errors import ConfigError
-from metasched.meta.networks import mlp
+from metasched.learners.networks import mlp
 
 
 @pytest.fixture(scope="module")

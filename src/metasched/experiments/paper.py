@@ -328,11 +328,13 @@ def _add_seconds(experiment: Experiment, paths: Sequence[Path], sweep: Sweep, pr
     cell = quick(listed) if sweep.quick else listed
     tasks = _tasks(experiment, cell, sweep)
     study, usual = _study(experiment, cell, None), (cell.config.inner_rate, cell.config.outer_rate)
-    alone = {
-        method.name: engine.seconds_per_update(job, programs)
+    jobs = [
+        job
         for method in methods(len(tasks.tasks))
         for job in _jobs(experiment, cell, tasks, method, usual, (0,), study)
-    }
+    ]
+    names = [job.description.method for job in jobs]
+    alone = dict(zip(names, engine.seconds_per_update(jobs, programs), strict=True))
     steps = _steps(asdict(cell.config))
 
     def timed(outcome: Outcome) -> Outcome:

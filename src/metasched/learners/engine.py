@@ -100,7 +100,8 @@ def prepare(
     check_losses(tasks, objective.losses)
     found = estimator or gradients.find(config.gradient)
     learner = meta(objective, Schedule(scheduler, tuple(rewards)), found, outer)
-    chunk, further = partial(_chunk, objective, learner), learner.further
+    chunk: Callable[..., Any] = partial(_chunk, objective, learner)
+    further: Callable[..., Any] = learner.further
     if together > 1:
         chunk = _over_lanes(chunk, (None, None, 0, None, None))
         further = _over_lanes(further, (None, 0, 0))

@@ -128,14 +128,19 @@ def run(
     return [finished[number] for number in range(len(jobs))]
 
 
-def seconds_per_update(job: Job, programs: Programs, updates: int = 5) -> float:
-    """Seconds of one update of a job that runs alone, its share of measuring included, compilation aside."""
-    group = _Group([job], 1, programs)
-    program, state = group.program, group.first_state(0)
-    program.chunk(program.data, program.test, state, 0, 1)[1].loss.block_until_ready()
-    began = time.monotonic()
-    program.chunk(program.data, program.test, state, 0, updates)[1].loss.block_until_ready()
-    return (time.monotonic() - began) / updates
+def seconds_per_update(jobs: Sequence[Job], programs: Programs, updates: int = 5) -> list[float]:
+    """Seconds of one update of each job when it runs alone, its share of measuring included, compilation aside."""
+    seconds: dict[int, float] = {}
+    for numbers in _by_shape(jobs):
+        group = _Group([jobs[number] for number in numbers], 1, programs)
+        program = group.program
+        for place, number in enumerate(numbers):
+            state = group.first_state(place)
+            program.chunk(program.data, program.test, state, 0, 1)[1].loss.block_until_ready()
+            began = time.monotonic()
+            program.chunk(program.data, program.test, state, 0, updates)[1].loss.block_until_ready()
+            seconds[number] = (time.monotonic() - began) / updates
+    return [seconds[number] for number in range(len(jobs))]
 
 
 def _by_shape(jobs: Sequence[Job]) -> list[list[int]]:
