@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from metasched import cursors
 from metasched.errors import ConfigError
 from metasched.meta.config import REWARDS, TrainConfig
 from metasched.meta.networks import Network, Weights
@@ -150,22 +151,22 @@ def fit(learner: Learner, data: Data, tuned: Tuned, batch: Batch) -> tuple[Weigh
 
 def next_batch(learner: Learner, data: Data, stream: Stream) -> tuple[Batch, jax.Array]:
     """The batch that the scheduler wants now, and the task it named (N: none)."""
-    chosen = learner.scheduler.select(stream.scheduler, data.sources.labels[data.starts + stream.cursors])
+    labels = cursors.labels_at(data.sources.labels, data.starts, stream.cursors)
+    chosen = learner.scheduler.select(stream.scheduler, labels)
     task = jnp.minimum(chosen, len(data.sizes) - 1) if learner.config.abstain else chosen
-    offsets = jnp.arange(learner.config.batch_size)
-    rows = data.starts[task] + (stream.cursors[task] + offsets) % data.sizes[task]
-    return Batch(rows, task, chosen == task), chosen
+    own = cursors.batch_rows(stream.cursors[task], data.sizes[task], learner.config.batch_size)
+    return Batch(data.starts[task] + own, task, chosen == task), chosen
 
 
 def advance(learner: Learner, data: Data, stream: Stream, batch: Batch, chosen: jax.Array, worth: jax.Array) -> Stream:
     """The stream after one batch: the scheduler has its reward, cursors have moved, rows are counted."""
+    config = learner.config
     drawn = jnp.arange(len(data.sizes)) == chosen
-    moves = drawn if learner.config.cursor == "rested" else jnp.full_like(drawn, chosen < len(data.sizes))
-    labels = jnp.zeros(learner.heads.width, jnp.int32).at[data.sources.labels[batch.rows]].add(1)
+    counts = jnp.zeros(learner.heads.width, jnp.int32).at[data.sources.labels[batch.rows]].add(1)
     return Stream(
         learner.scheduler.update(stream.scheduler, chosen, worth),
-        (stream.cursors + learner.config.batch_size * moves) % data.sizes,
-        stream.drawn + drawn[:, None] * labels,
+        cursors.advance(stream.cursors, data.sizes, chosen, config.batch_size, config.cursor),
+        stream.drawn + drawn[:, None] * counts,
     )
 
 

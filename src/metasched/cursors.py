@@ -1,0 +1,41 @@
+"""Where every task stands: the label at its cursor, the rows of a batch, moving on.
+
+The rows of N tasks lie end to end: task i has n_i = ``sizes[i]`` of them, from row ``starts[i]`` on, and its cursor u_i
+is one of its own row numbers 0 … n_i − 1. A batch is B rows from the cursor on and wraps round. All functions are pure
+and take arrays of NumPy and of JAX alike, traced or not.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = Any
+"""Whole numbers, of NumPy or of JAX; the functions return what they are given."""
+
+CURSORS = ("rested", "global")
+"""Whether a task's cursor moves only when the task is drawn, or all cursors with every draw."""
+
+
+def starts_of(sizes: Array) -> Array:
+    """The first row (N,) of each task among all rows."""
+    return sizes.cumsum() - sizes
+
+
+def labels_at(labels: Array, starts: Array, cursors: Array) -> Array:
+    """What stands at the cursors (N,), of the labels of all rows."""
+    return labels[starts + cursors]
+
+
+def batch_rows(cursor: Array, size: Array, batch_size: int) -> Array:
+    """A task's own row numbers (B,) from its cursor on: (u + 0) mod n, …, (u + B − 1) mod n."""
+    return (cursor + np.arange(batch_size)) % size
+
+
+def advance(cursors: Array, sizes: Array, task: Array, batch_size: int, cursor: str) -> Array:
+    """The cursors (N,) after a draw of ``task``: u_i ← (u_i + B) mod n_i, for that task or, if global, for all.
+
+    ``task`` = N abstains: nothing moves.
+    """
+    count = len(sizes)
+    moves = np.arange(count) == task if cursor == "rested" else np.full(count, count) > task
+    return (cursors + batch_size * moves.astype(cursors.dtype)) % sizes
