@@ -66,9 +66,9 @@ class Plan:
         rewards = coupled_rewards(self.probe.by_class) if self.coupled else self.probe.accuracy
         return solve_joint(self.transitions, rewards, self.discount, self.method)
 
-    def gittins_action(self, heads: NDArray[np.int64]) -> int:
+    def gittins_action(self, labels: NDArray[np.int64]) -> int:
         """The task whose label at the cursor has the largest index; the lowest one of several."""
-        return int(np.argmax(self.indices[np.arange(len(heads)), heads]))
+        return int(np.argmax(self.indices[np.arange(len(labels)), labels]))
 
     def rows_drawn(self, method: Literal["gittins", "mdp"], batches: int) -> NDArray[np.int64]:
         """Rows (N, C) by task and label that a policy would draw in so many batches, cursors at rest when unused."""

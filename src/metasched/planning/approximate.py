@@ -22,13 +22,13 @@ TIE = 1e-12  # indices and rewards closer than this, in units of the largest rew
 KEPT = 64  # small joint problems whose solution is kept
 
 
-def frozen_indices(chains: Floats, payoffs: Payoffs, discount: float, heads: Integers) -> Floats:
-    """The frozen Gittins index of every task, (…, N) for heads (…, N), each computed from scratch."""
-    labels = chains.shape[-1]
-    rewards = payoffs.frozen(heads)
-    matrices = np.broadcast_to(chains, (*rewards.shape, labels)).reshape(-1, labels, labels)
-    index = eliminate(matrices, rewards.reshape(-1, labels), discount).reshape(rewards.shape)
-    return np.take_along_axis(index, heads[..., None], -1)[..., 0]
+def frozen_indices(chains: Floats, payoffs: Payoffs, discount: float, labels: Integers) -> Floats:
+    """The frozen Gittins index of every task, (…, N) for labels (…, N) at the cursors, each computed from scratch."""
+    classes = chains.shape[-1]
+    rewards = payoffs.frozen(labels)
+    matrices = np.broadcast_to(chains, (*rewards.shape, classes)).reshape(-1, classes, classes)
+    index = eliminate(matrices, rewards.reshape(-1, classes), discount).reshape(rewards.shape)
+    return np.take_along_axis(index, labels[..., None], -1)[..., 0]
 
 
 class FrozenIndices:
@@ -44,7 +44,7 @@ class FrozenIndices:
     """
 
     def __init__(self, chains: Floats, payoffs: Payoffs, discount: float) -> None:
-        tasks, self.labels = payoffs.shape
+        tasks, self.classes = payoffs.shape
         self.chains, self.payoffs, self.discount = chains, payoffs, discount
         self.tie = TIE * payoffs.scale
         self.each = np.arange(tasks)
@@ -52,12 +52,12 @@ class FrozenIndices:
         self.index = eliminate(chains, self.rewards, discount)
         self.recomputed = tasks
 
-    def leaders(self, heads: Integers, count: int) -> Tasks:
+    def leaders(self, labels: Integers, count: int) -> Tasks:
         """The ``count`` tasks with the largest frozen indices, largest first, ties to the lower task."""
-        rewards = self.payoffs.frozen(heads)
+        rewards = self.payoffs.frozen(labels)
         change = rewards - self.rewards
         rise, fall = change.max(axis=1), change.min(axis=1)
-        known = self.index[self.each, heads]
+        known = self.index[self.each, labels]
         lower = known + fall
         bar = np.partition(lower, -count)[-count] - 2 * self.tie
         contenders = known + rise >= bar
@@ -66,7 +66,7 @@ class FrozenIndices:
             self.rewards[stale] = rewards[stale]
             self.index[stale] = eliminate(self.chains[stale], rewards[stale], self.discount)
             self.recomputed += stale.size
-            known[stale] = self.index[stale, heads[stale]]
+            known[stale] = self.index[stale, labels[stale]]
         values = np.where(contenders, known, -np.inf)
         chosen = []
         for _ in range(count):
@@ -78,12 +78,12 @@ class FrozenIndices:
 
 def choose_frozen(indices: FrozenIndices) -> Choose:
     """The task with the largest frozen Gittins index."""
-    return lambda heads: indices.leaders(heads, 1)[0]
+    return lambda labels: indices.leaders(labels, 1)[0]
 
 
 def choose_myopic(payoffs: Payoffs) -> Choose:
     """The task with the largest immediate reward."""
-    return lambda heads: first_best(payoffs.at(heads), TIE * payoffs.scale)
+    return lambda labels: first_best(payoffs.at(labels), TIE * payoffs.scale)
 
 
 def choose_top(indices: FrozenIndices, count: int) -> Choose:
@@ -94,16 +94,16 @@ def choose_top(indices: FrozenIndices, count: int) -> Choose:
     chains, payoffs, discount = indices.chains, indices.payoffs, indices.discount
     solved: dict[tuple[Tasks, bytes], Integers] = {}
 
-    def choose(heads: Integers) -> int:
-        tasks = tuple(sorted(indices.leaders(heads, count)))
-        key = (tasks, np.delete(heads, tasks).tobytes())
+    def choose(labels: Integers) -> int:
+        tasks = tuple(sorted(indices.leaders(labels, count)))
+        key = (tasks, np.delete(labels, tasks).tobytes())
         if key not in solved:
             if len(solved) >= KEPT:
                 solved.clear()
-            small = Tabular(payoffs.table(tasks, heads))
+            small = Tabular(payoffs.table(tasks, labels))
             bellman = numpy_bellman(chains[list(tasks)], small, discount)
             solution = optimal(bellman, discount, 1e-8 * payoffs.scale, max_iterations=5000)
-            solved[key] = solution.actions.reshape((indices.labels,) * count)
-        return tasks[int(solved[key][tuple(heads[list(tasks)])])]
+            solved[key] = solution.actions.reshape((indices.classes,) * count)
+        return tasks[int(solved[key][tuple(labels[list(tasks)])])]
 
     return choose

@@ -35,26 +35,26 @@ class Bellman(NamedTuple):
     axpy: Callable[[Any, float, Any], Any]
 
 
-def table_bytes(tasks: int, labels: int) -> int:
+def table_bytes(tasks: int, classes: int) -> int:
     """Bytes a solver needs: rewards, where each task is chosen, vectors. An integer, however astronomical."""
-    return int(labels**tasks) * (8 * (2 * tasks + VECTORS) + 1)
+    return int(classes**tasks) * (8 * (2 * tasks + VECTORS) + 1)
 
 
 def numpy_bellman(chains: Floats, payoffs: Payoffs, discount: float) -> Bellman:
     """The operator in float64 on the host, for chains (N, C, C)."""
-    tasks, labels, _ = chains.shape
-    states = labels**tasks
+    tasks, classes, _ = chains.shape
+    states = classes**tasks
     discounted = discount * chains
     R = payoffs.table(tuple(range(tasks)), np.zeros(tasks, np.int64)).reshape(tasks, states)
     scratch = np.empty(states)
 
     def move(task: int, x: Floats, out: Floats) -> Floats:
         """γP_i x into ``out``."""
-        after = labels ** (tasks - 1 - task)
+        after = classes ** (tasks - 1 - task)
         if after == 1:
-            np.matmul(x.reshape(-1, labels), discounted[task].T, out=out.reshape(-1, labels))
+            np.matmul(x.reshape(-1, classes), discounted[task].T, out=out.reshape(-1, classes))
         else:
-            np.matmul(discounted[task], x.reshape(-1, labels, after), out=out.reshape(-1, labels, after))
+            np.matmul(discounted[task], x.reshape(-1, classes, after), out=out.reshape(-1, classes, after))
         return out
 
     def sweep(V: Floats, out: Floats | None = None) -> Floats:

@@ -20,8 +20,8 @@ LONG = 4096  # from this stride on, neighbours along an axis are too far apart f
 
 def jax_bellman(chains: Floats, payoffs: Payoffs, discount: float) -> Bellman:
     """The operator on JAX's default device, for chains (N, C, C). Call and use under ``jax.enable_x64(True)``."""
-    tasks, labels, _ = chains.shape
-    states = labels**tasks
+    tasks, classes, _ = chains.shape
+    states = classes**tasks
     P = jnp.asarray(discount * chains)
     R = jax.jit(lambda: payoffs.table(tuple(range(tasks)), np.zeros(tasks, np.int64), jnp).reshape(tasks, states))()
     return Bellman(
@@ -37,12 +37,12 @@ def jax_bellman(chains: Floats, payoffs: Payoffs, discount: float) -> Bellman:
 
 def _move(P: Any, task: int, x: Any) -> Any:
     """γP_i x. Along a long stride as one product for each block; along a short one as a sum that fuses with its use."""
-    tasks, labels, _ = P.shape
-    after = labels ** (tasks - 1 - task)
-    blocks = x.reshape(-1, labels, after)
+    tasks, classes, _ = P.shape
+    after = classes ** (tasks - 1 - task)
+    blocks = x.reshape(-1, classes, after)
     if after >= LONG:
-        return jnp.matmul(jnp.broadcast_to(P[task], (len(blocks), labels, labels)), blocks).reshape(-1)
-    terms = (P[task, :, label, None] * blocks[:, label, None, :] for label in range(labels))
+        return jnp.matmul(jnp.broadcast_to(P[task], (len(blocks), classes, classes)), blocks).reshape(-1)
+    terms = (P[task, :, label, None] * blocks[:, label, None, :] for label in range(classes))
     return sum(terms, start=jnp.zeros((), x.dtype)).reshape(-1)
 
 

@@ -106,14 +106,14 @@ def evaluate_policy(Ps: ArrayLike, rewards: ArrayLike | Payoffs, discount: float
     ``policy`` is a :class:`Policy`, or the task chosen in each state, (C, …, C).
     """
     problem = _problem(Ps, rewards, discount)
-    tasks, labels = problem.payoffs.shape
+    tasks, classes = problem.payoffs.shape
     refuse_if_larger(
-        (tasks, labels), table_bytes(tasks, labels), available_bytes(), "evaluation", "simulate the policy"
+        (tasks, classes), table_bytes(tasks, classes), available_bytes(), "evaluation", "simulate the policy"
     )
-    shape = (labels,) * tasks
+    shape = (classes,) * tasks
     actions = policy.actions if isinstance(policy, Policy) else np.asarray(policy)
     if actions is None:
-        actions = np.array([policy.action(state) for state in joint_states(tasks, labels)]).reshape(shape)
+        actions = np.array([policy.action(state) for state in joint_states(tasks, classes)]).reshape(shape)
     if actions.shape != shape or actions.dtype.kind not in "iu":
         raise DataError(f"policy has shape {actions.shape} and dtype {actions.dtype}; give integers {shape}")
     where = first_true((actions < 0) | (actions >= tasks))
@@ -132,16 +132,16 @@ def _tabular(
     problem: Problem, limit: float | None, size: Callable[[int, int], int], solve: Callable[[], Solution]
 ) -> Policy:
     """The policy of a solver of all joint states, once it is clear that they fit."""
-    tasks, labels = problem.payoffs.shape
-    need = size(tasks, labels)
+    tasks, classes = problem.payoffs.shape
+    need = size(tasks, classes)
     instead = "use method='top-k' or 'frozen-gittins'"
-    refuse_if_larger((tasks, labels), need, limit or available_bytes(), "an exact solution", instead)
+    refuse_if_larger((tasks, classes), need, limit or available_bytes(), "an exact solution", instead)
     solution = solve()
-    shape = (labels,) * tasks
+    shape = (classes,) * tasks
     actions = np.asarray(solution.actions).reshape(shape)
     return Policy(
-        (tasks, labels),
-        choose=lambda heads: int(actions[tuple(heads)]),
+        (tasks, classes),
+        choose=lambda labels: int(actions[tuple(labels)]),
         value=np.asarray(solution.value).reshape(shape),
         actions=actions,
         residual=solution.residual,

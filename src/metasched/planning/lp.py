@@ -13,9 +13,9 @@ from metasched.planning.checks import Floats
 from metasched.planning.payoffs import Payoffs
 
 
-def lp_bytes(tasks: int, labels: int) -> int:
+def lp_bytes(tasks: int, classes: int) -> int:
     """Bytes of the constraints, with as much again three times for HiGHS's own copies and factors."""
-    return 4 * int(labels**tasks) * tasks * (12 * (labels + 1) + 8)
+    return 4 * int(classes**tasks) * tasks * (12 * (classes + 1) + 8)
 
 
 def lp_value(chains: Floats, payoffs: Payoffs, discount: float) -> Floats:
@@ -23,11 +23,11 @@ def lp_value(chains: Floats, payoffs: Payoffs, discount: float) -> Floats:
     from scipy import sparse
     from scipy.optimize import linprog
 
-    tasks, labels, _ = chains.shape
-    states = labels**tasks
+    tasks, classes, _ = chains.shape
+    states = classes**tasks
     blocks = []
     for task in range(tasks):
-        before, after = sparse.identity(labels**task), sparse.identity(labels ** (tasks - 1 - task))
+        before, after = sparse.identity(classes**task), sparse.identity(classes ** (tasks - 1 - task))
         move = sparse.kron(sparse.kron(before, sparse.csr_array(chains[task])), after)
         blocks.append(discount * move - sparse.identity(states))
     rewards = payoffs.table(tuple(range(tasks)), np.zeros(tasks, np.int64)).reshape(-1)

@@ -2,9 +2,9 @@
 
 Every form answers the same questions, so that no planner asks which one it has:
 
-- ``at(heads)``: the reward of each task, (…, N) for heads (…, N);
-- ``frozen(heads)``: the reward of each label of each task while the other tasks stay where they are, (…, N, C);
-- ``table(tasks, heads)``: rewards (k, C, …, C) over the labels of k tasks while the others stay at ``heads``.
+- ``at(labels)``: the reward of each task, (…, N) for labels (…, N) at the cursors;
+- ``frozen(labels)``: the reward of each label of each task while the other tasks stay where they are, (…, N, C);
+- ``table(tasks, labels)``: rewards (k, C, …, C) over the labels of k tasks while the others stay at ``labels``.
 """
 
 from dataclasses import dataclass
@@ -32,14 +32,14 @@ class Payoffs(Protocol):
     def scale(self) -> float:
         """The largest reward in absolute value, or a little more; 1 when all rewards are zero."""
 
-    def at(self, heads: Integers) -> Floats:
+    def at(self, labels: Integers) -> Floats:
         """Rewards (…, N) in joint states (…, N)."""
 
-    def frozen(self, heads: Integers) -> Floats:
-        """Rewards (…, N, C) of each label of each task, the other tasks at ``heads`` (…, N)."""
+    def frozen(self, labels: Integers) -> Floats:
+        """Rewards (…, N, C) of each label of each task, the other tasks at ``labels`` (…, N)."""
 
-    def table(self, tasks: Tasks, heads: Integers, xp: ModuleType = np) -> Any:
-        """Rewards (k, C, …, C) of ``tasks`` over their labels, the other tasks at ``heads`` (N,), made by ``xp``."""
+    def table(self, tasks: Tasks, labels: Integers, xp: ModuleType = np) -> Any:
+        """Rewards (k, C, …, C) of ``tasks`` over their labels, the other tasks at ``labels`` (N,), made by ``xp``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +58,15 @@ class Separable:
         """The largest |r|, or 1."""
         return _largest(self.r)
 
-    def at(self, heads: Integers) -> Floats:
+    def at(self, labels: Integers) -> Floats:
         """Rewards (…, N)."""
-        return self.r[np.arange(len(self.r)), heads]
+        return self.r[np.arange(len(self.r)), labels]
 
-    def frozen(self, heads: Integers) -> Floats:
+    def frozen(self, labels: Integers) -> Floats:
         """Rewards (…, N, C)."""
-        return np.broadcast_to(self.r, (*heads.shape, self.r.shape[1]))
+        return np.broadcast_to(self.r, (*labels.shape, self.r.shape[1]))
 
-    def table(self, tasks: Tasks, heads: Integers, xp: ModuleType = np) -> Any:  # noqa: ARG002 the others do not matter
+    def table(self, tasks: Tasks, labels: Integers, xp: ModuleType = np) -> Any:  # noqa: ARG002 the others do not matter
         """Rewards (k, C, …, C)."""
         shape = (self.r.shape[1],) * len(tasks)
         spread = (_spread(xp.asarray(self.r[task]), (axis,), len(tasks)) for axis, task in enumerate(tasks))
@@ -89,42 +89,42 @@ class Coupled:
         """The largest |A|, or 1."""
         return _largest(self.A)
 
-    def at(self, heads: Integers) -> Floats:
+    def at(self, labels: Integers) -> Floats:
         """Rewards (…, N)."""
         own = np.arange(len(self.A))[:, None]
-        mean: Floats = self.A[own, heads[..., :, None], heads[..., None, :]].mean(axis=-1)
+        mean: Floats = self.A[own, labels[..., :, None], labels[..., None, :]].mean(axis=-1)
         return mean
 
-    def frozen(self, heads: Integers) -> Floats:
-        """Rewards (…, N, C): the sum over all heads, with the task's own head replaced by each label in turn."""
-        tasks, labels, _ = self.A.shape
-        if heads.ndim == 1:
-            counts = np.bincount(heads, minlength=labels)
+    def frozen(self, labels: Integers) -> Floats:
+        """Rewards (…, N, C): the sum over the labels of all tasks, with its own replaced by each label in turn."""
+        tasks, classes, _ = self.A.shape
+        if labels.ndim == 1:
+            counts = np.bincount(labels, minlength=classes)
         else:
-            counts = (heads[..., None] == np.arange(labels)).sum(axis=-2)
+            counts = (labels[..., None] == np.arange(classes)).sum(axis=-2)
         pooled = counts.astype(np.float64) @ self._by_class
-        total: Floats = pooled.reshape(*heads.shape, labels)
-        total += self._own[np.arange(tasks), heads]
+        total: Floats = pooled.reshape(*labels.shape, classes)
+        total += self._own[np.arange(tasks), labels]
         return total
 
     @cached_property
     def _by_class(self) -> Floats:
         """A / N as (C', N·C): the class scored first."""
-        tasks, labels, _ = self.A.shape
-        first: Floats = np.ascontiguousarray(self.A.transpose(2, 0, 1)).reshape(labels, -1) / tasks
+        tasks, classes, _ = self.A.shape
+        first: Floats = np.ascontiguousarray(self.A.transpose(2, 0, 1)).reshape(classes, -1) / tasks
         return first
 
     @cached_property
     def _own(self) -> Floats:
-        """(A[i, c, c] − A[i, c, h]) / N as (N, H, C): what changes when the task's own head h becomes c."""
+        """(A[i, c, c] − A[i, c, b]) / N as (N, B, C): what changes when the task's own label b becomes c."""
         gain = np.diagonal(self.A, axis1=1, axis2=2)[:, :, None] - self.A
         own: Floats = np.ascontiguousarray(gain.transpose(0, 2, 1)) / len(self.A)
         return own
 
-    def table(self, tasks: Tasks, heads: Integers, xp: ModuleType = np) -> Any:
+    def table(self, tasks: Tasks, labels: Integers, xp: ModuleType = np) -> Any:
         """Rewards (k, C, …, C)."""
-        count, labels, _ = self.A.shape
-        others = np.delete(heads, tasks)
+        count, classes, _ = self.A.shape
+        others = np.delete(labels, tasks)
         rows = []
         for axis, task in enumerate(tasks):
             A = self.A[task] / count
@@ -132,7 +132,7 @@ class Coupled:
             for other in range(len(tasks)):
                 if other != axis:
                     row = row + _spread(xp.asarray(A), (axis, other), len(tasks))
-            rows.append(xp.broadcast_to(row, (labels,) * len(tasks)))
+            rows.append(xp.broadcast_to(row, (classes,) * len(tasks)))
         return xp.stack(rows)
 
 
@@ -152,31 +152,31 @@ class Tabular:
         """The largest |R|, or 1."""
         return _largest(self.R)
 
-    def at(self, heads: Integers) -> Floats:
+    def at(self, labels: Integers) -> Floats:
         """Rewards (…, N)."""
-        state = tuple(heads[..., None, task] for task in range(len(self.R)))
+        state = tuple(labels[..., None, task] for task in range(len(self.R)))
         rewards: Floats = self.R[(np.arange(len(self.R)), *state)]
         return rewards
 
-    def frozen(self, heads: Integers) -> Floats:
+    def frozen(self, labels: Integers) -> Floats:
         """Rewards (…, N, C)."""
-        tasks, labels = self.shape
+        tasks, classes = self.shape
         rows = []
         for task in range(tasks):
-            state = [heads[..., other, None] for other in range(tasks)]
-            state[task] = np.arange(labels)
+            state = [labels[..., other, None] for other in range(tasks)]
+            state[task] = np.arange(classes)
             rows.append(self.R[(task, *state)])
         return np.stack(rows, axis=-2)
 
-    def table(self, tasks: Tasks, heads: Integers, xp: ModuleType = np) -> Any:
+    def table(self, tasks: Tasks, labels: Integers, xp: ModuleType = np) -> Any:
         """Rewards (k, C, …, C)."""
-        state = tuple(slice(None) if task in tasks else int(head) for task, head in enumerate(heads))
+        state = tuple(slice(None) if task in tasks else int(label) for task, label in enumerate(labels))
         in_order = np.argsort(np.argsort(tasks))  # slices come out by rising task; axes follow ``tasks``
         return xp.asarray(np.stack([self.R[(task, *state)].transpose(in_order) for task in tasks]))
 
 
 def coupled_rewards(A: ArrayLike) -> Coupled:
-    """Rewards r(s, i) = mean over j of A[i, s_i, s_j], the tasks' heads s_j being what the model will meet.
+    """Rewards r(s, i) = mean over j of A[i, s_i, s_j], the tasks' labels s_j being what the model will meet.
 
     A[i, c, c'] is the accuracy on class c' after fitting label c of task i, (N, C, C). The mean runs over all tasks,
     i included. The form is kept, not expanded, so that hundreds of tasks fit in memory.
@@ -189,20 +189,20 @@ def coupled_rewards(A: ArrayLike) -> Coupled:
 
 def as_payoffs(rewards: ArrayLike | Payoffs, shape: tuple[int, int]) -> Payoffs:
     """``rewards`` as one of the forms: (N, C) is separable, (N, C, …, C) a table, a form is passed on."""
-    tasks, labels = shape
+    tasks, classes = shape
     if isinstance(rewards, (Separable, Coupled, Tabular)):
         if rewards.shape != shape:
             raise DataError(f"rewards are for {rewards.shape} tasks and labels, Ps for {shape}; give the same of both")
         return rewards
     array = as_floats(rewards, "rewards", copy=True)  # type: ignore[arg-type]
-    full = (tasks,) + (labels,) * tasks
+    full = (tasks,) + (classes,) * tasks
     if array.shape == shape:
         return Separable(array)
     if array.ndim == tasks + 1:
         return Tabular(as_rewards(array, full, "rewards"))
     raise DataError(
         f"rewards have shape {array.shape}; give {shape} for r[i, s_i], coupled_rewards(A) with A "
-        f"{(tasks, labels, labels)}, or one axis for each task after the first: (N, C, …, C)"
+        f"{(tasks, classes, classes)}, or one axis for each task after the first: (N, C, …, C)"
     )
 
 

@@ -44,9 +44,9 @@ class Policy:
     reason: str = ""
     _seen: dict[bytes, int] = field(default_factory=dict, init=False, repr=False)
 
-    def action(self, heads: ArrayLike) -> int:
-        """The task to draw on when the labels at the tasks' cursors are ``heads`` (N,)."""
-        state = np.asarray(heads)
+    def action(self, labels: ArrayLike) -> int:
+        """The task to draw on when the labels at the tasks' cursors are ``labels`` (N,)."""
+        state = np.asarray(labels)
         if state.dtype != np.int64 or not state.flags.c_contiguous:
             state = self._checked(state)
         key = state.tobytes()
@@ -59,18 +59,18 @@ class Policy:
         return task
 
     def _checked(self, state: Any) -> Integers:
-        tasks, labels = self.shape
+        tasks, classes = self.shape
         if state.shape != (tasks,) or state.dtype.kind not in "iu":
-            raise DataError(f"heads have shape {state.shape} and dtype {state.dtype}; give one integer for each task")
-        where = first_true((state < 0) | (state >= labels))
+            raise DataError(f"labels have shape {state.shape} and dtype {state.dtype}; give one integer for each task")
+        where = first_true((state < 0) | (state >= classes))
         if where is not None:
-            raise DataError(f"heads[{where[0]}] is {state[where]}; labels run from 0 to {labels - 1}")
+            raise DataError(f"labels[{where[0]}] is {state[where]}; give numbers from 0 to {classes - 1}")
         return np.ascontiguousarray(state, dtype=np.int64)
 
 
-def joint_states(tasks: int, labels: int) -> Integers:
+def joint_states(tasks: int, classes: int) -> Integers:
     """All joint states (Cᴺ, N), last task fastest."""
-    return np.stack(np.unravel_index(np.arange(labels**tasks), (labels,) * tasks), axis=1).astype(np.int64)
+    return np.stack(np.unravel_index(np.arange(classes**tasks), (classes,) * tasks), axis=1).astype(np.int64)
 
 
 def first_best(values: Floats, tie: float) -> int:

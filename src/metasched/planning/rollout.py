@@ -32,8 +32,8 @@ def choose_rollout(
         horizon: draws in a run; by default until the discount has fallen below 5 %, and at most 300.
         seed: the random numbers of a joint state depend on it and on the state, so that choices repeat.
     """
-    tasks, labels = indices.payoffs.shape
-    if labels**tasks <= LISTED:
+    tasks, classes = indices.payoffs.shape
+    if classes**tasks <= LISTED:
         return _choose_exact(indices)
     base = Policy(indices.payoffs.shape, choose_frozen(indices)).action
     discount, payoffs = indices.discount, indices.payoffs
@@ -42,25 +42,25 @@ def choose_rollout(
     cumulative = indices.chains.cumsum(axis=2)
     cumulative[:, :, -1] = np.inf
 
-    def run(first: int, heads: Integers, numbers: Floats) -> float:
-        heads, task, total, weight = heads.copy(), first, 0.0, 1.0
+    def run(first: int, labels: Integers, numbers: Floats) -> float:
+        labels, task, total, weight = labels.copy(), first, 0.0, 1.0
         drawn = [0] * tasks
         for _ in range(horizon):
-            total += weight * float(payoffs.frozen(heads)[task, heads[task]])
+            total += weight * float(payoffs.frozen(labels)[task, labels[task]])
             weight *= discount
             number = numbers[task, drawn[task]]
             drawn[task] += 1
-            heads[task] = np.searchsorted(cumulative[task, heads[task]], number, side="right")
-            task = base(heads)
+            labels[task] = np.searchsorted(cumulative[task, labels[task]], number, side="right")
+            task = base(labels)
         return total
 
-    def choose(heads: Integers) -> int:
-        numbers = np.random.default_rng([seed, *heads.tolist()]).random((runs, tasks, horizon))
-        leader, *others = indices.leaders(heads, min(candidates, tasks))
-        usual = np.array([run(leader, heads, row) for row in numbers])
+    def choose(labels: Integers) -> int:
+        numbers = np.random.default_rng([seed, *labels.tolist()]).random((runs, tasks, horizon))
+        leader, *others = indices.leaders(labels, min(candidates, tasks))
+        usual = np.array([run(leader, labels, row) for row in numbers])
         margins = {}
         for task in sorted(others):
-            gain = np.array([run(task, heads, row) for row in numbers]) - usual
+            gain = np.array([run(task, labels, row) for row in numbers]) - usual
             margins[task] = gain.mean() - 2 * gain.std() / math.sqrt(runs)
         best = max(margins, key=margins.__getitem__, default=leader)
         return best if margins.get(best, 0.0) > TIE * payoffs.scale else leader
@@ -71,11 +71,11 @@ def choose_rollout(
 def _choose_exact(indices: FrozenIndices) -> Choose:
     """The greedy policy for the exact value of frozen Gittins, as a table."""
     chains, payoffs, discount = indices.chains, indices.payoffs, indices.discount
-    tasks, labels = payoffs.shape
-    index = frozen_indices(chains, payoffs, discount, joint_states(tasks, labels))
+    tasks, classes = payoffs.shape
+    index = frozen_indices(chains, payoffs, discount, joint_states(tasks, classes))
     base = np.argmax(index >= index.max(axis=1, keepdims=True) - indices.tie, axis=1)
     bellman = numpy_bellman(chains, payoffs, discount)
     V = value_of(bellman, discount, base).value
     tie = TIE * payoffs.scale / (1 - discount)
-    actions = bellman.greedy(V, bellman.sweep(V, None), tie).reshape((labels,) * tasks)
-    return lambda heads: int(actions[tuple(heads)])
+    actions = bellman.greedy(V, bellman.sweep(V, None), tie).reshape((classes,) * tasks)
+    return lambda labels: int(actions[tuple(labels)])

@@ -23,8 +23,8 @@ def choose_method(
     decision_budget: float,
 ) -> tuple[str, str]:
     """The method for N tasks of C labels, ``shape`` (N, C), and the sentence that defends it."""
-    tasks, labels = shape
-    states, need, have = int(labels**tasks), table_bytes(tasks, labels), memory_limit or available_bytes()
+    tasks, classes = shape
+    states, need, have = int(classes**tasks), table_bytes(tasks, classes), memory_limit or available_bytes()
     size, seconds = f"{number_in_words(states)} joint states", solve_seconds(shape, discount)
     if states >= DEVICE_STATES and need <= min(have, accelerator_bytes()):
         return "jax", f"{size} fit the accelerator in {bytes_in_words(need)}"
@@ -36,32 +36,32 @@ def choose_method(
     width = widest(shape, discount, decision_budget)
     if width >= 2:
         return "top-k", f"{why}; the {width} leading tasks are solved exactly within {decision_budget:g} s a decision"
-    if 1e-3 + 2e-8 * labels**3 + 2e-9 * tasks * labels**2 <= decision_budget:
+    if 1e-3 + 2e-8 * classes**3 + 2e-9 * tasks * classes**2 <= decision_budget:
         return "frozen-gittins", f"{why}; no joint problem fits into {decision_budget:g} s a decision"
     return "myopic", f"{why}; no index fits into {decision_budget:g} s a decision"
 
 
 def widest(shape: tuple[int, int], discount: float, decision_budget: float) -> int:
     """The largest number of tasks, up to ``WIDEST``, whose joint problem is solved within the budget; at least 1."""
-    tasks, labels = shape
-    fitting = (k for k in range(min(WIDEST, tasks), 1, -1) if solve_seconds((k, labels), discount) <= decision_budget)
+    tasks, classes = shape
+    fitting = (k for k in range(min(WIDEST, tasks), 1, -1) if solve_seconds((k, classes), discount) <= decision_budget)
     return next(fitting, 1)
 
 
 def solve_seconds(shape: tuple[int, int], discount: float) -> float:
     """A rough forecast for the NumPy solver: sweeps grow with the number of nines of the discount."""
-    tasks, labels = shape
+    tasks, classes = shape
     sweeps = 100 + 500 * max(0.0, -math.log10(1 - discount) - 1)
-    states = float(min(labels**tasks, 10**100))
+    states = float(min(classes**tasks, 10**100))
     return sweeps * tasks * (SECONDS_PER_CALL + SECONDS_PER_UPDATE * states)
 
 
 def refuse_if_larger(shape: tuple[int, int], need: float, have: float, what: str, instead: str) -> None:
     """An error, before anything is allocated, when ``need`` bytes are more than ``have``."""
     if need > have:
-        tasks, labels = shape
+        tasks, classes = shape
         raise ConfigError(
-            f"{tasks} tasks of {labels} labels have {number_in_words(labels**tasks)} joint states: "
+            f"{tasks} tasks of {classes} labels have {number_in_words(classes**tasks)} joint states: "
             f"{what} needs {bytes_in_words(need)}, {bytes_in_words(have)} are free; {instead}"
         )
 
