@@ -5,9 +5,10 @@
 >>> chooser.tell(draw, reward)        # any number that is larger when the model is better
 
 Several draws may be open at once, and tells may come in any order. There is one rule for both: *the scheduler's state
-is what the tells made it, in the order they came; to choose, the open draws are added to a copy, in the order they were
-asked, each as if it had already brought the mean reward of its task.* So a cyclic scheduler moves on, a random one
-draws anew and UCB counts what is under way; with no draw open the choice is the one a compiled loop would make.
+is what the tells made it, in the order they came, each with the labels at the cursors when its draw was made; to
+choose, the open draws are added to a copy, in the order they were asked, each as if it had already brought the mean
+reward of its task.* So a cyclic scheduler moves on, a random one draws anew and UCB counts what is under way; with no
+draw open the choice is the one a compiled loop would make.
 
 A tell only takes a note; the next ask hands all notes to one compiled step that updates and selects.
 """
@@ -19,19 +20,20 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metasched import schedulers
+from metasched.cursors import CURSORS, advance, batch_rows, labels_at, starts_of
 from metasched.errors import ConfigError
 from metasched.schedulers import options as check
 from metasched.schedulers.base import Scheduler, State
 from metasched.tasks import TaskSet
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,6 +53,14 @@ class Draw:
     chooser: str = field(repr=False)
 
 
+class _Open(NamedTuple):
+    """What a draw that waits for its reward remembers: task, first row, and the labels (N,) at all cursors."""
+
+    task: int
+    begin: int
+    labels: NDArray[np.int32]
+
+
 class Chooser:
     """Decides, draw by draw, which task the next batch comes from.
 
@@ -62,7 +72,7 @@ class Chooser:
         seed: decides the scheduler's chance.
         cursor: ``"rested"``: a task's cursor moves when it is drawn; ``"global"``: all cursors move with every draw.
             Cursors wrap round.
-        labels: one array of labels for each task, for schedulers that look at the label under the cursor; those of a
+        labels: one array of labels for each task, for schedulers that look at the label at the cursor; those of a
             :class:`TaskSet` are known, without any they are zeros.
         abstain: whether the scheduler has one more arm, "no source this time".
         **options: options of a scheduler given by name.
@@ -85,8 +95,9 @@ class Chooser:
         self._sizes = _sizes(tasks)
         self._has_rows = not isinstance(tasks, int)
         self._batch_size = check.whole("batch_size", batch_size, least=1)
-        self._rested = check.choice("cursor", cursor, ("rested", "global")) == "rested"
-        self._labels = _labels([task.labels for task in tasks.tasks] if isinstance(tasks, TaskSet) else labels, tasks)
+        self._cursor = check.choice("cursor", cursor, CURSORS)
+        every_label = [task.labels for task in tasks.tasks] if isinstance(tasks, TaskSet) else labels
+        self._every_label = _labels(every_label, self._sizes)
         arms = len(self._sizes) + check.flag("abstain", abstain)
         if isinstance(scheduler, str):
             passes = [max(size // batch_size, 1) for size in self._sizes] + [1] * abstain
@@ -100,11 +111,11 @@ class Chooser:
 
         self._name = secrets.token_hex(8)
         self._lock = threading.Lock()
-        self._offsets = np.arange(self._batch_size if self._has_rows else 0)
-        self._cursors = np.zeros(len(self._sizes), np.int64)
-        self._heads = self._heads_at(self._cursors)
-        self._notes: list[tuple[int, float]] = []  # (task, reward) told since the state was last brought up to date
-        self._open: dict[int, tuple[int, int]] = {}  # id: (task, first row), in the order of asking
+        self._starts = starts_of(self._sizes)
+        self._cursors = np.zeros_like(self._sizes)
+        self._labels = self._read_labels()
+        self._notes: list[tuple[_Open, float]] = []  # draws and rewards told since the state was last up to date
+        self._open: dict[int, _Open] = {}  # by id, in the order of asking
         self._asked = array("q")  # task of draw 0, 1, …
         self._told = array("q")  # ids in the order of telling
         self._rewards = array("d")  # and their rewards
@@ -128,8 +139,9 @@ class Chooser:
             begin = int(self._cursors[task]) if task < len(self._sizes) else 0
             number = len(self._asked)
             self._asked.append(task)
-            self._open[number] = (task, begin)
-            self._advance(task)
+            self._open[number] = _Open(task, begin, self._labels)
+            self._cursors = advance(self._cursors, self._sizes, task, self._batch_size, self._cursor)
+            self._labels = self._read_labels()
         return self._draw(number, task, begin)
 
     def tell(self, draw: Draw, reward: float) -> None:
@@ -137,8 +149,7 @@ class Chooser:
         value = _finite(reward)
         with self._lock:
             self._refuse_unless_open(draw)
-            del self._open[draw.id]
-            self._notes.append((draw.task, value))
+            self._notes.append((self._open.pop(draw.id), value))
             self._told.append(draw.id)
             self._rewards.append(value)
             self._totals[draw.task] += value
@@ -156,7 +167,7 @@ class Chooser:
         """The draws that wait for a reward, in the order of asking."""
         with self._lock:
             waiting = list(self._open.items())
-        return tuple(self._draw(number, task, begin) for number, (task, begin) in waiting)
+        return tuple(self._draw(number, draw.task, draw.begin) for number, draw in waiting)
 
     def history(self) -> dict[str, NDArray[Any]]:
         """All draws as columns: ``id``, ``task``, ``reward`` (NaN if none), ``told`` (rank among the tells, or −1)."""
@@ -176,11 +187,12 @@ class Chooser:
                 "facts": {
                     **self._identity(),
                     "chooser": self._name,
-                    "open": [[number, *place] for number, place in self._open.items()],
+                    "open": [[number, draw.task, draw.begin] for number, draw in self._open.items()],
                 },
                 "arrays": {
                     **_named(self._state),
                     "cursors": self._cursors.copy(),
+                    "open_labels": self._open_labels(),
                     "asked": np.array(self._asked, np.int64),
                     "told": np.array(self._told, np.int64),
                     "rewards": np.array(self._rewards, np.float64),
@@ -193,6 +205,10 @@ class Chooser:
         """Become the chooser whose :meth:`state_dict` this is, open draws included; it must fit, or nothing changes."""
         with self._lock:
             facts, arrays = _parts(stored)
+            if facts.get("format") != FORMAT:
+                raise ConfigError(
+                    f"the state has format {facts.get('format')}, this metasched reads {FORMAT}; start a new chooser"
+                )
             for name, value in self._identity().items():
                 if facts.get(name) != value:
                     raise ConfigError(f"the state has {name} {facts.get(name)!r}, this chooser {value!r}")
@@ -200,6 +216,7 @@ class Chooser:
             mine = {
                 **_named(self._state),
                 "cursors": self._cursors,
+                "open_labels": np.zeros((len(facts["open"]), len(self._sizes)), np.int32),
                 "totals": self._totals,
                 "tells": self._tells,
                 "asked": np.zeros(asked, np.int64),
@@ -214,12 +231,15 @@ class Chooser:
             stored_leaves = [arrays[name].copy() for name in _named(self._state)]
             self._state = jax.tree.unflatten(structure, jax.device_put(stored_leaves, leaves[0].device))
             self._name = str(facts["chooser"])
-            self._open = {int(number): (int(task), int(begin)) for number, task, begin in facts["open"]}
+            self._open = {
+                int(number): _Open(int(task), int(begin), labels.copy())
+                for (number, task, begin), labels in zip(facts["open"], arrays["open_labels"], strict=True)
+            }
             self._asked = array("q", arrays["asked"].tobytes())
             self._told = array("q", arrays["told"].tobytes())
             self._rewards = array("d", arrays["rewards"].tobytes())
             self._cursors, self._totals, self._tells = (arrays[name].copy() for name in ("cursors", "totals", "tells"))
-            self._heads = self._heads_at(self._cursors)
+            self._labels = self._read_labels()
             self._notes = []
 
     def _identity(self) -> dict[str, Any]:
@@ -227,45 +247,41 @@ class Chooser:
             "format": FORMAT,
             "sizes": list(self.sizes),
             "batch_size": self._batch_size,
-            "cursor": "rested" if self._rested else "global",
+            "cursor": self._cursor,
             "arms": len(self._totals),
         }
 
     def _draw(self, number: int, task: int, begin: int) -> Draw:
-        if task == len(self._sizes):
-            return Draw(number, task, self._offsets[:0], self._name)
-        return Draw(number, task, (begin + self._offsets) % self._sizes[task], self._name)
+        if task == len(self._sizes) or not self._has_rows:
+            return Draw(number, task, np.empty(0, np.int64), self._name)
+        return Draw(number, task, batch_rows(begin, self._sizes[task], self._batch_size), self._name)
 
-    def _advance(self, task: int) -> None:
-        """Move the cursors past a batch of ``task`` and read the labels under them."""
-        if task == len(self._sizes):
-            return
-        if self._rested:
-            self._cursors[task] = (self._cursors[task] + self._batch_size) % self._sizes[task]
-        else:
-            self._cursors = (self._cursors + self._batch_size) % self._sizes
-        if self._labels is not None:
-            self._heads = self._heads_at(self._cursors)
+    def _read_labels(self) -> NDArray[np.int32]:
+        """Labels (N,) at the cursors."""
+        if self._every_label is None:
+            return np.zeros(len(self._sizes), np.int32)
+        labels: NDArray[np.int32] = labels_at(self._every_label, self._starts, self._cursors)
+        return labels
 
-    def _heads_at(self, cursors: NDArray[np.int64]) -> NDArray[np.int32]:
-        if self._labels is None:
-            return np.zeros(len(cursors), np.int32)
-        heads: NDArray[np.int32] = self._labels[np.cumsum(self._sizes) - self._sizes + cursors]
-        return heads
+    def _open_labels(self) -> NDArray[np.int32]:
+        """The labels (open, N) of the open draws."""
+        return np.array([draw.labels for draw in self._open.values()], np.int32).reshape(-1, len(self._sizes))
 
     def _choose(self) -> int:
         """Bring the state up to date with the notes, and select as if the open draws had been told."""
         told, total = len(self._notes), len(self._notes) + len(self._open)
-        tasks = np.zeros(_room_for(total), np.int32)
-        rewards = np.zeros(len(tasks), np.float32)
-        for place, (task, reward) in enumerate(self._notes):
-            tasks[place], rewards[place] = task, reward
+        draws = np.zeros((_room_for(total) + 1, 1 + len(self._sizes)), np.int32)
+        rewards = np.zeros(len(draws), np.float32)
+        for place, (draw, reward) in enumerate(self._notes):
+            draws[place, 0], draws[place, 1:], rewards[place] = draw.task, draw.labels, reward
         if self._open:
             overall = self._totals.sum() / max(self._tells.sum(), 1)
             means = np.where(self._tells > 0, self._totals / np.maximum(self._tells, 1), overall)
-            tasks[told:total] = [task for task, _ in self._open.values()]
-            rewards[told:total] = means[tasks[told:total]]
-        self._state, choice = self._step(self._state, tasks, rewards, told, total, self._heads)
+            draws[told:total, 0] = [draw.task for draw in self._open.values()]
+            draws[told:total, 1:] = self._open_labels()
+            rewards[told:total] = means[draws[told:total, 0]]
+        draws[-1, 1:] = self._labels
+        self._state, choice = self._step(self._state, draws, rewards, told, total)
         self._notes.clear()
         return int(choice)
 
@@ -288,17 +304,18 @@ def _room_for(number: int) -> int:
 
 @lru_cache(maxsize=64)
 def _compiled(scheduler: Scheduler) -> Callable[..., tuple[State, jax.Array]]:
-    """One dispatch: ``told`` real updates, then up to ``total`` supposed ones on a copy, and the choice made there."""
+    """One dispatch: ``told`` real updates, then up to ``total`` supposed ones on a copy, and the choice made there.
+
+    A row of ``draws`` is a task and the labels of its draw, the last row the labels now: one array, because each costs.
+    """
 
     @jax.jit
-    def step(
-        state: State, tasks: jax.Array, rewards: jax.Array, told: int, total: int, heads: jax.Array
-    ) -> tuple[State, jax.Array]:
+    def step(state: State, draws: jax.Array, rewards: jax.Array, told: int, total: int) -> tuple[State, jax.Array]:
         def add(place: int, state: State) -> State:
-            return scheduler.update(state, tasks[place], rewards[place])
+            return scheduler.update(state, draws[place, 1:], draws[place, 0], rewards[place])
 
         state = jax.lax.fori_loop(0, told, add, state)
-        return state, scheduler.select(jax.lax.fori_loop(told, total, add, state), heads)
+        return state, scheduler.select(jax.lax.fori_loop(told, total, add, state), draws[-1, 1:])
 
     return step
 
@@ -319,11 +336,10 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, np.integer) else value
 
 
-def _labels(labels: Sequence[ArrayLike] | None, tasks: TaskSet | Sequence[int] | int) -> NDArray[np.int32] | None:
+def _labels(labels: Sequence[ArrayLike] | None, sizes: NDArray[np.int64]) -> NDArray[np.int32] | None:
     """All labels end to end, or None."""
     if labels is None:
         return None
-    sizes = _sizes(tasks)
     each = [np.asarray(one) for one in labels]
     if [one.shape for one in each] != [(size,) for size in sizes] or any(one.dtype.kind not in "iu" for one in each):
         raise ConfigError(f"labels do not fit; give one array of integers for each task, of lengths {sizes.tolist()}")

@@ -5,12 +5,14 @@ is one of its own row numbers 0 … n_i − 1. A batch is B rows from the cursor
 and take arrays of NumPy and of JAX alike, traced or not.
 """
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 Array: TypeAlias = Any
-"""Whole numbers, of NumPy or of JAX; the functions return what they are given."""
+"""Whole numbers, int64 of NumPy or int32 of JAX; the functions return what they are given."""
 
 CURSORS = ("rested", "global")
 """Whether a task's cursor moves only when the task is drawn, or all cursors with every draw."""
@@ -28,7 +30,7 @@ def labels_at(labels: Array, starts: Array, cursors: Array) -> Array:
 
 def batch_rows(cursor: Array, size: Array, batch_size: int) -> Array:
     """A task's own row numbers (B,) from its cursor on: (u + 0) mod n, …, (u + B − 1) mod n."""
-    return (cursor + np.arange(batch_size)) % size
+    return (cursor + _count(batch_size)) % size
 
 
 def advance(cursors: Array, sizes: Array, task: Array, batch_size: int, cursor: str) -> Array:
@@ -36,6 +38,13 @@ def advance(cursors: Array, sizes: Array, task: Array, batch_size: int, cursor: 
 
     ``task`` = N abstains: nothing moves.
     """
-    count = len(sizes)
-    moves = np.arange(count) == task if cursor == "rested" else np.full(count, count) > task
-    return (cursors + batch_size * moves.astype(cursors.dtype)) % sizes
+    moves = _count(len(sizes)) == task if cursor == "rested" else task < len(sizes)
+    return (cursors + batch_size * moves) % sizes
+
+
+@lru_cache(maxsize=64)
+def _count(number: int) -> NDArray[np.int64]:
+    """0, 1, …, number − 1, made once: a chooser asks for them with every draw."""
+    numbers = np.arange(number)
+    numbers.flags.writeable = False
+    return numbers

@@ -24,9 +24,9 @@ def with_notes(scheduler):
     length = UPDATES * BATCHES
     return Scheduler(
         lambda key: (scheduler.init(key), jnp.int32(0), jnp.zeros(length)),
-        lambda state, heads: scheduler.select(state[0], heads),
-        lambda state, task, reward: (
-            scheduler.update(state[0], task, reward),
+        lambda state, labels: scheduler.select(state[0], labels),
+        lambda state, labels, task, reward: (
+            scheduler.update(state[0], labels, task, reward),
             state[1] + 1,
             state[2].at[state[1]].set(reward),
         ),

@@ -161,10 +161,11 @@ def next_batch(learner: Learner, data: Data, stream: Stream) -> tuple[Batch, jax
 def advance(learner: Learner, data: Data, stream: Stream, batch: Batch, chosen: jax.Array, worth: jax.Array) -> Stream:
     """The stream after one batch: the scheduler has its reward, cursors have moved, rows are counted."""
     config = learner.config
+    labels = cursors.labels_at(data.sources.labels, data.starts, stream.cursors)
     drawn = jnp.arange(len(data.sizes)) == chosen
     counts = jnp.zeros(learner.heads.width, jnp.int32).at[data.sources.labels[batch.rows]].add(1)
     return Stream(
-        learner.scheduler.update(stream.scheduler, chosen, worth),
+        learner.scheduler.update(stream.scheduler, labels, chosen, worth),
         cursors.advance(stream.cursors, data.sizes, chosen, config.batch_size, config.cursor),
         stream.drawn + drawn[:, None] * counts,
     )

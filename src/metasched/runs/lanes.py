@@ -114,7 +114,7 @@ def _first_states(bench: Bench, lanes: Sequence[Lane], plans: Mapping[tuple[int,
             planned = jax.tree.map(lambda *leaves: jnp.stack(leaves), *every)
             fresh = states[number]
             tables = isinstance(planned, jax.Array)
-            states[number] = planned if tables else fresh._replace(walk=planned.walk, transitions=planned.transitions)
+            states[number] = planned if tables else fresh._replace(transitions=planned.transitions)
     which = jnp.asarray(places, jnp.int32)
     rates = jnp.log(jnp.asarray([lane.inner_rate for lane in lanes], jnp.float32))
     rewards = jnp.asarray([REWARDS.index(lane.method.reward) for lane in lanes], jnp.int32)

@@ -46,6 +46,12 @@ def observe(arms: Arms, task: jax.Array, reward: jax.Array, discount: float = 1.
     )
 
 
+def update(arms: Arms, labels: jax.Array, task: jax.Array, reward: jax.Array, discount: float = 1.0) -> Arms:
+    """:func:`observe`, for schedulers that look at no labels."""
+    del labels
+    return observe(arms, task, reward, discount)
+
+
 def spread(arms: Arms) -> jax.Array:
     """Standard deviation of the reward of a task drawn uniformly: √ mean_i (s_i² + (μ_i − μ)²), over tasks tried.
 
@@ -72,6 +78,27 @@ def upper_bound(arms: Arms, time: jax.Array, width: float, xi: float, scale: str
     wide = width * spread(arms) if scale == "spread" else width
     bonus = wide * jnp.sqrt(xi * jnp.log(time) / jnp.where(arms.visits > 0, arms.visits, 1))
     return untried_first(arms, arms.mean + bonus)
+
+
+def bonus(arms: Arms, upper: float, xi: float) -> jax.Array:
+    """What curiosity adds to the index of each task (N,): U·spread·√(ξ·log t / V_i), infinite for a task never drawn.
+
+    A Gittins index moves by as much as all its rewards do, so a bonus on a task's rewards may be added to its index.
+    V_i fades with the rewards: a task left alone is tried again after a while.
+    """
+    time = jnp.maximum(arms.visits.sum(), 1)
+    return upper_bound(arms._replace(mean=jnp.zeros_like(arms.mean)), time, upper, xi, "fixed") * jnp.where(
+        arms.visits > 0, spread(arms), 1
+    )
+
+
+def shrunk(sums: jax.Array, weights: jax.Array, arms: Arms) -> jax.Array:
+    """Reward estimates (N, C, …) from faded sums and weights, each drawn to its task's mean by one observation.
+
+    A label seen once counts half, one never seen not at all: r̂ = (Σ + μ_i) / (W + 1).
+    """
+    mean = arms.mean.reshape(-1, *[1] * (sums.ndim - 1))
+    return (sums + mean) / (weights + 1)
 
 
 def best(values: jax.Array) -> jax.Array:

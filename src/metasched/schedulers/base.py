@@ -5,27 +5,35 @@ or data; it sees the label at each task's cursor and the reward of each batch.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 
 State: TypeAlias = Any
 """A flat pytree of arrays; random schedulers keep ``jax.random.key_data`` in it, so that it can be stored."""
 
+Family: TypeAlias = Literal["static", "active", "control"]
+"""Static: fixed beforehand. Active: follows rewards or labels. Control: there to compare with."""
+
 
 class Scheduler(NamedTuple):
     """Decides from which of N tasks the next batch comes.
 
+    ``labels`` int32 (N,) are the labels at the tasks' cursors when the draw was made, in both functions: a reward may
+    come late, and after others, but always with the labels of its own draw.
+
     Attributes:
         init: ``init(key) -> state``; ``key`` is a ``jax.random.key``.
-        select: ``select(state, heads) -> task``; ``heads`` int32 (N,) are the labels at the tasks' cursors, the
-            result is an int32 scalar in 0 … N−1.
-        update: ``update(state, task, reward) -> state``, once after every batch; ``reward`` is a float32 scalar.
+        select: ``select(state, labels) -> task``, an int32 scalar in 0 … N−1.
+        update: ``update(state, labels, task, reward) -> state``, once after every batch; ``reward`` is a float32
+            scalar.
+        family: what kind of schedule it is.
     """
 
     init: Callable[[jax.Array], State]
     select: Callable[[State, jax.Array], jax.Array]
-    update: Callable[[State, jax.Array, jax.Array], State]
+    update: Callable[[State, jax.Array, jax.Array, jax.Array], State]
+    family: Family = "active"
 
 
 def key_of_draw(stored: jax.Array, turn: jax.Array) -> jax.Array:

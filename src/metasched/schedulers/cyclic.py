@@ -13,12 +13,12 @@ def cyclic(num_tasks: int) -> Scheduler:
         del key
         return jnp.zeros((), jnp.int32)
 
-    def select(turn: jax.Array, heads: jax.Array) -> jax.Array:
-        del heads
+    def select(turn: jax.Array, labels: jax.Array) -> jax.Array:
+        del labels
         return turn
 
-    def update(turn: jax.Array, task: jax.Array, reward: jax.Array) -> jax.Array:
-        del task, reward
+    def update(turn: jax.Array, labels: jax.Array, task: jax.Array, reward: jax.Array) -> jax.Array:
+        del labels, task, reward
         return (turn + 1) % num_tasks
 
-    return Scheduler(init, select, update)
+    return Scheduler(init, select, update, family="static")

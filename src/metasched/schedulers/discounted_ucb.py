@@ -32,8 +32,8 @@ def discounted_ucb(
     weight = options.number("xi", xi, above=0.5)
     options.choice("scale", scale, arms.SCALES)
 
-    def select(state: Arms, heads: jax.Array) -> jax.Array:
-        del heads
+    def select(state: Arms, labels: jax.Array) -> jax.Array:
+        del labels
         return arms.best(arms.upper_bound(state, jnp.maximum(state.visits.sum(), 1), width, weight, scale))
 
-    return Scheduler(partial(arms.first, num_tasks), select, partial(arms.observe, discount=factor))
+    return Scheduler(partial(arms.first, num_tasks), select, partial(arms.update, discount=factor))

@@ -26,17 +26,19 @@ def either(schedulers: Sequence[Scheduler], which: int = 0) -> Scheduler:
     def init(key: jax.Array) -> EitherState:
         return EitherState(jnp.int32(which), tuple(scheduler.init(key) for scheduler in schedulers))
 
-    def select(state: EitherState, heads: jax.Array) -> jax.Array:
+    def select(state: EitherState, labels: jax.Array) -> jax.Array:
         def of(number: int) -> Any:
-            return lambda: jnp.asarray(schedulers[number].select(state.states[number], heads), jnp.int32)
+            return lambda: jnp.asarray(schedulers[number].select(state.states[number], labels), jnp.int32)
 
         task: jax.Array = jax.lax.switch(state.which, [of(number) for number in range(len(schedulers))])
         return task
 
-    def update(state: EitherState, task: jax.Array, reward: jax.Array) -> EitherState:
+    def update(state: EitherState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> EitherState:
         def told(number: int) -> Any:
             mine, scheduler = state.states[number], schedulers[number]
-            return jax.lax.cond(state.which == number, lambda: scheduler.update(mine, task, reward), lambda: mine)
+            return jax.lax.cond(
+                state.which == number, lambda: scheduler.update(mine, labels, task, reward), lambda: mine
+            )
 
         return state._replace(states=tuple(told(number) for number in range(len(schedulers))))
 

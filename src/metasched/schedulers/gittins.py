@@ -10,31 +10,20 @@ from metasched.planning.gittins_jax import gittins_index_jax
 from metasched.schedulers import arms, options
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
-from metasched.schedulers.refresh import (
-    Cursors,
-    PlanLike,
-    bonus,
-    cursors_of,
-    heads_at,
-    mover,
-    require_plan,
-    shrunk,
-    transitions_of,
-)
+from metasched.schedulers.plans import PlanLike, require_plan, transitions_of
 
 
 class GittinsState(NamedTuple):
     """Rewards by task, faded sums and weights by task and label (N, C), and the indices in use (N, C).
 
-    ``walk`` and ``transitions`` (N, C, C) come from the plan and stay as they are. They live in the state, and not in
-    the functions, so that one compiled program serves any plan.
+    ``transitions`` (N, C, C) come from the plan and stay as they are. They live in the state, and not in the functions,
+    so that one compiled program serves any plan.
     """
 
     seen: Arms
     sums: jax.Array
     weights: jax.Array
     indices: jax.Array
-    walk: Cursors
     transitions: jax.Array
 
 
@@ -54,7 +43,7 @@ def gittins(
         refresh: recompute the indices every so many batches from the rewards that training returned. 0 is the paper's
             letter: indices of the initial model for ever, which lock onto one task however badly it does.
         forget: the weight of a reward one batch later, when refreshing.
-        upper: U of the bonus for tasks that were seldom drawn, when refreshing (see :func:`~.refresh.bonus`).
+        upper: U of the bonus for tasks that were seldom drawn, when refreshing (see :func:`~.arms.bonus`).
         xi: ξ > 1 of the same.
 
     Reference: Gittins, *Journal of the Royal Statistical Society B* 41, 1979; the paper's Algorithm "Gittins Index
@@ -69,32 +58,29 @@ def gittins(
         planned = np.asarray(known.indices, np.float32)
         return Scheduler(
             lambda key: jnp.asarray(planned),  # noqa: ARG005
-            lambda indices, heads: arms.best(indices[tasks, heads]),
-            lambda indices, task, reward: indices,  # noqa: ARG005
+            lambda indices, labels: arms.best(indices[tasks, labels]),
+            lambda indices, labels, task, reward: indices,  # noqa: ARG005
         )
-    move = mover(known)
 
     def init(key: jax.Array) -> GittinsState:
         transitions = transitions_of(known, num_tasks)
         nothing = jnp.zeros(transitions.shape[:2], jnp.float32)
-        walk = cursors_of(known, num_tasks)
-        return GittinsState(arms.first(num_tasks, key), nothing, nothing, nothing, walk, transitions)
+        return GittinsState(arms.first(num_tasks, key), nothing, nothing, nothing, transitions)
 
-    def select(state: GittinsState, heads: jax.Array) -> jax.Array:
-        return arms.best(state.indices[tasks, heads] + bonus(state.seen, width, weight))
+    def select(state: GittinsState, labels: jax.Array) -> jax.Array:
+        return arms.best(state.indices[tasks, labels] + arms.bonus(state.seen, width, weight))
 
-    def update(state: GittinsState, task: jax.Array, reward: jax.Array) -> GittinsState:
-        label = heads_at(state.walk)[task]
+    def update(state: GittinsState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> GittinsState:
         seen = arms.observe(state.seen, task, reward, fade)
-        sums = (state.sums * fade).at[task, label].add(reward)
-        weights = (state.weights * fade).at[task, label].add(1)
+        sums = (state.sums * fade).at[task, labels[task]].add(reward)
+        weights = (state.weights * fade).at[task, labels[task]].add(1)
         # Every task must have been drawn before its index means anything; then every so many batches.
         due = (seen.turn <= 2 * num_tasks) | (seen.turn % every == 0)
         indices = jax.lax.cond(
             due,
-            lambda: gittins_index_jax(state.transitions, shrunk(sums, weights, seen), known.discount),
+            lambda: gittins_index_jax(state.transitions, arms.shrunk(sums, weights, seen), known.discount),
             lambda: state.indices,
         )
-        return GittinsState(seen, sums, weights, indices, move(state.walk, task), state.transitions)
+        return GittinsState(seen, sums, weights, indices, state.transitions)
 
     return Scheduler(init, select, update)

@@ -10,30 +10,19 @@ from metasched.planning.gittins_jax import gittins_index_jax
 from metasched.schedulers import arms, options
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
-from metasched.schedulers.refresh import (
-    Cursors,
-    PlanLike,
-    bonus,
-    cursors_of,
-    heads_at,
-    mover,
-    require_plan,
-    shrunk,
-    transitions_of,
-)
+from metasched.schedulers.plans import PlanLike, require_plan, transitions_of
 
 
 class MdpState(NamedTuple):
     """Rewards by task; faded sums, weights and the A in use by task, own label and label met (N, C, C).
 
-    ``walk`` and ``transitions`` (N, C, C) come from the plan and stay as they are, as in the Gittins scheduler.
+    ``transitions`` (N, C, C) come from the plan and stay as they are, as in the Gittins scheduler.
     """
 
     seen: Arms
     sums: jax.Array
     weights: jax.Array
     coupled: jax.Array
-    walk: Cursors
     transitions: jax.Array
 
 
@@ -69,29 +58,26 @@ def mdp(
     if every == 0:
         return _planned(known)
     tasks = jnp.arange(num_tasks)
-    move = mover(known)
 
     def init(key: jax.Array) -> MdpState:
         transitions = transitions_of(known, num_tasks)
         nothing = jnp.zeros_like(transitions)
-        walk = cursors_of(known, num_tasks)
-        return MdpState(arms.first(num_tasks, key), nothing, nothing, nothing, walk, transitions)
+        return MdpState(arms.first(num_tasks, key), nothing, nothing, nothing, transitions)
 
-    def select(state: MdpState, heads: jax.Array) -> jax.Array:
-        met = jax.nn.one_hot(heads, state.coupled.shape[-1]).sum(axis=0)
-        others = jnp.einsum("icd,d->ic", state.coupled, met) - state.coupled[tasks, :, heads]
+    def select(state: MdpState, labels: jax.Array) -> jax.Array:
+        met = jax.nn.one_hot(labels, state.coupled.shape[-1]).sum(axis=0)
+        others = jnp.einsum("icd,d->ic", state.coupled, met) - state.coupled[tasks, :, labels]
         own = jnp.diagonal(state.coupled, axis1=1, axis2=2)
         indices = gittins_index_jax(state.transitions, (others + own) / num_tasks, known.discount)
-        return arms.best(indices[tasks, heads] + bonus(state.seen, width, weight))
+        return arms.best(indices[tasks, labels] + arms.bonus(state.seen, width, weight))
 
-    def update(state: MdpState, task: jax.Array, reward: jax.Array) -> MdpState:
-        heads = heads_at(state.walk)
+    def update(state: MdpState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> MdpState:
         seen = arms.observe(state.seen, task, reward, fade)
-        sums = (state.sums * fade).at[task, heads[task], heads].add(reward)
-        weights = (state.weights * fade).at[task, heads[task], heads].add(1)
+        sums = (state.sums * fade).at[task, labels[task], labels].add(reward)
+        weights = (state.weights * fade).at[task, labels[task], labels].add(1)
         due = (seen.turn <= 2 * num_tasks) | (seen.turn % every == 0)
-        coupled = jnp.where(due, shrunk(sums, weights, seen), state.coupled)
-        return MdpState(seen, sums, weights, coupled, move(state.walk, task), state.transitions)
+        coupled = jnp.where(due, arms.shrunk(sums, weights, seen), state.coupled)
+        return MdpState(seen, sums, weights, coupled, state.transitions)
 
     return Scheduler(init, select, update)
 
@@ -100,20 +86,20 @@ def _planned(plan: PlanLike) -> Scheduler:
     """The plan's policy: a table of actions, which is the state, or a call to the host where there is none."""
     actions = plan.policy.actions
     if actions is not None:
-        table = np.asarray(actions, np.int8 if len(plan.tasks.tasks) < 128 else np.int32)
+        table = np.asarray(actions, np.int8 if len(plan.transitions) < 128 else np.int32)
         return Scheduler(
             lambda key: jnp.asarray(table),  # noqa: ARG005
-            lambda table, heads: table[tuple(heads)].astype(jnp.int32),
-            lambda table, task, reward: table,  # noqa: ARG005
+            lambda table, labels: table[tuple(labels)].astype(jnp.int32),
+            lambda table, labels, task, reward: table,  # noqa: ARG005
         )
     result: Any = jax.ShapeDtypeStruct((), np.int32)  # type: ignore[no-untyped-call]
 
-    def choose(heads: Any) -> Any:
-        return np.int32(plan.policy.action(np.asarray(heads, np.int64)))
+    def choose(labels: Any) -> Any:
+        return np.int32(plan.policy.action(np.asarray(labels, np.int64)))
 
-    def select(state: jax.Array, heads: jax.Array) -> jax.Array:
+    def select(state: jax.Array, labels: jax.Array) -> jax.Array:
         del state
-        task: jax.Array = jax.pure_callback(choose, result, heads, vmap_method="sequential")
+        task: jax.Array = jax.pure_callback(choose, result, labels, vmap_method="sequential")
         return task
 
-    return Scheduler(lambda key: jnp.zeros((), jnp.int32), select, lambda state, task, reward: state)  # noqa: ARG005
+    return Scheduler(lambda key: jnp.zeros((), jnp.int32), select, lambda state, labels, task, reward: state)  # noqa: ARG005

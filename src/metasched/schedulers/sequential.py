@@ -25,12 +25,12 @@ def sequential(num_tasks: int, passes: Sequence[int] | None = None) -> Scheduler
         del key
         return jnp.zeros((), jnp.int32)
 
-    def select(turn: jax.Array, heads: jax.Array) -> jax.Array:
-        del heads
+    def select(turn: jax.Array, labels: jax.Array) -> jax.Array:
+        del labels
         return jnp.searchsorted(jnp.asarray(ends), turn, side="right").astype(jnp.int32)
 
-    def update(turn: jax.Array, task: jax.Array, reward: jax.Array) -> jax.Array:
-        del task, reward
+    def update(turn: jax.Array, labels: jax.Array, task: jax.Array, reward: jax.Array) -> jax.Array:
+        del labels, task, reward
         return (turn + 1) % int(ends[-1])
 
-    return Scheduler(init, select, update)
+    return Scheduler(init, select, update, family="static")

@@ -15,12 +15,12 @@ def single(num_tasks: int, task: int = 0) -> Scheduler:
         del key
         return jnp.full((), always, jnp.int32)
 
-    def select(task: jax.Array, heads: jax.Array) -> jax.Array:
-        del heads
+    def select(task: jax.Array, labels: jax.Array) -> jax.Array:
+        del labels
         return task
 
-    def update(state: jax.Array, task: jax.Array, reward: jax.Array) -> jax.Array:
-        del task, reward
+    def update(state: jax.Array, labels: jax.Array, task: jax.Array, reward: jax.Array) -> jax.Array:
+        del labels, task, reward
         return state
 
-    return Scheduler(init, select, update)
+    return Scheduler(init, select, update, family="control")

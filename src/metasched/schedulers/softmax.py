@@ -30,11 +30,11 @@ def softmax(num_tasks: int, temperature: float = 0.5, anneal: bool = False, scal
     shrinks = options.flag("anneal", anneal)
     options.choice("scale", scale, arms.SCALES)
 
-    def select(state: Arms, heads: jax.Array) -> jax.Array:
-        del heads
+    def select(state: Arms, labels: jax.Array) -> jax.Array:
+        del labels
         noise = jax.random.gumbel(key_of_draw(state.key, state.turn), (num_tasks,))
         noise = noise / jnp.sqrt(jnp.maximum(state.visits, 1)) if shrinks else noise
         unit = tau * arms.spread(state) if scale == "spread" else tau
         return arms.best(arms.untried_first(state, state.mean + unit * noise))
 
-    return Scheduler(partial(arms.first, num_tasks), select, arms.observe)
+    return Scheduler(partial(arms.first, num_tasks), select, arms.update)

@@ -24,21 +24,21 @@ def thompson(num_tasks: int, model: str = "gaussian", scale: str = "spread") -> 
     options.choice("model", model, ("gaussian", "beta"))
     options.choice("scale", scale, arms.SCALES)
 
-    def gaussian(state: Arms, heads: jax.Array) -> jax.Array:
-        del heads
+    def gaussian(state: Arms, labels: jax.Array) -> jax.Array:
+        del labels
         noise = jax.random.normal(key_of_draw(state.key, state.turn), (num_tasks,))
         sigma = arms.spread(state) if scale == "spread" else 1
         return arms.best(arms.untried_first(state, state.mean + sigma * noise / jnp.sqrt(jnp.maximum(state.visits, 1))))
 
-    def beta(state: Arms, heads: jax.Array) -> jax.Array:
-        del heads
+    def beta(state: Arms, labels: jax.Array) -> jax.Array:
+        del labels
         good = state.visits * state.mean
         return arms.best(jax.random.beta(key_of_draw(state.key, state.turn), 1 + good, 1 + state.visits - good))
 
-    def observe_clipped(state: Arms, task: jax.Array, reward: jax.Array) -> Arms:
-        return arms.observe(state, task, jnp.clip(reward, 0, 1))
+    def update_clipped(state: Arms, labels: jax.Array, task: jax.Array, reward: jax.Array) -> Arms:
+        return arms.update(state, labels, task, jnp.clip(reward, 0, 1))
 
     init = partial(arms.first, num_tasks)
     if model == "beta":
-        return Scheduler(init, beta, observe_clipped)
-    return Scheduler(init, gaussian, arms.observe)
+        return Scheduler(init, beta, update_clipped)
+    return Scheduler(init, gaussian, arms.update)

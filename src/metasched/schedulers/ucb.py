@@ -31,9 +31,9 @@ def ucb(num_tasks: int, upper: float = 2.0, xi: float = 1.1, scale: str = "sprea
     weight = options.number("xi", xi, above=1)
     options.choice("scale", scale, arms.SCALES)
 
-    def select(state: Arms, heads: jax.Array) -> jax.Array:
-        del heads
+    def select(state: Arms, labels: jax.Array) -> jax.Array:
+        del labels
         time = jnp.maximum(state.turn - num_tasks + 1, 1).astype(jnp.float32)
         return arms.best(arms.upper_bound(state, time, width, weight, scale))
 
-    return Scheduler(partial(arms.first, num_tasks), select, arms.observe)
+    return Scheduler(partial(arms.first, num_tasks), select, arms.update)

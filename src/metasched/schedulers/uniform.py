@@ -21,12 +21,12 @@ def uniform(num_tasks: int) -> Scheduler:
     def init(key: jax.Array) -> UniformState:
         return UniformState(jax.random.key_data(key), jnp.int32(0))
 
-    def select(state: UniformState, heads: jax.Array) -> jax.Array:
-        del heads
+    def select(state: UniformState, labels: jax.Array) -> jax.Array:
+        del labels
         return jax.random.randint(key_of_draw(state.key, state.turn), (), 0, num_tasks, jnp.int32)
 
-    def update(state: UniformState, task: jax.Array, reward: jax.Array) -> UniformState:
-        del task, reward
+    def update(state: UniformState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> UniformState:
+        del labels, task, reward
         return state._replace(turn=state.turn + 1)
 
-    return Scheduler(init, select, update)
+    return Scheduler(init, select, update, family="static")
