@@ -100,9 +100,8 @@ class Chooser:
         self._every_label = _labels(every_label, self._sizes)
         arms = len(self._sizes) + check.flag("abstain", abstain)
         if isinstance(scheduler, str):
-            passes = [max(size // batch_size, 1) for size in self._sizes] + [1] * abstain
-            scheduler = schedulers.make(scheduler, num_tasks=arms, context={"passes": passes}, **options)
-            scheduler = schedulers.with_abstain(scheduler) if abstain else scheduler
+            options = {"passes": np.maximum(self._sizes // self._batch_size, 1), **options}
+            scheduler = schedulers.make(scheduler, num_tasks=len(self._sizes), abstain=abstain, **options)
         elif options:
             raise ConfigError(f"options {sorted(options)} need a scheduler given by name")
         self._step = _compiled(scheduler)

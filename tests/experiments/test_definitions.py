@@ -111,7 +111,7 @@ class TestMethods:
     def test_every_method_builds_and_draws(self, method):
         tasks = make_tasks()
         config = ms.TrainConfig(batch_size=4).resolve(tasks)
-        plan = ms.plan(tasks, config=config, discount=0.9) if method.scheduler in ms.schedulers.PLANNED else None
+        plan = ms.plan(tasks, config=config, discount=0.9) if ms.schedulers.needs_plan(method.scheduler) else None
         scheduler = lanes._scheduler(method, tasks, config, plan)
         state = scheduler.init(jax.random.key(0))
         task = int(scheduler.select(state, jnp.zeros(3, jnp.int32)))

@@ -42,7 +42,7 @@ def test_ask_and_tell_repeat_the_compiled_loops_draws(name, cursor):
     config = ms.TrainConfig(
         batch_size=4, meta_updates=UPDATES, batches_per_update=BATCHES, inner_rate=0.1, reward="gain", cursor=cursor
     )
-    plan = ms.plan(tasks, mlp(3, (8,)), config) if name in ms.schedulers.PLANNED else None
+    plan = ms.plan(tasks, mlp(3, (8,)), config) if ms.schedulers.needs_plan(name) else None
     scheduler = from_fixed_key(ms.schedulers.make(name, num_tasks=3, plan=plan))
     program = loop.prepare(tasks, mlp(3, (8,)), with_notes(scheduler), config)
     state, log, _ = program.chunk(program.data, program.test, loop.start(program, 0), 0, UPDATES)

@@ -35,7 +35,7 @@ def alone(method, seed, tasks):
     if method.name == "target-only":
         return ms.train(tasks, "mlp", "target-only", replace(config, abstain=False), seeds=(seed,)).records
     options = dict(method.options)
-    if method.scheduler in ms.schedulers.PLANNED:
+    if ms.schedulers.needs_plan(method.scheduler):
         options["discount"] = DISCOUNT
     return ms.train(tasks, "mlp", method.scheduler, config, seeds=(seed,), scheduler_options=options).records
 

@@ -154,7 +154,7 @@ def test_train_makes_the_plan_and_passes_its_options_on():
 def test_sources_that_only_hurt_are_left_alone_when_it_may_abstain(name):
     tasks = make_tasks(sizes=(60, 60))
     plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=2))
-    scheduler = schedulers.with_abstain(schedulers.make(name, num_tasks=3, plan=plan))
+    scheduler = schedulers.make(name, num_tasks=2, plan=plan, abstain=True)
     labels = jnp.zeros(2, jnp.int32)
 
     def step(state, _):

@@ -3,6 +3,7 @@
 import json
 import math
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 
 import jax
@@ -15,7 +16,7 @@ from metasched import schedulers
 from metasched.errors import ConfigError
 
 NAMES = schedulers.names()
-CONTEXT = {"passes": [2, 3, 1, 2]}
+PASSES = [2, 3, 1, 2]
 NO_LABELS = jnp.zeros(4, jnp.int32)
 VARIANTS = [
     *((name, {}) for name in NAMES),
@@ -41,7 +42,7 @@ SYMMETRIC = [
 @lru_cache
 def built(name):
     """One scheduler of each name for four tasks, so that what one test has compiled serves the next."""
-    return made(name, num_tasks=4, context=CONTEXT)
+    return made(name, num_tasks=4, passes=PASSES)
 
 
 def choices(scheduler, steps, seed=0, num_tasks=4, jit=False):
@@ -87,7 +88,7 @@ def test_same_key_same_choices(name):
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_compiled_scanned_and_mapped_choices_equal_the_eager_ones(name, options):
-    scheduler = made(name, num_tasks=4, context=CONTEXT, **options) if options else built(name)
+    scheduler = made(name, num_tasks=4, passes=PASSES, **options) if options else built(name)
     rewards = jnp.asarray(np.sin(np.arange(25)), jnp.float32)
 
     def run(seed):
@@ -105,7 +106,7 @@ def test_compiled_scanned_and_mapped_choices_equal_the_eager_ones(name, options)
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_state_is_plain_arrays_that_keep_shape_and_type(name, options):
-    scheduler = made(name, num_tasks=4, context=CONTEXT, **options)
+    scheduler = made(name, num_tasks=4, passes=PASSES, **options)
     state = scheduler.init(jax.random.key(0))
     after = scheduler.update(state, NO_LABELS, jnp.int32(1), jnp.float32(0.5))
     for before, later in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
@@ -188,7 +189,7 @@ def test_cyclic_takes_one_batch_of_each_task_in_turn():
 
 
 def test_sequential_finishes_a_task_before_the_next():
-    scheduler = schedulers.make("sequential", num_tasks=4, context=CONTEXT)
+    scheduler = schedulers.make("sequential", num_tasks=4, passes=PASSES)
     assert choices(scheduler, 10) == [0, 0, 1, 1, 1, 2, 3, 3, 0, 0]
 
 
@@ -268,8 +269,8 @@ def test_learning_progress_prefers_the_task_whose_score_moves():
 
 @pytest.mark.parametrize("name", ["cyclic", "ucb", "thompson"])
 def test_any_scheduler_can_be_given_one_more_arm(name):
-    scheduler = built(name)
-    assert choices(schedulers.with_abstain(scheduler), 20, num_tasks=3, jit=True) == choices(scheduler, 20, jit=True)
+    one_more = schedulers.make(name, num_tasks=3, abstain=True)
+    assert choices(one_more, 20, num_tasks=3, jit=True) == choices(built(name), 20, jit=True)
 
 
 def test_the_arm_that_abstains_shows_label_zero():
@@ -324,7 +325,25 @@ class TestMake:
     def test_a_plan_goes_to_those_who_take_one_and_is_no_option(self):
         assert choices(schedulers.make("cyclic", num_tasks=3, plan={"any": "thing"}), 3) == [0, 1, 2]
 
-    @pytest.mark.parametrize("passes", [[1, 2], [1, 0, 2]])
+    def test_abstaining_adds_an_arm_of_one_pass(self):
+        scheduler = schedulers.make("sequential", num_tasks=2, passes=[2, 3], abstain=True)
+        assert choices(scheduler, 8, num_tasks=2) == [0, 0, 1, 1, 1, 2, 0, 0]
+
+    def test_says_who_needs_a_plan_and_what_kind_each_is(self):
+        assert [name for name in NAMES if schedulers.needs_plan(name)] == ["gittins", "mdp"]
+        kinds = {name: schedulers.family(name) for name in NAMES}
+        assert [name for name, kind in kinds.items() if kind == "static"] == ["cyclic", "sequential", "uniform"]
+        assert [name for name, kind in kinds.items() if kind == "control"] == ["single"]
+        assert all(built(name).family == kind for name, kind in kinds.items())
+        for ask in (schedulers.needs_plan, schedulers.family):
+            with pytest.raises(ConfigError, match="unknown scheduler 'gitins'; did you mean 'gittins'"):
+                ask("gitins")
+
+    def test_every_file_that_makes_a_scheduler_is_known_by_its_name(self):
+        files = {path.stem for path in Path(schedulers.__file__).parent.glob("*.py")}
+        assert files - {"__init__", "base", "arms", "options", "plans", "abstain", "either"} == set(NAMES)
+
+    @pytest.mark.parametrize("passes", [[1, 2], [1, 0, 2], 3])
     def test_refuses_passes_that_do_not_fit(self, passes):
         with pytest.raises(ConfigError, match="passes is"):
             schedulers.make("sequential", num_tasks=3, passes=passes)

@@ -143,7 +143,7 @@ def _place(arms: Sequence[Method], method: Method) -> int:
 
 
 def _planned(method: Method) -> bool:
-    return method.scheduler in schedulers.PLANNED
+    return schedulers.needs_plan(method.scheduler)
 
 
 def _planned_for(lane: Lane) -> tuple[int, float]:
@@ -168,11 +168,10 @@ def _planner(tasks: TaskSet, network: str, config: TrainConfig) -> Callable[[int
 def _scheduler(method: Method, tasks: TaskSet, config: TrainConfig, plan: Plan | None) -> Scheduler:
     passes = [max(1, size // config.batch_size) for size in tasks.sizes]
     if method.scheduler == "single":
-        return schedulers.make("single", num_tasks=len(passes) + 1)
-    arms = len(passes) + method.abstain
-    context = {"passes": passes + [1] * method.abstain}
-    made = schedulers.make(method.scheduler, num_tasks=arms, plan=plan, context=context, **method.options)
-    return schedulers.with_abstain(made) if method.abstain else made
+        return schedulers.make("single", num_tasks=len(passes), abstain=True)
+    return schedulers.make(
+        method.scheduler, num_tasks=len(passes), plan=plan, passes=passes, abstain=method.abstain, **method.options
+    )
 
 
 def seconds_per_update(bench: Bench, lane: Lane) -> float:

@@ -245,14 +245,13 @@ def _plan(
         own = {key: value for key, value in options.items() if key not in PLAN_OPTIONS}
         asked = {key: value for key, value in options.items() if key in PLAN_OPTIONS}
         planned = None
-        if scheduler in schedulers.PLANNED:
+        if schedulers.needs_plan(scheduler):
             planned = plan(tasks, network, config, seed=seeds[0], **asked)
         elif asked:
             raise ConfigError(f"scheduler '{scheduler}' makes no plan: leave out {', '.join(asked)}")
         passes = [size // config.batch_size for size in tasks.sizes]
-        passes += [1] * config.abstain
-        scheduler = schedulers.make(scheduler, num_tasks=len(passes), plan=planned, context={"passes": passes}, **own)
-        scheduler = schedulers.with_abstain(scheduler) if config.abstain else scheduler
+        own = {"passes": passes, **own}
+        scheduler = schedulers.make(scheduler, num_tasks=len(passes), plan=planned, abstain=config.abstain, **own)
     elif options:
         raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
     if seeds_at_once is not None and (type(seeds_at_once) is not int or seeds_at_once < 1):
