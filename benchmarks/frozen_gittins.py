@@ -1,7 +1,7 @@
 """Frozen Gittins, a decision at a time: lazy indices against recomputing every index for every decision.
 
 The peer is our own batched elimination of all tasks at once, the fastest way to recompute; a loop over tasks is slower
-still and stands beside it. Decisions follow the policy from random heads, as in training: only the chosen task moves.
+still and stands beside it. Decisions follow the policy from random labels, as in training: only the chosen task moves.
 A joint state that returns is answered from memory, so the first decisions, where none does, are shown apart.
 """
 
@@ -15,32 +15,32 @@ from metasched.planning.approximate import TIE, frozen_indices
 from metasched.planning.policy import first_best
 
 
-def follow(tasks, labels, discount, decisions, first, compare_every):
+def follow(tasks, classes, discount, decisions, first, compare_every):
     """Time ``decisions`` of the policy, every ``compare_every``-th of them from scratch too."""
     random = np.random.default_rng(1)
-    Ps, A = common.random_problem(tasks, labels)
+    Ps, A = common.random_problem(tasks, classes)
     payoffs = coupled_rewards(A)
     policy = solve_joint(Ps, payoffs, discount, "frozen-gittins")
-    heads, cumulative = random.integers(labels, size=tasks), Ps.cumsum(axis=2)
+    labels, cumulative = random.integers(classes, size=tasks), Ps.cumsum(axis=2)
     lazy, full, differ = [], [], 0
     for decision in range(decisions):
         start = time.perf_counter()
-        task = policy.action(heads)
+        task = policy.action(labels)
         lazy.append(time.perf_counter() - start)
         if decision % compare_every == 0:
             start = time.perf_counter()
-            other = first_best(frozen_indices(Ps, payoffs, discount, heads), TIE * payoffs.scale)
+            other = first_best(frozen_indices(Ps, payoffs, discount, labels), TIE * payoffs.scale)
             full.append(time.perf_counter() - start)
             differ += task != other
-        heads[task] = min(labels - 1, np.searchsorted(cumulative[task, heads[task]], random.random()))
-    rewards = payoffs.frozen(heads)
+        labels[task] = min(classes - 1, np.searchsorted(cumulative[task, labels[task]], random.random()))
+    rewards = payoffs.frozen(labels)
     start = time.perf_counter()
     for i in range(0, tasks, max(1, tasks // 50)):
         gittins_index(Ps[i], rewards[i], discount)
     one_by_one = (time.perf_counter() - start) * max(1, tasks // 50)
     each = np.mean(full)
     print(
-        f"N = {tasks}, C = {labels}, discount {discount}: {decisions} decisions, {np.mean(lazy) * 1e6:.0f} µs each, "
+        f"N = {tasks}, C = {classes}, discount {discount}: {decisions} decisions, {np.mean(lazy) * 1e6:.0f} µs each, "
         f"all indices {each * 1e6:.0f} µs, {each / np.mean(lazy):.0f} times (the first {first}: "
         f"{each / np.mean(lazy[:first]):.0f} times; against a loop over tasks: "
         f"{one_by_one / np.mean(lazy):.0f} times); {differ} of {len(full)} choices differ"

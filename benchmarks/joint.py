@@ -16,19 +16,19 @@ def quantecon_problem(Ps, A, discount):
     from quantecon.markov import DiscreteDP
     from scipy.sparse import csr_matrix
 
-    tasks, labels, _ = Ps.shape
-    states = labels**tasks
-    heads = np.stack(np.unravel_index(np.arange(states), (labels,) * tasks), axis=1)
-    columns = np.empty((states, tasks, labels), np.int32)
-    entries = np.empty((states, tasks, labels))
+    tasks, classes, _ = Ps.shape
+    states = classes**tasks
+    labels = np.stack(np.unravel_index(np.arange(states), (classes,) * tasks), axis=1)
+    columns = np.empty((states, tasks, classes), np.int32)
+    entries = np.empty((states, tasks, classes))
     for task in range(tasks):
-        stride = labels ** (tasks - 1 - task)
-        base = np.arange(states) - heads[:, task] * stride
-        columns[:, task] = base[:, None] + np.arange(labels) * stride
-        entries[:, task] = Ps[task][heads[:, task]]
-    rows = np.arange(0, states * tasks * labels + 1, labels, dtype=np.int32)
+        stride = classes ** (tasks - 1 - task)
+        base = np.arange(states) - labels[:, task] * stride
+        columns[:, task] = base[:, None] + np.arange(classes) * stride
+        entries[:, task] = Ps[task][labels[:, task]]
+    rows = np.arange(0, states * tasks * classes + 1, classes, dtype=np.int32)
     Q = csr_matrix((entries.ravel(), columns.ravel(), rows), shape=(states * tasks, states))
-    rewards = coupled_rewards(A).at(heads).ravel()
+    rewards = coupled_rewards(A).at(labels).ravel()
     return DiscreteDP(rewards, Q, discount, np.repeat(np.arange(states), tasks), np.tile(np.arange(tasks), states))
 
 

@@ -112,8 +112,8 @@ def reads_its_reward(num_tasks: int) -> Scheduler:
     """Round robin that keeps the last reward: the schedule of cyclic at the cost of measuring rewards."""
     return Scheduler(
         lambda key: (jnp.int32(0), jnp.float32(0)),  # noqa: ARG005
-        lambda state, heads: state[0],  # noqa: ARG005
-        lambda state, task, reward: ((state[0] + 1) % num_tasks, reward),  # noqa: ARG005
+        lambda state, labels: state[0],  # noqa: ARG005
+        lambda state, labels, task, reward: ((state[0] + 1) % num_tasks, reward),  # noqa: ARG005
     )
 
 

@@ -43,7 +43,7 @@ def make_regression(sizes=(30, 25, 40), numbers=2, validation=12, test=30, seed=
 def made(name, num_tasks, **options):
     """A scheduler by name, with the plan it may need for tasks of eight rows and two labels."""
     plan = None
-    if name in ms.schedulers.PLANNED:
+    if ms.schedulers.needs_plan(name):
         random = np.random.default_rng(0)
         rows = {f"task-{number}": (random.normal(size=(8, 2)), np.arange(8) // 3 % 2) for number in range(num_tasks)}
         target = [(random.normal(size=(4, 2)), [0, 1, 0, 1]) for _ in range(2)]

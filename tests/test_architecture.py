@@ -11,6 +11,7 @@ ROOMS = [
     "errors",
     "optional",
     "tasks",
+    "cursors",
     "datasets",
     "dependence",
     "planning",

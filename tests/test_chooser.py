@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from helpers import made
+from helpers import made, make_tasks
 from metasched import schedulers
+from metasched.cursors import CURSORS, advance, labels_at, starts_of
 from metasched.errors import ConfigError
 from metasched.schedulers.base import Scheduler
 
@@ -25,6 +26,13 @@ SIZES = [7, 12, 5, 9]
 def built(name):
     """One scheduler of each name, so that what one test has compiled serves the next."""
     return made(name, 4)
+
+
+@pytest.fixture(scope="module")
+def planned():
+    """Tasks and a plan for them that thinks in batches of five rows."""
+    tasks = make_tasks(sizes=(41, 50, 33))
+    return tasks, ms.plan(tasks, config=ms.TrainConfig(batch_size=5))
 
 
 def reward_of(draw):
@@ -48,20 +56,30 @@ def same(one, other):
         assert values.tobytes() == other["arrays"][name].tobytes(), name
 
 
-@pytest.mark.parametrize("name", schedulers.names())
-def test_in_lock_step_the_choices_are_those_of_the_compiled_loop(name):
-    scheduler = built(name)
-    rewards = np.sin(3 * np.arange(4) + 0.7 * np.arange(60)[:, None]).astype(np.float32)
+@pytest.mark.parametrize("cursor", CURSORS)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, {}) for name in schedulers.names()), ("gittins", {"refresh": 0}), ("mdp", {"refresh": 0})],
+)
+def test_in_lock_step_the_choices_are_those_of_the_compiled_loop(name, options, cursor, planned):
+    tasks, plan = planned
+    scheduler = schedulers.make(name, num_tasks=3, plan=plan, **options)
+    sizes = jnp.asarray(tasks.sizes)
+    rows, starts = jnp.concatenate([jnp.asarray(task.labels) for task in tasks.tasks]), starts_of(sizes)
+    rewards = np.sin(3 * np.arange(3) + 0.7 * np.arange(60)[:, None]).astype(np.float32)
 
     @jax.jit
     def compiled():
-        def step(state, row):
-            task = scheduler.select(state, jnp.zeros(4, jnp.int32))
-            return scheduler.update(state, task, row[task]), task
+        def step(carry, row):
+            state, cursors = carry
+            labels = labels_at(rows, starts, cursors)
+            task = scheduler.select(state, labels)
+            state = scheduler.update(state, labels, task, row[task])
+            return (state, advance(cursors, sizes, task, 8, cursor)), task
 
-        return jax.lax.scan(step, scheduler.init(jax.random.key(5)), rewards)[1]
+        return jax.lax.scan(step, (scheduler.init(jax.random.key(5)), jnp.zeros_like(sizes)), rewards)[1]
 
-    assert follow(ms.Chooser(scheduler, SIZES, 3, seed=5), 60) == compiled().tolist()
+    assert follow(ms.Chooser(scheduler, tasks, 8, seed=5, cursor=cursor), 60) == compiled().tolist()
 
 
 class TestRows:
@@ -97,14 +115,14 @@ class TestRows:
         assert (chooser.history()["task"] == len(SIZES)).mean() > 0.6
 
     def test_the_scheduler_sees_the_labels_under_the_cursors(self, tasks):
-        highest = Scheduler(lambda key: jnp.int32(0), lambda state, heads: jnp.argmax(heads), lambda state, *_: state)
+        highest = Scheduler(lambda key: jnp.int32(0), lambda state, labels: jnp.argmax(labels), lambda state, *_: state)
         by_set = ms.Chooser(highest, tasks, 4)
         by_labels = ms.Chooser(highest, tasks.sizes, 4, labels=[task.labels for task in tasks.tasks])
         cursors = [0, 0, 0]
         for _ in range(10):
-            heads = [task.labels[cursor] for task, cursor in zip(tasks.tasks, cursors, strict=True)]
+            labels = [task.labels[cursor] for task, cursor in zip(tasks.tasks, cursors, strict=True)]
             draw = by_set.ask()
-            assert draw.task == by_labels.ask().task == int(np.argmax(heads))
+            assert draw.task == by_labels.ask().task == int(np.argmax(labels))
             cursors[draw.task] = (cursors[draw.task] + 4) % tasks.sizes[draw.task]
 
 
@@ -155,6 +173,84 @@ class TestSeveralOpenDraws:
         chooser.forget(chooser.ask())
         assert chooser.ask().task == 0
         assert len(chooser.open()) == 1
+
+
+class TestLabelsOfDraws:
+    """A reward is credited to the labels that stood at the cursors when its draw was made."""
+
+    def chooser(self, planned, batch_size=5, **options):
+        tasks, plan = planned
+        return ms.Chooser(schedulers.gittins(3, plan=plan, forget=1.0), tasks, batch_size, **options)
+
+    def first_labels(self, planned, draws):
+        """How often each task and label (N, C) stood at the first row of a draw."""
+        times = np.zeros((3, 3))
+        for draw in draws:
+            times[draw.task, planned[0].tasks[draw.task].labels[draw.rows[0]]] += 1
+        return times
+
+    def credited(self, chooser):
+        return chooser.state_dict()["arrays"]["scheduler.weights"]
+
+    def drawn(self, chooser, steps):
+        """Draws told at once."""
+        draws = []
+        for _ in range(steps):
+            draws.append(chooser.ask())
+            chooser.tell(draws[-1], reward_of(draws[-1]))
+        return draws
+
+    @pytest.mark.parametrize("cursor", CURSORS)
+    def test_whatever_batch_the_plan_was_made_for(self, planned, cursor):
+        chooser = self.chooser(planned, batch_size=8, cursor=cursor)
+        draws = self.drawn(chooser, 20)
+        np.testing.assert_array_equal(self.credited(chooser), self.first_labels(planned, draws))
+
+    def test_after_a_draw_was_given_up(self, planned):
+        chooser = self.chooser(planned)
+        chooser.forget(chooser.ask())
+        draws = self.drawn(chooser, 20)
+        np.testing.assert_array_equal(self.credited(chooser), self.first_labels(planned, draws))
+
+    def test_when_the_last_of_three_open_draws_is_told_first(self, planned):
+        chooser = self.chooser(planned, cursor="global")
+        draws = [chooser.ask() for _ in range(3)]
+        chooser.tell(draws[2], 0.5)
+        np.testing.assert_array_equal(self.credited(chooser), self.first_labels(planned, draws[2:]))
+
+    def test_after_the_draw_travelled_in_a_stored_state(self, planned):
+        chooser, other = self.chooser(planned), self.chooser(planned)
+        draws = [*self.drawn(chooser, 7), *(chooser.ask() for _ in range(3))]
+        stored = chooser.state_dict()
+        other.load_state_dict({"facts": json.loads(json.dumps(stored["facts"])), "arrays": stored["arrays"]})
+        waiting = other.open()
+        for number in (2, 0, 1):
+            other.tell(waiting[number], 0.5)
+        np.testing.assert_array_equal(self.credited(other), self.first_labels(planned, draws))
+
+    def test_against_the_labels_that_the_other_tasks_showed_then(self, planned):
+        tasks, plan = planned
+        chooser = ms.Chooser(schedulers.mdp(3, plan=plan, forget=1.0), tasks, 8)
+        cursors, waiting, met = [0, 0, 0], [], np.zeros((3, 3, 3))
+        for number in range(15):
+            labels = [int(own.labels[row]) for own, row in zip(tasks.tasks, cursors, strict=True)]
+            draw = chooser.ask()
+            waiting.append((draw, labels))
+            cursors[draw.task] = (int(draw.rows[-1]) + 1) % tasks.sizes[draw.task]
+            if number % 3 == 2:
+                draw, labels = waiting.pop(number // 3 % 3)
+                chooser.tell(draw, reward_of(draw))
+                for label in labels:
+                    met[draw.task, labels[draw.task], label] += 1
+        np.testing.assert_array_equal(self.credited(chooser), met)
+
+    def test_open_draws_count_with_their_own_labels(self):
+        """A scheduler whose choice is how often label 1 was told: with two draws open, as often as those met it."""
+        often = Scheduler(
+            lambda key: jnp.int32(0), lambda state, labels: state, lambda state, labels, *_: state + labels[0]
+        )
+        chooser = ms.Chooser(often, [4, 4, 4], 1, labels=[[1, 0, 1, 0], [0] * 4, [0] * 4], cursor="global")
+        assert [chooser.ask().task for _ in range(4)] == [0, 1, 1, 2]
 
 
 class TestBadInput:
@@ -234,6 +330,8 @@ class TestState:
         ):
             with pytest.raises(ConfigError, match=message):
                 chooser.load_state_dict(other.state_dict())
+        with pytest.raises(ConfigError, match="the state has format 1, this metasched reads 2; start a new chooser"):
+            chooser.load_state_dict({**good, "facts": {**good["facts"], "format": 1}})
         for damaged in ({}, {"facts": {}, "arrays": {}}, {**good, "facts": {**good["facts"], "open": [[99, 0, 0]]}}):
             with pytest.raises(ConfigError, match="not what state_dict"):
                 chooser.load_state_dict(damaged)

@@ -52,7 +52,9 @@ def test_the_guide_to_the_schedulers_lists_every_one_with_its_options():
 
 
 def test_the_loops_of_that_guide_run(capsys):
-    ask_tell, pytorch = blocks("docs/schedulers.md", "python")
+    own, ask_tell, pytorch = blocks("docs/schedulers.md", "python")
+    exec(own, {})
+    assert capsys.readouterr().out.strip() == own.strip().splitlines()[-1].split("# ")[-1]
     exec(ask_tell, {})
     assert len(capsys.readouterr().out) > 100
     pytest.importorskip("torch")

@@ -5,10 +5,10 @@
 >>> chooser.tell(draw, reward)        # any number that is larger when the model is better
 
 Several draws may be open at once, and tells may come in any order. There is one rule for both: *the scheduler's state
-is what the tells made it, in the order they came, each with the labels that stood at the cursors when its draw was made;
-to choose, the open draws are added to a copy, in the order they were asked, each as if it had already brought the mean
-reward of its task.* So a cyclic scheduler moves on, a random one
-draws anew and UCB counts what is under way; with no draw open the choice is the one a compiled loop would make.
+is what the tells made it, in the order they came, each with the labels at the cursors when its draw was made; to
+choose, the open draws are added to a copy, in the order they were asked, each as if it had already brought the mean
+reward of its task.* So a cyclic scheduler moves on, a random one draws anew and UCB counts what is under way; with no
+draw open the choice is the one a compiled loop would make.
 
 A tell only takes a note; the next ask hands all notes to one compiled step that updates and selects.
 """
@@ -96,14 +96,12 @@ class Chooser:
         self._has_rows = not isinstance(tasks, int)
         self._batch_size = check.whole("batch_size", batch_size, least=1)
         self._cursor = check.choice("cursor", cursor, CURSORS)
-        self._every_label = _labels(
-            [task.labels for task in tasks.tasks] if isinstance(tasks, TaskSet) else labels, tasks
-        )
+        every_label = [task.labels for task in tasks.tasks] if isinstance(tasks, TaskSet) else labels
+        self._every_label = _labels(every_label, self._sizes)
         arms = len(self._sizes) + check.flag("abstain", abstain)
         if isinstance(scheduler, str):
-            passes = [max(size // batch_size, 1) for size in self._sizes] + [1] * abstain
-            scheduler = schedulers.make(scheduler, num_tasks=arms, context={"passes": passes}, **options)
-            scheduler = schedulers.with_abstain(scheduler) if abstain else scheduler
+            options = {"passes": np.maximum(self._sizes // self._batch_size, 1), **options}
+            scheduler = schedulers.make(scheduler, num_tasks=len(self._sizes), abstain=abstain, **options)
         elif options:
             raise ConfigError(f"options {sorted(options)} need a scheduler given by name")
         self._step = _compiled(scheduler)
@@ -193,9 +191,7 @@ class Chooser:
                 "arrays": {
                     **_named(self._state),
                     "cursors": self._cursors.copy(),
-                    "labels": np.array([draw.labels for draw in self._open.values()], np.int32).reshape(
-                        -1, len(self._sizes)
-                    ),
+                    "open_labels": self._open_labels(),
                     "asked": np.array(self._asked, np.int64),
                     "told": np.array(self._told, np.int64),
                     "rewards": np.array(self._rewards, np.float64),
@@ -208,6 +204,10 @@ class Chooser:
         """Become the chooser whose :meth:`state_dict` this is, open draws included; it must fit, or nothing changes."""
         with self._lock:
             facts, arrays = _parts(stored)
+            if facts.get("format") != FORMAT:
+                raise ConfigError(
+                    f"the state has format {facts.get('format')}, this metasched reads {FORMAT}; start a new chooser"
+                )
             for name, value in self._identity().items():
                 if facts.get(name) != value:
                     raise ConfigError(f"the state has {name} {facts.get(name)!r}, this chooser {value!r}")
@@ -215,7 +215,7 @@ class Chooser:
             mine = {
                 **_named(self._state),
                 "cursors": self._cursors,
-                "labels": np.zeros((len(facts["open"]), len(self._sizes)), np.int32),
+                "open_labels": np.zeros((len(facts["open"]), len(self._sizes)), np.int32),
                 "totals": self._totals,
                 "tells": self._tells,
                 "asked": np.zeros(asked, np.int64),
@@ -232,7 +232,7 @@ class Chooser:
             self._name = str(facts["chooser"])
             self._open = {
                 int(number): _Open(int(task), int(begin), labels.copy())
-                for (number, task, begin), labels in zip(facts["open"], arrays["labels"], strict=True)
+                for (number, task, begin), labels in zip(facts["open"], arrays["open_labels"], strict=True)
             }
             self._asked = array("q", arrays["asked"].tobytes())
             self._told = array("q", arrays["told"].tobytes())
@@ -262,6 +262,10 @@ class Chooser:
         labels: NDArray[np.int32] = labels_at(self._every_label, self._starts, self._cursors)
         return labels
 
+    def _open_labels(self) -> NDArray[np.int32]:
+        """The labels (open, N) of the open draws."""
+        return np.array([draw.labels for draw in self._open.values()], np.int32).reshape(-1, len(self._sizes))
+
     def _choose(self) -> int:
         """Bring the state up to date with the notes, and select as if the open draws had been told."""
         told, total = len(self._notes), len(self._notes) + len(self._open)
@@ -273,7 +277,7 @@ class Chooser:
             overall = self._totals.sum() / max(self._tells.sum(), 1)
             means = np.where(self._tells > 0, self._totals / np.maximum(self._tells, 1), overall)
             draws[told:total, 0] = [draw.task for draw in self._open.values()]
-            draws[told:total, 1:] = [draw.labels for draw in self._open.values()]
+            draws[told:total, 1:] = self._open_labels()
             rewards[told:total] = means[draws[told:total, 0]]
         draws[-1, 1:] = self._labels
         self._state, choice = self._step(self._state, draws, rewards, told, total)
@@ -331,11 +335,10 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, np.integer) else value
 
 
-def _labels(labels: Sequence[ArrayLike] | None, tasks: TaskSet | Sequence[int] | int) -> NDArray[np.int32] | None:
+def _labels(labels: Sequence[ArrayLike] | None, sizes: NDArray[np.int64]) -> NDArray[np.int32] | None:
     """All labels end to end, or None."""
     if labels is None:
         return None
-    sizes = _sizes(tasks)
     each = [np.asarray(one) for one in labels]
     if [one.shape for one in each] != [(size,) for size in sizes] or any(one.dtype.kind not in "iu" for one in each):
         raise ConfigError(f"labels do not fit; give one array of integers for each task, of lengths {sizes.tolist()}")

@@ -38,7 +38,13 @@ def advance(cursors: Array, sizes: Array, task: Array, batch_size: int, cursor: 
 
     ``task`` = N abstains: nothing moves.
     """
-    moves = _count(len(sizes)) == task if cursor == "rested" else task < len(sizes)
+    count = len(sizes)
+    if isinstance(cursors, np.ndarray) and cursor == "rested":  # one item, not N: a chooser waits for it
+        moved = cursors.copy()
+        if task < count:
+            moved[task] = (moved[task] + batch_size) % sizes[task]
+        return moved
+    moves = _count(count) == task if cursor == "rested" else task < count
     return (cursors + batch_size * moves) % sizes
 
 

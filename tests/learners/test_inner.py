@@ -32,7 +32,7 @@ def begin(learner, data):
 def fixed(order):
     """A scheduler that follows a list."""
     turns = jnp.array(order)
-    return Scheduler(lambda key: jnp.int32(0), lambda turn, heads: turns[turn], lambda turn, task, reward: turn + 1)
+    return Scheduler(lambda key: jnp.int32(0), lambda turn, labels: turns[turn], lambda turn, *_: turn + 1)
 
 
 def numpy_sgd(network, tasks, order, batch_size, steps, rate, weights):
@@ -89,8 +89,8 @@ def test_an_abstained_batch_trains_nothing_moves_nothing_and_is_rewarded(cursor)
     def follow(order, **config):
         noted = Scheduler(
             lambda key: (jnp.int32(0), jnp.zeros(len(order))),
-            lambda state, heads: jnp.array(order)[state[0]],
-            lambda state, task, reward: (state[0] + 1, state[1].at[state[0]].set(reward)),
+            lambda state, labels: jnp.array(order)[state[0]],
+            lambda state, labels, task, reward: (state[0] + 1, state[1].at[state[0]].set(reward)),
         )
         learner = learner_for(tasks, noted, batches_per_update=len(order), cursor=cursor, **config)
         weights, stream = begin(learner, data)
@@ -125,17 +125,23 @@ def test_the_scheduler_sees_the_labels_at_the_cursors_and_the_scaled_reward():
     tasks = make_tasks(sizes=(12, 20, 9))
     seen = Scheduler(
         lambda key: (jnp.zeros((3, 3), jnp.int32), jnp.zeros(3), jnp.int32(0)),
-        lambda state, heads: jnp.int32(heads[0] * 0 + 1),
-        lambda state, task, reward: (state[0], state[1].at[state[2]].set(reward), state[2] + 1),
+        lambda state, labels: jnp.int32(1),
+        lambda state, labels, task, reward: (
+            state[0].at[state[2]].set(labels),
+            state[1].at[state[2]].set(reward),
+            state[2] + 1,
+        ),
     )
     learner = learner_for(tasks, seen, batches_per_update=3)
     data = device_data(tasks)
     weights, stream = begin(learner, data)
     adapted, after, _ = adapted_from(learner, data, weights, stream)
     accuracy = float(marks(learner, adapted, data.validation).mean())
+    first, second, third = (task.labels for task in tasks.tasks)
+    assert after.scheduler[0].tolist() == [[first[0], second[row], third[0]] for row in (0, 4, 8)]
     assert float(after.scheduler[1][2]) == pytest.approx(1 - 3**0.5 * (1 - accuracy), abs=1e-6)
 
-    by_label = Scheduler(lambda key: jnp.int32(0), lambda state, heads: jnp.argmax(heads), lambda state, *_: state)
+    by_label = Scheduler(lambda key: jnp.int32(0), lambda state, labels: jnp.argmax(labels), lambda state, *_: state)
     _, _, taken = adapted_from(learner_for(tasks, by_label, batches_per_update=1), data, weights, stream)
     assert taken[0] == np.argmax([task.labels[0] for task in tasks.tasks])
 
@@ -150,7 +156,7 @@ class TestReward:
     def told(self, tasks, kind):
         """The reward of the one batch of a meta-update, the weights after it, and what is needed to check it."""
         keep = Scheduler(
-            lambda key: jnp.float32(0), lambda state, heads: jnp.int32(1), lambda state, task, reward: reward
+            lambda key: jnp.float32(0), lambda state, labels: jnp.int32(1), lambda state, labels, task, reward: reward
         )
         learner = learner_for(tasks, keep, batches_per_update=1, reward=kind)
         data = device_data(tasks)

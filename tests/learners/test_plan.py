@@ -25,16 +25,16 @@ def test_the_chain_moves_by_a_batch_and_by_a_row_on_request(planned):
 def test_indices_are_those_of_the_probed_rewards(planned):
     expected = gittins_index(planned.transitions, planned.probe.accuracy, 0.9)
     np.testing.assert_array_equal(planned.indices, expected)
-    heads = np.array([0, 2, 1])
-    assert planned.gittins_action(heads) == np.argmax(expected[[0, 1, 2], heads])
+    labels = np.array([0, 2, 1])
+    assert planned.gittins_action(labels) == np.argmax(expected[[0, 1, 2], labels])
 
 
 def test_separable_rewards_make_the_joint_policy_the_index_policy():
     plan = ms.plan(make_tasks(sizes=(40, 50, 30)), config=CONFIG, discount=0.9, rewards="separable")
     assert not plan.coupled
-    for heads in np.ndindex(3, 3, 3):
-        chosen = plan.policy.action(np.array(heads))
-        index = plan.indices[np.arange(3), heads]
+    for labels in np.ndindex(3, 3, 3):
+        chosen = plan.policy.action(np.array(labels))
+        index = plan.indices[np.arange(3), labels]
         assert index[chosen] == pytest.approx(index.max(), abs=1e-9)
 
 

@@ -22,8 +22,8 @@ def note_taker(length):
     """Draws from task 1 for ever and keeps every reward."""
     return Scheduler(
         lambda key: (jnp.int32(0), jnp.zeros(length)),
-        lambda state, heads: jnp.int32(1),
-        lambda state, task, reward: (state[0] + 1, state[1].at[state[0]].set(reward)),
+        lambda state, labels: jnp.int32(1),
+        lambda state, labels, task, reward: (state[0] + 1, state[1].at[state[0]].set(reward)),
     )
 
 

@@ -24,9 +24,9 @@ def with_notes(scheduler):
     length = UPDATES * BATCHES
     return Scheduler(
         lambda key: (scheduler.init(key), jnp.int32(0), jnp.zeros(length)),
-        lambda state, heads: scheduler.select(state[0], heads),
-        lambda state, task, reward: (
-            scheduler.update(state[0], task, reward),
+        lambda state, labels: scheduler.select(state[0], labels),
+        lambda state, labels, task, reward: (
+            scheduler.update(state[0], labels, task, reward),
             state[1] + 1,
             state[2].at[state[1]].set(reward),
         ),
@@ -42,7 +42,7 @@ def test_ask_and_tell_repeat_the_compiled_loops_draws(name, cursor):
     config = ms.TrainConfig(
         batch_size=4, meta_updates=UPDATES, batches_per_update=BATCHES, inner_rate=0.1, reward="gain", cursor=cursor
     )
-    plan = ms.plan(tasks, mlp(3, (8,)), config) if name in ms.schedulers.PLANNED else None
+    plan = ms.plan(tasks, mlp(3, (8,)), config) if ms.schedulers.needs_plan(name) else None
     scheduler = from_fixed_key(ms.schedulers.make(name, num_tasks=3, plan=plan))
     program = loop.prepare(tasks, mlp(3, (8,)), with_notes(scheduler), config)
     state, log, _ = program.chunk(program.data, program.test, loop.start(program, 0), 0, UPDATES)

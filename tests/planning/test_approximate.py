@@ -9,24 +9,24 @@ from metasched.planning.payoffs import Coupled, Separable, Tabular
 from metasched.planning.policy import first_best, joint_states
 
 
-def sticky(random, tasks, labels):
+def sticky(random, tasks, classes):
     """Chains that mostly stay, as the paper's weather matrix does."""
-    return 0.8 * np.eye(labels) + 0.2 * random.dirichlet(np.ones(labels), (tasks, labels))
+    return 0.8 * np.eye(classes) + 0.2 * random.dirichlet(np.ones(classes), (tasks, classes))
 
 
-def walk(chains, heads, choose, draws, random):
-    """The heads before each of ``draws`` decisions of a policy, and its choices."""
+def walk(chains, labels, choose, draws, random):
+    """The labels before each of ``draws`` decisions of a policy, and its choices."""
     for _ in range(draws):
-        task = choose(heads)
-        yield heads.copy(), task
-        heads[task] = random.choice(chains.shape[1], p=chains[task, heads[task]])
+        task = choose(labels)
+        yield labels.copy(), task
+        labels[task] = random.choice(chains.shape[1], p=chains[task, labels[task]])
 
 
-def forms(random, tasks, labels):
-    yield Separable(random.uniform(size=(tasks, labels)))
-    yield Coupled(random.uniform(size=(tasks, labels, labels)))
-    if labels**tasks < 10_000:
-        yield Tabular(random.uniform(size=(tasks,) + (labels,) * tasks))
+def forms(random, tasks, classes):
+    yield Separable(random.uniform(size=(tasks, classes)))
+    yield Coupled(random.uniform(size=(tasks, classes, classes)))
+    if classes**tasks < 10_000:
+        yield Tabular(random.uniform(size=(tasks,) + (classes,) * tasks))
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.9, 0.99])
@@ -36,8 +36,8 @@ def test_lazy_indices_choose_as_indices_from_scratch(shape, discount):
     chains = random.dirichlet(np.ones(shape[1]), shape)
     for payoffs in forms(random, *shape):
         lazy = FrozenIndices(chains, payoffs, discount)
-        heads = random.integers(shape[1], size=shape[0])
-        for state, task in walk(chains, heads, choose_frozen(lazy), 150, random):
+        labels = random.integers(shape[1], size=shape[0])
+        for state, task in walk(chains, labels, choose_frozen(lazy), 150, random):
             assert task == first_best(frozen_indices(chains, payoffs, discount, state), lazy.tie)
         for state in random.integers(shape[1], size=(50, shape[0])):  # and after jumps
             assert lazy.leaders(state, 1)[0] == first_best(frozen_indices(chains, payoffs, discount, state), lazy.tie)
@@ -76,9 +76,9 @@ def test_ties_go_to_the_lower_task():
 def test_frozen_indices_of_separable_rewards_are_gittins_indices():
     random = np.random.default_rng(4)
     chains, r = random.dirichlet(np.ones(4), (3, 4)), random.normal(size=(3, 4))
-    heads = joint_states(3, 4)
-    want = gittins_index(chains, r, 0.9)[np.arange(3), heads]
-    np.testing.assert_allclose(frozen_indices(chains, Separable(r), 0.9, heads), want, rtol=0, atol=1e-13)
+    labels = joint_states(3, 4)
+    want = gittins_index(chains, r, 0.9)[np.arange(3), labels]
+    np.testing.assert_allclose(frozen_indices(chains, Separable(r), 0.9, labels), want, rtol=0, atol=1e-13)
     policy = solve_joint(chains, r, 0.9, "frozen-gittins")
     best = solve_joint(chains, r, 0.9, tolerance=1e-10).value
     np.testing.assert_allclose(evaluate_policy(chains, r, 0.9, policy), best, rtol=0, atol=1e-7)
@@ -89,9 +89,9 @@ def test_how_close_to_the_optimum(discount, frozen, rollout):
     shares = {method: [] for method in ("frozen-gittins", "rollout", "top-k", "myopic")}
     for seed in range(12):
         random = np.random.default_rng(seed)
-        tasks, labels = [(3, 4), (4, 3), (5, 3)][seed % 3]
-        chains = sticky(random, tasks, labels)
-        payoffs = coupled_rewards(random.uniform(size=(tasks, labels, labels)))
+        tasks, classes = [(3, 4), (4, 3), (5, 3)][seed % 3]
+        chains = sticky(random, tasks, classes)
+        payoffs = coupled_rewards(random.uniform(size=(tasks, classes, classes)))
         best = solve_joint(chains, payoffs, discount).value
         for method, found in shares.items():
             value = evaluate_policy(chains, payoffs, discount, solve_joint(chains, payoffs, discount, method, top=2))

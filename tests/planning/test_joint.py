@@ -14,10 +14,10 @@ from metasched.planning.policy import joint_states
 METHODS = ["numpy", "jax", "lp", "frozen-gittins", "rollout", "top-k", "myopic"]
 
 
-def problem(tasks, labels, seed, concentration=1.0):
+def problem(tasks, classes, seed, concentration=1.0):
     random = np.random.default_rng(seed)
-    Ps = random.dirichlet(np.full(labels, concentration), (tasks, labels))
-    return Ps, random.uniform(size=(tasks, labels, labels))
+    Ps = random.dirichlet(np.full(classes, concentration), (tasks, classes))
+    return Ps, random.uniform(size=(tasks, classes, classes))
 
 
 def table_of(A):
@@ -32,10 +32,10 @@ class TestAgainstOthers:
     def test_quantecon(self, shape, discount):
         peer = pytest.importorskip("quantecon")
         Ps, A = problem(*shape, seed=1)
-        tasks, labels = shape
-        Q = np.empty((labels**tasks, tasks, labels**tasks))
+        tasks, classes = shape
+        Q = np.empty((classes**tasks, tasks, classes**tasks))
         for task in range(tasks):
-            Q[:, task] = np.kron(np.kron(np.eye(labels**task), Ps[task]), np.eye(labels ** (tasks - 1 - task)))
+            Q[:, task] = np.kron(np.kron(np.eye(classes**task), Ps[task]), np.eye(classes ** (tasks - 1 - task)))
         ddp = peer.markov.DiscreteDP(table_of(A).reshape(tasks, -1).T, Q, discount)
         theirs = ddp.solve(method="policy_iteration")
         ours = solve_joint(Ps, coupled_rewards(A), discount, tolerance=1e-10)
@@ -77,17 +77,17 @@ def test_gittins_theorem(discount, ties):
     states = 0
     for seed in range(12):
         random = np.random.default_rng(seed)
-        tasks, labels = [(3, 4), (4, 4), (3, 6), (5, 3)][seed % 4]
-        Ps = random.dirichlet(np.full(labels, 0.5), (tasks, labels))
-        r = random.integers(0, 3, (tasks, labels)).astype(float) if ties else random.normal(size=(tasks, labels))
+        tasks, classes = [(3, 4), (4, 4), (3, 6), (5, 3)][seed % 4]
+        Ps = random.dirichlet(np.full(classes, 0.5), (tasks, classes))
+        r = random.integers(0, 3, (tasks, classes)).astype(float) if ties else random.normal(size=(tasks, classes))
         if ties:
             Ps[1], r[1] = Ps[0], r[0]
         policy = solve_joint(Ps, r, discount, tolerance=1e-11)
-        heads = joint_states(tasks, labels)
-        index = gittins_index(Ps, r, discount)[np.arange(tasks), heads]
-        chosen = index[np.arange(len(heads)), policy.actions.ravel()]
+        labels = joint_states(tasks, classes)
+        index = gittins_index(Ps, r, discount)[np.arange(tasks), labels]
+        chosen = index[np.arange(len(labels)), policy.actions.ravel()]
         assert (chosen >= index.max(axis=1) - 1e-7).all()
-        states += len(heads)
+        states += len(labels)
     assert states > 2000
 
 
@@ -291,15 +291,15 @@ class TestBadInput:
             solve_joint(Ps, coupled_rewards(A), 0.9, "numpy", memory_limit=100)
 
     @pytest.mark.parametrize(
-        ("heads", "says"),
-        [([0, 3], r"heads\[1\] is 3"), ([-1, 0], r"heads\[0\] is -1"), ([0], "shape"), ([0.0, 1.0], "float64")],
+        ("labels", "says"),
+        [([0, 3], r"labels\[1\] is 3"), ([-1, 0], r"labels\[0\] is -1"), ([0], "shape"), ([0.0, 1.0], "float64")],
     )
     @pytest.mark.parametrize("method", ["numpy", "frozen-gittins", "myopic"])
-    def test_heads(self, method, heads, says):
+    def test_labels(self, method, labels, says):
         Ps, A = problem(2, 3, seed=25)
         policy = solve_joint(Ps, coupled_rewards(A), 0.9, method)
         with pytest.raises(ValueError, match=says):
-            policy.action(heads)
+            policy.action(labels)
 
 
 def test_importing_the_planners_is_cheap():

@@ -49,14 +49,14 @@ class TestForms:
 
     @pytest.mark.parametrize("tasks", [(0, 1, 2, 3), (2, 0), (1, 3, 2), (3,)])
     def test_table(self, payoffs, tasks):
-        heads = np.array([1, 2, 0, 1])
-        table = payoffs.table(tasks, heads)
+        labels = np.array([1, 2, 0, 1])
+        table = payoffs.table(tasks, labels)
         assert table.shape == (len(tasks),) + (LABELS,) * len(tasks)
-        for labels in itertools.product(range(LABELS), repeat=len(tasks)):
-            state = heads.copy()
-            state[list(tasks)] = labels
+        for moved in itertools.product(range(LABELS), repeat=len(tasks)):
+            state = labels.copy()
+            state[list(tasks)] = moved
             for row, task in enumerate(tasks):
-                assert table[(row, *labels)] == pytest.approx(by_definition(payoffs, tuple(state), task), abs=1e-14)
+                assert table[(row, *moved)] == pytest.approx(by_definition(payoffs, tuple(state), task), abs=1e-14)
 
     def test_shape_and_scale(self, payoffs):
         assert payoffs.shape == (TASKS, LABELS)

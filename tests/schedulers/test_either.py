@@ -24,9 +24,9 @@ def walk(scheduler, state):
     """The tasks drawn in 25 turns, and the last state."""
 
     def turn(state, now):
-        heads, rewards = now
-        task = scheduler.select(state, heads)
-        return scheduler.update(state, task, rewards[task]), task
+        labels, rewards = now
+        task = scheduler.select(state, labels)
+        return scheduler.update(state, labels, task, rewards[task]), task
 
     return jax.lax.scan(turn, state, (jnp.asarray(LABELS), jnp.asarray(REWARDS)))
 
@@ -47,11 +47,11 @@ def test_eagerly_as_well(several):
     for which in (0, 2):
         scheduler, key = either(several[:3], which), jax.random.key(5)
         state, alone = scheduler.init(key), several[which].init(key)
-        for heads, rewards in zip(LABELS[:8], REWARDS[:8], strict=True):
-            task = scheduler.select(state, jnp.asarray(heads))
-            assert int(task) == int(several[which].select(alone, jnp.asarray(heads)))
-            state = scheduler.update(state, task, jnp.float32(rewards[task]))
-            alone = several[which].update(alone, task, jnp.float32(rewards[task]))
+        for labels, rewards in zip(jnp.asarray(LABELS[:8]), REWARDS[:8], strict=True):
+            task = scheduler.select(state, labels)
+            assert int(task) == int(several[which].select(alone, labels))
+            state = scheduler.update(state, labels, task, jnp.float32(rewards[task]))
+            alone = several[which].update(alone, labels, task, jnp.float32(rewards[task]))
 
 
 def test_side_by_side_every_lane_follows_its_own(several):
@@ -68,7 +68,7 @@ def test_side_by_side_every_lane_follows_its_own(several):
 
 
 def test_which_is_part_of_the_state():
-    always = [Scheduler(lambda key: (), lambda state, heads, n=n: n, lambda state, *_: state) for n in (0, 1)]
+    always = [Scheduler(lambda key: (), lambda state, labels, n=n: n, lambda state, *_: state) for n in (0, 1)]
     scheduler = either(always, which=1)
     state = scheduler.init(jax.random.key(0))
     assert int(scheduler.select(state, jnp.zeros(2, jnp.int32))) == 1

@@ -22,23 +22,23 @@ def plan():
 def test_the_papers_gittins_takes_the_largest_index_at_the_cursors(plan):
     scheduler = schedulers.make("gittins", num_tasks=3, plan=plan, refresh=0)
     state = scheduler.init(jax.random.key(0))
-    for heads in np.ndindex(3, 3, 3):
-        assert int(scheduler.select(state, jnp.array(heads))) == plan.gittins_action(np.array(heads))
+    for labels in np.ndindex(3, 3, 3):
+        assert int(scheduler.select(state, jnp.array(labels))) == plan.gittins_action(np.array(labels))
 
 
 def test_the_papers_mdp_follows_the_policy(plan):
     scheduler = schedulers.make("mdp", num_tasks=3, plan=plan, refresh=0)
     state = scheduler.init(jax.random.key(0))
-    for heads in np.ndindex(3, 3, 3):
-        assert int(scheduler.select(state, jnp.array(heads))) == plan.policy.action(np.array(heads))
+    for labels in np.ndindex(3, 3, 3):
+        assert int(scheduler.select(state, jnp.array(labels))) == plan.policy.action(np.array(labels))
 
 
 def test_a_policy_without_a_table_is_asked_on_the_host(plan):
     frozen = ms.plan(plan.tasks, config=ms.TrainConfig(batch_size=3), method="frozen-gittins")
     scheduler = schedulers.make("mdp", num_tasks=3, plan=frozen, refresh=0)
-    select = jax.jit(lambda heads: scheduler.select(scheduler.init(jax.random.key(0)), heads))
-    for heads in ([0, 1, 2], [2, 2, 0]):
-        assert int(select(jnp.array(heads))) == frozen.policy.action(np.array(heads))
+    select = jax.jit(lambda labels: scheduler.select(scheduler.init(jax.random.key(0)), labels))
+    for labels in ([0, 1, 2], [2, 2, 0]):
+        assert int(select(jnp.array(labels))) == frozen.policy.action(np.array(labels))
 
 
 def test_gittins_and_mdp_agree_on_separable_rewards():
@@ -49,9 +49,9 @@ def test_gittins_and_mdp_agree_on_separable_rewards():
         P, r = random.dirichlet(np.ones(3), (3, 3)), random.normal(size=(3, 3)).round(1)
         policy = ms.planning.solve_joint(P, r, 0.9)
         index = ms.planning.gittins_index(P, r, 0.9)
-        for heads in random.integers(0, 3, (3, 3)):
-            chosen = index[np.arange(3), heads]
-            disagreements += chosen[policy.action(heads)] < chosen.max() - 1e-9
+        for labels in random.integers(0, 3, (3, 3)):
+            chosen = index[np.arange(3), labels]
+            disagreements += chosen[policy.action(labels)] < chosen.max() - 1e-9
     assert disagreements == 0
 
 
@@ -94,7 +94,7 @@ def test_static_indices_from_misleading_rewards_never_find_the_good_task():
         for _ in range(20):
             task = scheduler.select(state, jnp.zeros(5, jnp.int32))
             assert int(task) == 0
-            state = scheduler.update(state, task, jnp.float32(-1.0))
+            state = scheduler.update(state, jnp.zeros(5, jnp.int32), task, jnp.float32(-1.0))
 
 
 def made_plan_that_prefers_task_0():
@@ -108,22 +108,16 @@ def made_plan_that_prefers_task_0():
     return plan
 
 
-@pytest.mark.parametrize("cursor", ["rested", "global"])
-def test_a_refreshing_scheduler_walks_along_with_the_cursors_of_the_engine(cursor):
-    """The labels it credits are those at the engine's cursors: unequal sizes, batches that wrap round, abstaining."""
-    tasks = make_tasks(sizes=(12, 20, 9))
-    plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=4, cursor=cursor))
-    scheduler = schedulers.make("gittins", num_tasks=4, plan=plan)
-    state = scheduler.init(jax.random.key(0))
-    cursors = [0, 0, 0]
-    expected = np.zeros((4, 3))
+@pytest.mark.parametrize("name", ["gittins", "mdp"])
+def test_a_refreshing_scheduler_credits_the_labels_it_is_told(name, plan):
+    scheduler = schedulers.make(name, num_tasks=4, plan=plan)
+    state, expected = scheduler.init(jax.random.key(0)), np.zeros((4, 3) if name == "gittins" else (4, 3, 3))
+    random = np.random.default_rng(0)
     for task in [0, 2, 2, 3, 1, 2, 0, 0, 0, 3, 2]:
+        labels = np.array([*random.integers(0, 3, 3), 0], np.int32)
         expected *= 0.99
-        expected[task, tasks.tasks[task].labels[cursors[task]] if task < 3 else 0] += 1
-        state = scheduler.update(state, jnp.int32(task), jnp.float32(0.1))
-        for number, own in enumerate(tasks.tasks):
-            if number == task or (cursor == "global" and task < 3):
-                cursors[number] = (cursors[number] + 4) % len(own)
+        np.add.at(expected, (task, labels[task]) if name == "gittins" else (task, labels[task], labels), 1)
+        state = scheduler.update(state, jnp.asarray(labels), jnp.int32(task), jnp.float32(0.1))
     np.testing.assert_allclose(state.weights, expected, rtol=1e-5)
 
 
@@ -160,11 +154,12 @@ def test_train_makes_the_plan_and_passes_its_options_on():
 def test_sources_that_only_hurt_are_left_alone_when_it_may_abstain(name):
     tasks = make_tasks(sizes=(60, 60))
     plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=2))
-    scheduler = schedulers.with_abstain(schedulers.make(name, num_tasks=3, plan=plan))
+    scheduler = schedulers.make(name, num_tasks=2, plan=plan, abstain=True)
+    labels = jnp.zeros(2, jnp.int32)
 
     def step(state, _):
-        task = scheduler.select(state, jnp.zeros(2, jnp.int32))
-        return scheduler.update(state, task, jnp.where(task == 2, 0.0, -0.1)), task
+        task = scheduler.select(state, labels)
+        return scheduler.update(state, labels, task, jnp.where(task == 2, 0.0, -0.1)), task
 
     taken = jax.lax.scan(step, scheduler.init(jax.random.key(0)), None, length=100)[1]
     assert float((taken == 2).mean()) > 0.6

@@ -28,15 +28,16 @@ def play(name, options, reward, before=MEANS, after=None):
     before = jnp.array(before)
     after = before if after is None else jnp.array(after)
     scheduler = schedulers.make(name, num_tasks=len(before), **options)
+    labels = jnp.zeros(len(before), jnp.int32)
 
     def run(seed):
         policy, world = jax.random.split(jax.random.key(seed))
 
         def step(state, time):
             means = jnp.where(time < SWITCH, before, after)
-            task = scheduler.select(state, jnp.zeros(len(before), jnp.int32))
+            task = scheduler.select(state, labels)
             paid = reward(jax.random.fold_in(world, time), means[task])
-            return scheduler.update(state, task, paid), means.max() - means[task]
+            return scheduler.update(state, labels, task, paid), means.max() - means[task]
 
         return jax.lax.scan(step, scheduler.init(policy), jnp.arange(STEPS))[1]
 
@@ -111,11 +112,11 @@ def test_a_best_task_that_turns_bad_is_left_by_those_that_forget_and_not_by_ucb(
 
 
 def test_with_ten_thousand_tasks_the_first_choices_are_one_of_each():
-    scheduler = schedulers.make("ucb", num_tasks=10_000)
+    scheduler, labels = schedulers.make("ucb", num_tasks=10_000), jnp.zeros(10_000, jnp.int32)
 
     def step(state, _):
-        task = scheduler.select(state, jnp.zeros(10_000, jnp.int32))
-        return scheduler.update(state, task, task / 10_000), task
+        task = scheduler.select(state, labels)
+        return scheduler.update(state, labels, task, task / 10_000), task
 
     taken = jax.lax.scan(step, scheduler.init(jax.random.key(0)), None, length=10_050)[1]
     np.testing.assert_array_equal(taken[:10_000], np.arange(10_000))

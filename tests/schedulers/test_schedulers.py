@@ -3,6 +3,7 @@
 import json
 import math
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 
 import jax
@@ -15,7 +16,8 @@ from metasched import schedulers
 from metasched.errors import ConfigError
 
 NAMES = schedulers.names()
-CONTEXT = {"passes": [2, 3, 1, 2]}
+PASSES = [2, 3, 1, 2]
+NO_LABELS = jnp.zeros(4, jnp.int32)
 VARIANTS = [
     *((name, {}) for name in NAMES),
     ("ucb", {"scale": "fixed"}),
@@ -40,29 +42,30 @@ SYMMETRIC = [
 @lru_cache
 def built(name):
     """One scheduler of each name for four tasks, so that what one test has compiled serves the next."""
-    return made(name, num_tasks=4, context=CONTEXT)
+    return made(name, num_tasks=4, passes=PASSES)
 
 
 def choices(scheduler, steps, seed=0, num_tasks=4, jit=False):
     state = scheduler.init(jax.random.key(seed))
-    select, update = (jax.jit(scheduler.select), jax.jit(scheduler.update)) if jit else scheduler[1:]
-    heads = jnp.zeros(num_tasks, jnp.int32)
+    select, update = (jax.jit(scheduler.select), jax.jit(scheduler.update)) if jit else scheduler[1:3]
+    labels = jnp.zeros(num_tasks, jnp.int32)
     taken = []
     for step in range(steps):
-        task = select(state, heads)
-        state = update(state, task, jnp.float32(np.sin(step)))
+        task = select(state, labels)
+        state = update(state, labels, task, jnp.float32(np.sin(step)))
         taken.append(int(task))
     return taken
 
 
 def scanned(scheduler, rewards, num_tasks=4, seed=0):
     """Choices when task i pays ``rewards[step, i]`` at that step, as one compiled program."""
+    labels = jnp.zeros(num_tasks, jnp.int32)
 
     @jax.jit
     def run(rewards):
         def step(state, row):
-            task = scheduler.select(state, jnp.zeros(num_tasks, jnp.int32))
-            return scheduler.update(state, task, row[task]), task
+            task = scheduler.select(state, labels)
+            return scheduler.update(state, labels, task, row[task]), task
 
         return jax.lax.scan(step, scheduler.init(jax.random.key(seed)), rewards)[1]
 
@@ -85,13 +88,13 @@ def test_same_key_same_choices(name):
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_compiled_scanned_and_mapped_choices_equal_the_eager_ones(name, options):
-    scheduler = made(name, num_tasks=4, context=CONTEXT, **options) if options else built(name)
+    scheduler = made(name, num_tasks=4, passes=PASSES, **options) if options else built(name)
     rewards = jnp.asarray(np.sin(np.arange(25)), jnp.float32)
 
     def run(seed):
         def step(state, reward):
-            task = scheduler.select(state, jnp.zeros(4, jnp.int32))
-            return scheduler.update(state, task, reward), task
+            task = scheduler.select(state, NO_LABELS)
+            return scheduler.update(state, NO_LABELS, task, reward), task
 
         return jax.lax.scan(step, scheduler.init(jax.random.key(seed)), rewards)[1]
 
@@ -103,9 +106,9 @@ def test_compiled_scanned_and_mapped_choices_equal_the_eager_ones(name, options)
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_state_is_plain_arrays_that_keep_shape_and_type(name, options):
-    scheduler = made(name, num_tasks=4, context=CONTEXT, **options)
+    scheduler = made(name, num_tasks=4, passes=PASSES, **options)
     state = scheduler.init(jax.random.key(0))
-    after = scheduler.update(state, jnp.int32(1), jnp.float32(0.5))
+    after = scheduler.update(state, NO_LABELS, jnp.int32(1), jnp.float32(0.5))
     for before, later in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
         assert np.asarray(before).dtype.kind in "iuf"
         assert (before.shape, before.dtype) == (later.shape, later.dtype)
@@ -115,10 +118,9 @@ def test_state_is_plain_arrays_that_keep_shape_and_type(name, options):
 def test_state_survives_a_round_trip_through_arrays(name):
     scheduler = built(name)
     select, update = jax.jit(scheduler.select), jax.jit(scheduler.update)
-    heads = jnp.zeros(4, jnp.int32)
     state = scheduler.init(jax.random.key(3))
     for step in range(12):
-        state = update(state, select(state, heads), jnp.float32(np.cos(step)))
+        state = update(state, NO_LABELS, select(state, NO_LABELS), jnp.float32(np.cos(step)))
     leaves, structure = jax.tree.flatten(state)
     stored = json.dumps([[str(leaf.dtype), leaf.shape, np.asarray(leaf).tobytes().hex()] for leaf in leaves])
     restored = jax.tree.unflatten(
@@ -126,9 +128,9 @@ def test_state_survives_a_round_trip_through_arrays(name):
         [np.frombuffer(bytes.fromhex(data), dtype).reshape(shape) for dtype, shape, data in json.loads(stored)],
     )
     for step in range(12):
-        task = select(state, heads)
-        assert int(select(restored, heads)) == int(task)
-        state, restored = (update(one, task, jnp.float32(np.sin(step))) for one in (state, restored))
+        task = select(state, NO_LABELS)
+        assert int(select(restored, NO_LABELS)) == int(task)
+        state, restored = (update(one, NO_LABELS, task, jnp.float32(np.sin(step))) for one in (state, restored))
 
 
 @pytest.mark.parametrize(("name", "options"), SYMMETRIC)
@@ -139,13 +141,14 @@ def test_permuting_the_tasks_permutes_the_choices(name, options):
     twice = np.tile(np.arange(5), (8, 2))
     histories = np.concatenate([twice, random.integers(0, 5, (8, 50))], axis=1).astype(np.int32)
     rewards = random.normal(size=histories.shape).astype(np.float32)
+    labels = jnp.zeros(5, jnp.int32)
 
     @jax.jit
     @jax.vmap
     def choices_after(tasks, rewards):
         def step(state, item):
-            after = scheduler.update(state, *item)
-            return after, scheduler.select(after, jnp.zeros(5, jnp.int32))
+            after = scheduler.update(state, labels, *item)
+            return after, scheduler.select(after, labels)
 
         return jax.lax.scan(step, scheduler.init(jax.random.key(0)), (tasks, rewards))[1][10:]
 
@@ -164,8 +167,8 @@ def test_scale_free_choices_do_not_change_when_rewards_are_shifted_and_stretched
     @jax.vmap
     def run(rewards):
         def step(state, row):
-            task = scheduler.select(state, jnp.zeros(4, jnp.int32))
-            return scheduler.update(state, task, row[task]), task
+            task = scheduler.select(state, NO_LABELS)
+            return scheduler.update(state, NO_LABELS, task, row[task]), task
 
         return jax.lax.scan(step, scheduler.init(jax.random.key(0)), rewards)[1]
 
@@ -186,7 +189,7 @@ def test_cyclic_takes_one_batch_of_each_task_in_turn():
 
 
 def test_sequential_finishes_a_task_before_the_next():
-    scheduler = schedulers.make("sequential", num_tasks=4, context=CONTEXT)
+    scheduler = schedulers.make("sequential", num_tasks=4, passes=PASSES)
     assert choices(scheduler, 10) == [0, 0, 1, 1, 1, 2, 3, 3, 0, 0]
 
 
@@ -227,9 +230,9 @@ class TestUcb:
     def test_follows_the_papers_algorithm_for_twelve_steps(self):
         scheduler = schedulers.make("ucb", num_tasks=3, upper=2.0, xi=1.5, scale="fixed")
         pays = [[-1.0], [0.5, 0.0], [0.25]]
-        state, visits = scheduler.init(jax.random.key(0)), [0, 0, 0]
+        state, visits, labels = scheduler.init(jax.random.key(0)), [0, 0, 0], jnp.zeros(3, jnp.int32)
         for number, expected in enumerate(self.CHOICES):
-            task = int(scheduler.select(state, jnp.zeros(3, jnp.int32)))
+            task = int(scheduler.select(state, labels))
             assert task == expected, f"choice {number}"
             if (time := number - 2) in self.BOUNDS:
                 bounds = [
@@ -237,7 +240,8 @@ class TestUcb:
                     for i in range(3)
                 ]
                 assert bounds == pytest.approx(self.BOUNDS[time], abs=1e-3)
-            state = scheduler.update(state, jnp.int32(task), jnp.float32(pays[task][visits[task] % len(pays[task])]))
+            paid = jnp.float32(pays[task][visits[task] % len(pays[task])])
+            state = scheduler.update(state, labels, jnp.int32(task), paid)
             visits[task] += 1
 
     def test_the_literal_width_swamps_rewards_that_differ_by_hundredths_and_the_spread_does_not(self):
@@ -251,13 +255,13 @@ class TestUcb:
 
 
 def test_learning_progress_prefers_the_task_whose_score_moves():
-    scheduler = schedulers.make("learning_progress", num_tasks=3)
+    scheduler, labels = schedulers.make("learning_progress", num_tasks=3), jnp.zeros(3, jnp.int32)
 
     def step(state, _):
-        task = scheduler.select(state, jnp.zeros(3, jnp.int32))
+        task = scheduler.select(state, labels)
         visits = state.seen[task]
         scores = jnp.array([0.9, 0.5, 0.1 + 0.01 * visits])
-        return scheduler.update(state, task, scores[task]), task
+        return scheduler.update(state, labels, task, scores[task]), task
 
     taken = jax.lax.scan(step, scheduler.init(jax.random.key(0)), None, length=300)[1]
     assert (np.bincount(taken, minlength=3) / 300)[2] > 0.85
@@ -265,13 +269,17 @@ def test_learning_progress_prefers_the_task_whose_score_moves():
 
 @pytest.mark.parametrize("name", ["cyclic", "ucb", "thompson"])
 def test_any_scheduler_can_be_given_one_more_arm(name):
-    scheduler = built(name)
-    assert choices(schedulers.with_abstain(scheduler), 20, num_tasks=3, jit=True) == choices(scheduler, 20, jit=True)
+    one_more = schedulers.make(name, num_tasks=3, abstain=True)
+    assert choices(one_more, 20, num_tasks=3, jit=True) == choices(built(name), 20, jit=True)
 
 
 def test_the_arm_that_abstains_shows_label_zero():
-    heads_seen = schedulers.Scheduler(lambda key: 0, lambda state, heads: heads, lambda state, task, reward: state)
-    assert schedulers.with_abstain(heads_seen).select(0, jnp.array([2, 1], jnp.int32)).tolist() == [2, 1, 0]
+    echo = schedulers.Scheduler(
+        lambda key: 0, lambda state, labels: labels, lambda state, labels, *_: labels, "control"
+    )
+    padded, labels = schedulers.with_abstain(echo), jnp.array([2, 1], jnp.int32)
+    assert padded.select(0, labels).tolist() == padded.update(0, labels, 2, 0.5).tolist() == [2, 1, 0]
+    assert padded.family == "control"
 
 
 class TestMake:
@@ -317,7 +325,25 @@ class TestMake:
     def test_a_plan_goes_to_those_who_take_one_and_is_no_option(self):
         assert choices(schedulers.make("cyclic", num_tasks=3, plan={"any": "thing"}), 3) == [0, 1, 2]
 
-    @pytest.mark.parametrize("passes", [[1, 2], [1, 0, 2]])
+    def test_abstaining_adds_an_arm_of_one_pass(self):
+        scheduler = schedulers.make("sequential", num_tasks=2, passes=[2, 3], abstain=True)
+        assert choices(scheduler, 8, num_tasks=2) == [0, 0, 1, 1, 1, 2, 0, 0]
+
+    def test_says_who_needs_a_plan_and_what_kind_each_is(self):
+        assert [name for name in NAMES if schedulers.needs_plan(name)] == ["gittins", "mdp"]
+        kinds = {name: schedulers.family(name) for name in NAMES}
+        assert [name for name, kind in kinds.items() if kind == "static"] == ["cyclic", "sequential", "uniform"]
+        assert [name for name, kind in kinds.items() if kind == "control"] == ["single"]
+        assert all(built(name).family == kind for name, kind in kinds.items())
+        for ask in (schedulers.needs_plan, schedulers.family):
+            with pytest.raises(ConfigError, match="unknown scheduler 'gitins'; did you mean 'gittins'"):
+                ask("gitins")
+
+    def test_every_file_that_makes_a_scheduler_is_known_by_its_name(self):
+        files = {path.stem for path in Path(schedulers.__file__).parent.glob("*.py")}
+        assert files - {"__init__", "base", "arms", "options", "plans", "abstain", "either"} == set(NAMES)
+
+    @pytest.mark.parametrize("passes", [[1, 2], [1, 0, 2], 3])
     def test_refuses_passes_that_do_not_fit(self, passes):
         with pytest.raises(ConfigError, match="passes is"):
             schedulers.make("sequential", num_tasks=3, passes=passes)

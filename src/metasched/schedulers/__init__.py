@@ -1,95 +1,92 @@
-"""Schedulers by name. A new one is one file and one line in ``_REGISTRY``."""
+"""Schedulers by name. A new one is one file and one line here: the import of its function, whose name it takes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
+from types import FunctionType
 from typing import Any
+
+import numpy as np
 
 from metasched.errors import unknown
 from metasched.schedulers import options as _options
-from metasched.schedulers.abstain import with_abstain
-from metasched.schedulers.base import Scheduler, State
-from metasched.schedulers.cyclic import cyclic
-from metasched.schedulers.discounted_ucb import discounted_ucb
-from metasched.schedulers.either import either
-from metasched.schedulers.epsilon_greedy import epsilon_greedy
-from metasched.schedulers.exp3 import exp3
-from metasched.schedulers.gittins import gittins
-from metasched.schedulers.learning_progress import learning_progress
-from metasched.schedulers.mdp import mdp
-from metasched.schedulers.sequential import sequential
-from metasched.schedulers.single import single
-from metasched.schedulers.sliding_ucb import sliding_ucb
-from metasched.schedulers.softmax import softmax
-from metasched.schedulers.thompson import thompson
-from metasched.schedulers.ucb import ucb
-from metasched.schedulers.uniform import uniform
-
-__all__ = [
-    "Scheduler",
-    "State",
-    "cyclic",
-    "discounted_ucb",
-    "either",
-    "epsilon_greedy",
-    "exp3",
-    "gittins",
-    "learning_progress",
-    "make",
-    "mdp",
-    "names",
-    "sequential",
-    "single",
-    "sliding_ucb",
-    "softmax",
-    "thompson",
-    "ucb",
-    "uniform",
-    "with_abstain",
-]
+from metasched.schedulers.abstain import with_abstain as with_abstain
+from metasched.schedulers.base import Family as Family
+from metasched.schedulers.base import Scheduler as Scheduler
+from metasched.schedulers.base import State as State
+from metasched.schedulers.base import key_of_draw as key_of_draw
+from metasched.schedulers.cyclic import cyclic as cyclic
+from metasched.schedulers.discounted_ucb import discounted_ucb as discounted_ucb
+from metasched.schedulers.either import either as either
+from metasched.schedulers.epsilon_greedy import epsilon_greedy as epsilon_greedy
+from metasched.schedulers.exp3 import exp3 as exp3
+from metasched.schedulers.gittins import gittins as gittins
+from metasched.schedulers.learning_progress import learning_progress as learning_progress
+from metasched.schedulers.mdp import mdp as mdp
+from metasched.schedulers.plans import PlanLike as PlanLike
+from metasched.schedulers.sequential import sequential as sequential
+from metasched.schedulers.single import single as single
+from metasched.schedulers.sliding_ucb import sliding_ucb as sliding_ucb
+from metasched.schedulers.softmax import softmax as softmax
+from metasched.schedulers.thompson import thompson as thompson
+from metasched.schedulers.ucb import ucb as ucb
+from metasched.schedulers.uniform import uniform as uniform
 
 _REGISTRY: Mapping[str, Callable[..., Scheduler]] = {
-    "cyclic": cyclic,
-    "sequential": sequential,
-    "uniform": uniform,
-    "single": single,
-    "ucb": ucb,
-    "gittins": gittins,
-    "mdp": mdp,
-    "epsilon_greedy": epsilon_greedy,
-    "thompson": thompson,
-    "exp3": exp3,
-    "discounted_ucb": discounted_ucb,
-    "sliding_ucb": sliding_ucb,
-    "learning_progress": learning_progress,
-    "softmax": softmax,
+    name: value
+    for name, value in list(globals().items())
+    if isinstance(value, FunctionType) and next(iter(signature(value).parameters), None) == "num_tasks"
 }
 
 
 def names() -> tuple[str, ...]:
+    """The schedulers that :func:`make` knows."""
     return tuple(_REGISTRY)
 
 
 def needs_plan(name: str) -> bool:
-    return name in ("gittins", "mdp")
+    """Whether the scheduler is made from a plan; see :func:`metasched.plan`."""
+    return "plan" in signature(_factory(name)).parameters
 
 
-def family(name: str) -> Any:
-    return "static" if name in ("cyclic", "sequential", "uniform") else "control" if name == "single" else "active"
+def family(name: str) -> Family:
+    """What kind of schedule it is; one that needs a plan looks at labels, and so is active."""
+    return "active" if needs_plan(name) else make(name, num_tasks=1).family
 
 
 def make(
-    name: str, *, num_tasks: int, plan: Any = None, passes: Any = None, abstain: bool = False, **options: Any
+    name: str,
+    *,
+    num_tasks: int,
+    plan: PlanLike | None = None,
+    passes: Sequence[int] | None = None,
+    abstain: bool = False,
+    **options: Any,
 ) -> Scheduler:
-    if name not in _REGISTRY:
-        raise unknown("scheduler", name, _REGISTRY)
-    factory = _REGISTRY[name]
-    _options.whole("num_tasks", num_tasks, least=1)
-    taken = [key for key in signature(factory).parameters if key != "num_tasks"]
-    accepted = [key for key in taken if key != "plan"]
+    """Build the scheduler called ``name`` for N tasks.
+
+    Args:
+        name: one of :func:`names`.
+        num_tasks: N.
+        plan: what was computed for the tasks beforehand, for those that need it.
+        passes: batches in one pass through each task, for those that ask.
+        abstain: whether it has one more arm, N: no source this time (:func:`with_abstain`).
+        **options: the scheduler's own; they must exist, and it checks their types and ranges.
+    """
+    factory = _factory(name)
+    arms = _options.whole("num_tasks", num_tasks, least=1) + _options.flag("abstain", abstain)
+    accepted = [key for key in signature(factory).parameters if key not in ("num_tasks", "plan")]
     for key in options:
         if key not in accepted:
             raise unknown(f"option of scheduler '{name}'", key, accepted)
-    known = {"plan": plan, "passes": passes if passes is None else list(passes) + [1] * abstain}
-    offered = {key: value for key, value in known.items() if key in taken and value is not None}
-    made = factory(num_tasks + abstain, **{**offered, **options})
-    return with_abstain(made) if abstain else made
+    if plan is not None and needs_plan(name):
+        options["plan"] = plan
+    if passes is not None and "passes" in accepted:
+        options["passes"] = np.append(passes, 1) if abstain else passes
+    scheduler = factory(arms, **options)
+    return with_abstain(scheduler) if abstain else scheduler
+
+
+def _factory(name: str) -> Callable[..., Scheduler]:
+    if name not in _REGISTRY:
+        raise unknown("scheduler", name, _REGISTRY)
+    return _REGISTRY[name]

@@ -13,7 +13,7 @@ State: TypeAlias = Any
 """A flat pytree of arrays; random schedulers keep ``jax.random.key_data`` in it, so that it can be stored."""
 
 Family: TypeAlias = Literal["static", "active", "control"]
-"""Static: the schedule is fixed beforehand. Active: it follows rewards or labels. Control: it is there to compare with."""
+"""Static: fixed beforehand. Active: follows rewards or labels. Control: there to compare with."""
 
 
 class Scheduler(NamedTuple):

@@ -12,19 +12,23 @@ from metasched.planning.policy import Policy
 
 
 class PlanLike(Protocol):
-    """A plan for N tasks of C labels, as ``ms.plan`` makes it.
+    """A plan for N tasks of C labels, as ``ms.plan`` makes it."""
 
-    Attributes:
-        transitions: P (N, C, C) between the labels at a task's cursor, from one batch to the next.
-        discount: γ.
-        indices: Gittins indices (N, C) of the initial model's rewards.
-        policy: the solution of the joint problem.
-    """
+    @property
+    def transitions(self) -> NDArray[np.float64]:
+        """P (N, C, C) between the labels at a task's cursor, from one batch to the next."""
 
-    transitions: NDArray[np.float64]
-    discount: float
-    indices: NDArray[np.float64]
-    policy: Policy
+    @property
+    def discount(self) -> float:
+        """γ."""
+
+    @property
+    def indices(self) -> NDArray[np.float64]:
+        """Gittins indices (N, C) of the initial model's rewards."""
+
+    @property
+    def policy(self) -> Policy:
+        """The solution of the joint problem."""
 
 
 def transitions_of(plan: PlanLike, num_tasks: int) -> jax.Array:
