@@ -15,9 +15,10 @@ _WHOLE_NUMBERS = {
     "steps_per_batch": 1,
     "eval_rows": 1,
     "adapt_on_target": 0,
+    "slope_every": 1,
 }
 """Settings that count something, and the least they may be."""
-_POSITIVE_NUMBERS = ("inner_rate", "outer_rate", "outer_decay")
+_POSITIVE_NUMBERS = ("inner_rate", "outer_rate", "outer_decay", "source_weight")
 OPTIMISERS = ("adam", "adamw", "nadam", "rmsprop", "sgd", "lion")
 """Transformations of Optax that need no more than a rate; any other is passed to ``train`` as an object."""
 _CHOICES = {
@@ -82,9 +83,14 @@ class TrainConfig:
     """Tasks with label sets of their own get heads of their own; ``shared`` forces one head on all."""
     reward: str = "scaled"
     """What a scheduler is told after a batch: ``scaled``, the paper's 1 − √t·(1 − validation accuracy); ``accuracy``
-    itself; or ``gain``, by how much the batch lowered the validation loss."""
+    itself; ``gain``, by how much the batch lowered the validation loss; ``transfer``, how fast the target's accuracy
+    rises when the model learns the batch; or ``alignment``, the cosine of the batch's and the target's gradients."""
     reward_rows: int | None = None
     """Validation rows that rewards are measured on, a fixed random subset; by default all."""
+    slope_every: int = 1
+    """Batches for which ``transfer`` keeps the target's gradient; 1 finds it anew for each."""
+    source_weight: float = 1.0
+    """Weight of the source batch beside the target's in the loss of the joint learner."""
     cursor: Literal["rested", "global"] = "rested"
     """Whether a task's cursor moves only when the task is drawn, or all cursors with every batch."""
     abstain: bool = False

@@ -16,11 +16,13 @@ import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
+from metasched.errors import unknown
 from metasched.learners import gradients
 from metasched.learners.checks import check_losses, check_network, lanes_that_fit, settle_memory
 from metasched.learners.config import TrainConfig
 from metasched.learners.gradients import Estimator
 from metasched.learners.inner import Schedule
+from metasched.learners.joint import joint
 from metasched.learners.losses import Losses, Objective, Rows, objective_of
 from metasched.learners.measure import Measured, Scorer, full_scorer, measure, measured_subset, read_score
 from metasched.learners.meta import meta
@@ -31,6 +33,7 @@ from metasched.learners.stream import Data, device_data
 from metasched.schedulers.base import Scheduler
 from metasched.tasks import TaskSet
 
+LEARNERS = ("meta", "joint")
 CHUNK = 64
 """Most updates of one call to the compiled program."""
 CHUNK_SECONDS = 1.0
@@ -90,6 +93,7 @@ def prepare(
     losses: Losses | None = None,
     outer: optax.GradientTransformation | None = None,
     estimator: Estimator | None = None,
+    learner: str = "meta",
     together: int = 1,
 ) -> Program:
     """Check the settings against the tasks, copy the data to the device and set up compilation."""
@@ -98,10 +102,9 @@ def prepare(
     config = settle_memory(tasks, network, config, together, estimator)
     objective = objective_of(tasks, network, config, losses)
     check_losses(tasks, objective.losses)
-    found = estimator or gradients.find(config.gradient)
-    learner = meta(objective, Schedule(scheduler, tuple(rewards)), found, outer)
-    chunk: Callable[..., Any] = partial(_chunk, objective, learner)
-    further: Callable[..., Any] = learner.further
+    built = make_learner(learner, objective, Schedule(scheduler, tuple(rewards)), estimator, outer)
+    chunk: Callable[..., Any] = partial(_chunk, objective, built)
+    further: Callable[..., Any] = built.further
     if together > 1:
         chunk = _over_lanes(chunk, (None, None, 0, None, None))
         further = _over_lanes(further, (None, 0, 0))
@@ -111,11 +114,26 @@ def prepare(
         device_data(tasks, config),
         measured_subset(tasks, config.eval_rows),
         together,
-        learner.init,
+        built.init,
         jax.jit(chunk),
         jax.jit(further),
         full_scorer(objective),
     )
+
+
+def make_learner(
+    name: str,
+    objective: Objective,
+    schedule: Schedule,
+    estimator: Estimator | None = None,
+    outer: optax.GradientTransformation | None = None,
+) -> Learner:
+    """The learner of that name."""
+    if name == "meta":
+        return meta(objective, schedule, estimator or gradients.find(objective.config.gradient), outer)
+    if name == "joint":
+        return joint(objective, schedule, outer)
+    raise unknown("learner", name, LEARNERS)
 
 
 def _over_lanes(function: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:

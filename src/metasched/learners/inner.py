@@ -10,7 +10,7 @@ from metasched.errors import ConfigError
 from metasched.learners.config import TrainConfig
 from metasched.learners.losses import Objective, Rows, task_loss
 from metasched.learners.networks import Network, Weights
-from metasched.learners.rewards import Judged, Reward, Turn, judge, one_of
+from metasched.learners.rewards import Judged, Reward, Turn, judge, one_of, target_slope
 from metasched.learners.stream import Batch, Data, Stream, advance, next_batch
 from metasched.schedulers.base import Scheduler
 
@@ -47,6 +47,7 @@ class Walk(NamedTuple):
     weights: Weights
     stream: Stream
     judged: Judged
+    slope: Weights
 
 
 def trained_arrays(network: Network, weights: Weights, config: TrainConfig) -> Any:
@@ -106,16 +107,26 @@ def one_batch(
         weights = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), weights, walk.weights)
     judged = judge(objective, weights, data.judged)
     rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
-    fixed = lax.stop_gradient((walk.weights, weights))
-    turn = Turn(number, *fixed, walk.judged, judged, rows, head, data.judged)
-    worth = one_of(schedule.rewards, reward, objective, turn)
+    old, new = lax.stop_gradient((walk.weights, weights))
+    slope = kept_slope(objective, data, old, walk.slope, number)
+    turn = Turn(number, old, new, walk.judged, judged, rows, head, batch.trains, data.judged, slope)
+    worth = lax.stop_gradient(one_of(schedule.rewards, reward, objective, turn))
     stream = advance(schedule.scheduler, config, data, walk.stream, batch, worth)
-    return Walk(weights, stream, judged), (batch, before)
+    return Walk(weights, stream, judged, slope), (batch, before)
+
+
+def kept_slope(objective: Objective, data: Data, weights: Weights, before: Weights, number: jax.Array) -> Weights:
+    """The target's slope for batch ``number`` ≥ 1: found anew every ``slope_every`` batches, else that of the last."""
+    every = objective.config.slope_every
+    if every == 1:
+        return target_slope(objective, weights, data.judged)
+    return lax.cond((number - 1) % every == 0, lambda: target_slope(objective, weights, data.judged), lambda: before)
 
 
 def first_walk(objective: Objective, data: Data, start: Start, stream: Stream) -> Walk:
     """Where a meta-update begins."""
-    return Walk(start.weights, stream, judge(objective, start.weights, data.judged))
+    nothing = jax.tree.map(jnp.zeros_like, lax.stop_gradient(start.weights))
+    return Walk(start.weights, stream, judge(objective, start.weights, data.judged), nothing)
 
 
 def batch_numbers(config: TrainConfig) -> jax.Array:

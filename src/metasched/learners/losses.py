@@ -13,6 +13,9 @@ from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network, Weights, head_width, num_heads
 from metasched.tasks import TaskSet
 
+WORST_ERROR = 4.0
+"""Squared error, in variances of the validation targets, beyond which a row counts as hopeless."""
+
 Loss: TypeAlias = Callable[[jax.Array, jax.Array], jax.Array]
 """``loss(outputs (width,), answer) -> scalar`` of *one* row; the answer is a label, or targets (d,) in regression."""
 
@@ -164,3 +167,18 @@ def average(config: TrainConfig, marks: jax.Array, labels: jax.Array, classes: i
 def score(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
     """Accuracy on the target's rows, balanced where the settings say so; in regression 1 − scaled error."""
     return average(objective.config, marks(objective, weights, rows), rows.labels, objective.heads.width)
+
+
+def goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> jax.Array:
+    """a(w; rows): the score made smooth, so that it has a gradient.
+
+    The mean probability of the right label (with ``balanced_accuracy`` the mean over classes of each one's mean). In
+    regression −½·squared error / variance of the validation targets, errors beyond two standard deviations counting
+    as two. Rows already learned and hopeless ones have no gradient.
+    """
+    read = outputs(objective, weights, rows.inputs, head)
+    if objective.variance is None or rows.targets is None:
+        chances = jnp.take_along_axis(jax.nn.softmax(read), rows.labels[:, None], axis=1)[:, 0]
+        return average(objective.config, chances, rows.labels, objective.heads.width)
+    errors = ((read - rows.targets) ** 2).sum(axis=1) / objective.variance
+    return -0.5 * jnp.minimum(errors, WORST_ERROR).mean()

@@ -61,14 +61,22 @@ def meta(
 def optimiser(
     config: TrainConfig, rate: Any, given: optax.GradientTransformation | None = None
 ) -> optax.GradientTransformation:
-    """``given``, or the one named in the settings, its rate falling geometrically from the first update to the last.
+    """``given``, or the one named in the settings, its rate falling geometrically from the first update to the last."""
+    return named_optimiser(
+        config, optax.exponential_decay(rate, max(config.meta_updates - 1, 1), config.outer_decay), given
+    )
 
-    With ``outer_clip`` the meta-gradient is shortened to that norm first. No weight decay.
+
+def named_optimiser(
+    config: TrainConfig, rate: optax.Schedule, given: optax.GradientTransformation | None = None
+) -> optax.GradientTransformation:
+    """``given``, or the one named in the settings at that rate; no weight decay.
+
+    With ``outer_clip`` the gradient is shortened to that norm first.
     """
     if given is None:
-        falling = optax.exponential_decay(rate, max(config.meta_updates - 1, 1), config.outer_decay)
         plain = {"weight_decay": 0.0} if config.optimiser in ("adamw", "lion") else {}
-        given = getattr(optax, config.optimiser)(falling, **plain)
+        given = getattr(optax, config.optimiser)(rate, **plain)
     return given if config.outer_clip is None else optax.chain(optax.clip_by_global_norm(config.outer_clip), given)
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from metasched.errors import ConfigError, unknown
-from metasched.learners.losses import Objective, Rows, score, target_loss
+from metasched.learners.losses import Objective, Rows, goodness, score, target_loss, task_loss
 from metasched.learners.networks import Weights
 
 
@@ -30,7 +30,9 @@ class Turn(NamedTuple):
         now: the model after it, judged.
         batch: its rows (B, …), read under head ``head``.
         head: int32 scalar.
+        trains: whether the batch trained anything; false where the scheduler abstained.
         target: the target's labelled rows that rewards are measured on.
+        slope: :func:`target_slope` at weights that are at most ``slope_every`` − 1 batches old.
     """
 
     number: jax.Array
@@ -40,7 +42,9 @@ class Turn(NamedTuple):
     now: Judged
     batch: Rows
     head: jax.Array
+    trains: jax.Array
     target: Rows
+    slope: Weights
 
 
 Reward: TypeAlias = Callable[[Objective, Turn], jax.Array]
@@ -65,10 +69,51 @@ def gain(objective: Objective, turn: Turn) -> jax.Array:
     return turn.was.loss - turn.now.loss
 
 
+def transfer(objective: Objective, turn: Turn) -> jax.Array:
+    """How fast the target's accuracy rises when the model learns this batch: ⟨∇a(w; S), ∇a(w; T)⟩ / ‖∇a(w; T)‖.
+
+    a is :func:`~metasched.learners.losses.goodness`, w the weights before the batch S, T the target's labelled rows. No
+    step size, no clock. Shuffled labels average to zero, consistently wrong ones earn less, so zero is the reward of
+    abstaining. Tasks with heads of their own share the body: only its weights count.
+    """
+    slope = jax.grad(goodness, argnums=1)(objective, turn.before, turn.batch, turn.head)
+    along, length = _inner(objective, slope, turn.slope), _inner(objective, turn.slope, turn.slope)
+    return jnp.where(turn.trains & (length > 0), along / jnp.sqrt(jnp.where(length > 0, length, 1)), 0)
+
+
+def alignment(objective: Objective, turn: Turn) -> jax.Array:
+    """The cosine between the gradients of the batch's loss and of the target's, over the weights that tasks share.
+
+    Reference: Albalak, Raffel, Wang, *Improving Few-Shot Generalization by Exploring and Exploiting Auxiliary Data*,
+    arXiv:2302.00674.
+    """
+    mine = jax.grad(task_loss, argnums=1)(objective, turn.before, None, turn.batch, turn.head)
+    wanted = jax.grad(target_loss, argnums=1)(objective, turn.before, turn.target)
+    lengths = jnp.sqrt(_inner(objective, mine, mine) * _inner(objective, wanted, wanted))
+    cosine = _inner(objective, mine, wanted) / jnp.where(lengths > 0, lengths, 1)
+    return jnp.where(turn.trains, cosine, 0)
+
+
+def target_slope(objective: Objective, weights: Weights, rows: Rows) -> Weights:
+    """∇a(w; T): where the target's accuracy rises."""
+    return jax.grad(goodness, argnums=1)(objective, lax.stop_gradient(weights), rows, objective.heads.target)
+
+
+def _inner(objective: Objective, left: Weights, right: Weights) -> jax.Array:
+    """⟨left, right⟩ over the weights that all tasks share: all of them, or all but the output layer with its heads."""
+    products = jax.tree.map(jnp.vdot, left, right)
+    if objective.heads.number > 1 and objective.network.head is not None:
+        head = objective.network.head(left)
+        products = jax.tree.map(lambda product, mine: jnp.zeros_like(product) if mine else product, products, head)
+    return jnp.sum(jnp.stack(jax.tree.leaves(products)))
+
+
 _REGISTRY: Mapping[str, Reward] = {
     "scaled": scaled,
     "accuracy": accuracy,
     "gain": gain,
+    "transfer": transfer,
+    "alignment": alignment,
 }
 
 

@@ -197,6 +197,7 @@ class _Group:
                 losses=first.own.losses,
                 outer=first.own.optimiser,
                 estimator=first.own.gradient,
+                learner=first.description.spec.learner,
                 together=together,
             )
 

@@ -11,11 +11,11 @@ import numpy as np
 import optax
 
 from metasched import datasets
-from metasched.errors import ConfigError, RunError
+from metasched.errors import ConfigError, RunError, unknown
 from metasched.learners import gradients, rewards
 from metasched.learners.checks import settle_memory
 from metasched.learners.config import TrainConfig
-from metasched.learners.engine import Record
+from metasched.learners.engine import LEARNERS, Record
 from metasched.learners.gradients import Estimator, MetaParameters
 from metasched.learners.losses import Loss, Losses, cross_entropy, squared_error
 from metasched.learners.networks import Network, default_network
@@ -71,6 +71,7 @@ def train(
     scheduler: Scheduler | str = "cyclic",
     config: TrainConfig | None = None,
     *,
+    learner: str = "meta",
     seeds: Sequence[int] = (0,),
     scheduler_options: Mapping[str, Any] | None = None,
     loss: Loss | None = None,
@@ -94,6 +95,7 @@ def train(
             number from 1; ``"oracle-best-single"``, the single task that did best, known only in hindsight. With
             ``config.abstain`` a scheduler of your own chooses among one arm more than there are tasks.
         config: the settings; defaults when left out.
+        learner: ``"meta"``, Algorithm 1, or ``"joint"``: one model trained on source and target batches together.
         seeds: each decides initial weights, validation batches and the scheduler's chance, and is a run of its own. A
             seed whose loss is no longer finite ends alone, with a record that says why (``diverged``).
         scheduler_options: options of a scheduler given by name; for ``gittins`` and ``mdp`` also those of
@@ -135,7 +137,7 @@ def train(
     programs = engine.Programs()
 
     def work(word: str, where: Path | None) -> Run:
-        jobs = begun(jobs_of(tasks, name, word, settings, seeds, options, own=own, out=where), where)
+        jobs = begun(jobs_of(tasks, name, word, settings, seeds, options, learner=learner, own=own, out=where), where)
         how = {"together": seeds_at_once, "checkpoint_seconds": checkpoint_seconds, "programs": programs}
         return _execute(jobs, where, on_record, sinks, **how)
 
@@ -186,6 +188,7 @@ def jobs_of(
     seeds: Sequence[int],
     options: Mapping[str, Any],
     *,
+    learner: str = "meta",
     own: Own = Own(),  # noqa: B008
     out: Path | None = None,
     **told: Any,
@@ -215,6 +218,7 @@ def jobs_of(
     }
     spec: dict[str, Any] = {
         "data": _data(tasks),
+        "learner": _known_learner(learner),
         "network": network,
         "scheduler": choice.name,
         "options": choice.options,
@@ -280,6 +284,12 @@ def _execute(
 
         results = engine.run(jobs, on_record=pass_on, **how)
     return _gathered(results, jobs, where)
+
+
+def _known_learner(name: str) -> str:
+    if name not in LEARNERS:
+        raise unknown("learner", str(name), LEARNERS)
+    return name
 
 
 def _seed(seed: Any) -> int:

@@ -68,6 +68,13 @@ def spread(arms: Arms) -> jax.Array:
     return jnp.where(deviation > 1e-6 * jnp.abs(centre), deviation, 1)
 
 
+def within(arms: Arms) -> jax.Array:
+    """Standard deviation of rewards about the mean of their own task: √ mean_i s_i², over tasks tried."""
+    tried = arms.visits > 0
+    variances = jnp.where(tried, jnp.maximum(arms.scatter, 0) / jnp.where(tried, arms.visits, 1), 0)
+    return jnp.sqrt(variances.sum() / jnp.maximum(tried.sum(), 1))
+
+
 def untried_first(arms: Arms, values: jax.Array) -> jax.Array:
     """``values`` (N,), with +∞ for tasks that have no reward yet; argmax then takes the lowest of them."""
     return jnp.where(arms.visits > 0, values, jnp.inf)

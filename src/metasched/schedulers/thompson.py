@@ -9,12 +9,17 @@ from metasched.schedulers import arms, options
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler, key_of_draw
 
+LEAST = 0.5
+"""Weight of its rewards below which a task counts as untried."""
 
-def thompson(num_tasks: int, model: str = "gaussian", scale: str = "spread") -> Scheduler:
+
+def thompson(num_tasks: int, model: str = "gaussian", scale: str = "spread", forget: float = 1.0) -> Scheduler:
     """Draw a plausible mean reward for every task from its posterior and take the largest.
 
     ``model="gaussian"``: θ_i ~ N(μ_i, σ² / V_i), where σ is the observed :func:`~.arms.spread` of the rewards
-    (``scale="spread"``) or 1 (``scale="fixed"``); every task is tried once first.
+    (``scale="spread"``), their deviation within a task (``scale="within"``) or 1 (``scale="fixed"``); every task is
+    tried once first. ``forget`` is the weight of a reward one batch later: below 1 a task that rests loses weight and
+    is tried again.
 
     ``model="beta"``: θ_i ~ Beta(1 + Σ r, 1 + Σ (1 − r)), exact for rewards 0 and 1; rewards outside [0, 1] are clipped.
 
@@ -22,13 +27,15 @@ def thompson(num_tasks: int, model: str = "gaussian", scale: str = "spread") -> 
     AISTATS 2013 (both models, logarithmic regret).
     """
     options.choice("model", model, ("gaussian", "beta"))
-    options.choice("scale", scale, arms.SCALES)
+    options.choice("scale", scale, (*arms.SCALES, "within"))
+    fade = options.number("forget", forget, above=0, most=1)
 
     def gaussian(state: Arms, labels: jax.Array) -> jax.Array:
         del labels
         noise = jax.random.normal(key_of_draw(state.key, state.turn), (num_tasks,))
-        sigma = arms.spread(state) if scale == "spread" else 1
-        return arms.best(arms.untried_first(state, state.mean + sigma * noise / jnp.sqrt(jnp.maximum(state.visits, 1))))
+        sigma = {"spread": arms.spread, "within": arms.within}.get(scale, lambda _: 1)(state)
+        draws = state.mean + sigma * noise / jnp.sqrt(jnp.maximum(state.visits, LEAST))
+        return arms.best(jnp.where(state.visits > LEAST, draws, jnp.inf))
 
     def beta(state: Arms, labels: jax.Array) -> jax.Array:
         del labels
@@ -41,4 +48,4 @@ def thompson(num_tasks: int, model: str = "gaussian", scale: str = "spread") -> 
     init = partial(arms.first, num_tasks)
     if model == "beta":
         return Scheduler(init, beta, update_clipped)
-    return Scheduler(init, gaussian, arms.update)
+    return Scheduler(init, gaussian, partial(arms.update, discount=fade))

@@ -1,0 +1,130 @@
+"""Joint training: one model, every step one scheduled source batch and one batch of the target together."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+
+from metasched.errors import ConfigError
+from metasched.learners.config import TrainConfig
+from metasched.learners.inner import Schedule, kept_slope
+from metasched.learners.losses import Objective, Rows, score, target_loss, task_loss
+from metasched.learners.meta import named_optimiser, seed_keys
+from metasched.learners.networks import Weights
+from metasched.learners.protocol import Knobs, Learner, Update
+from metasched.learners.rewards import Turn, judge, one_of
+from metasched.learners.stream import Data, Stream, advance, first_stream, next_batch
+
+
+class Parameters(NamedTuple):
+    """What is trained."""
+
+    weights: Weights
+
+
+class JointState(NamedTuple):
+    """All that one step hands to the next; storing it is a checkpoint."""
+
+    parameters: Parameters
+    optimiser: Any
+    stream: Stream
+    key: jax.Array
+    update: jax.Array
+    knobs: Knobs
+    slope: Weights
+
+
+def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransformation | None = None) -> Learner:
+    """Joint training as a learner: w ← optimiser(w, ∇[s·ℓ(w; S) + ℓ(w; T)]), s = ``source_weight``.
+
+    S is the scheduled batch, under the head of its task; T are ``batch_size`` of the target's labelled rows, drawn anew
+    for every step, or all (``validation_batch="all"``, or where there are no more). An update is m such steps. Where
+    the scheduler abstains, the step is on T alone. The optimiser's rate is the outer rate, and falls geometrically
+    from the first step to the last.
+    """
+    config = objective.config
+    for name, usual in (("steps_per_batch", 1), ("row_weights", False), ("initial_share", 0.0)):
+        if getattr(config, name) != usual:
+            raise ConfigError(f"{name} is for Algorithm 1; leave it out with the joint learner")
+    if config.validation_batch == "ucb":
+        raise ConfigError("validation_batch ucb is for Algorithm 1; give uniform or all with the joint learner")
+    batches = config.batches_per_update or 0
+    steps = config.meta_updates * max(batches, 1)
+
+    def optimiser(rate: Any) -> optax.GradientTransformation:
+        return named_optimiser(config, optax.exponential_decay(rate, max(steps - 1, 1), config.outer_decay), outer)
+
+    def init(data: Data, seed: Any, knobs: Knobs) -> JointState:
+        weights_key, scheduler_key, target_key = seed_keys(seed)
+        parameters = Parameters(objective.network.init(weights_key, data.validation.inputs[:1]))
+        stream = first_stream(schedule.scheduler, data, objective.heads.width, scheduler_key)
+        return JointState(
+            parameters,
+            optimiser(knobs.outer).init(parameters),
+            stream,
+            jax.random.key_data(target_key),
+            jnp.int32(0),
+            knobs,
+            jax.tree.map(jnp.zeros_like, parameters.weights),
+        )
+
+    def step(data: Data, state: JointState, place: jax.Array) -> tuple[JointState, tuple[jax.Array, jax.Array]]:
+        number = state.update * max(batches, 1) + place
+        target = target_batch(config, data.validation, state.key, number)
+        batch = next_batch(schedule.scheduler, config, data, state.stream) if batches else None
+        before = state.parameters.weights
+
+        def loss(parameters: Parameters) -> tuple[jax.Array, jax.Array]:
+            on_target = target_loss(objective, parameters.weights, target)
+            if batch is None:
+                return on_target, on_target
+            rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
+            emphasis = None if data.emphasis is None else data.emphasis[batch.rows]
+            share = config.source_weight * batch.trains if config.abstain else config.source_weight
+            return share * task_loss(objective, parameters.weights, emphasis, rows, head) + on_target, on_target
+
+        (_, on_target), gradient = jax.value_and_grad(loss, has_aux=True)(state.parameters)
+        change, moments = optimiser(state.knobs.outer).update(gradient, state.optimiser, state.parameters)
+        parameters = optax.apply_updates(state.parameters, change)
+        following = state._replace(parameters=parameters, optimiser=moments)
+        if batch is None:
+            return following, (on_target, jnp.int32(0))
+        slope = kept_slope(objective, data, before, state.slope, number + 1)
+        turn = Turn(
+            number + 1,
+            before,
+            parameters.weights,
+            judge(objective, before, data.judged),
+            judge(objective, parameters.weights, data.judged),
+            data.sources.take(batch.rows),
+            objective.heads.of_task(batch.task),
+            batch.trains,
+            data.judged,
+            slope,
+        )
+        worth = one_of(schedule.rewards, state.knobs.reward, objective, turn)
+        stream = advance(schedule.scheduler, config, data, state.stream, batch, worth)
+        return following._replace(stream=stream, slope=slope), (on_target, batch.chosen)
+
+    def update(data: Data, state: JointState) -> tuple[JointState, Update]:
+        following, (losses, tasks) = lax.scan(partial(step, data), state, jnp.arange(max(batches, 1)))
+        accuracy = score(objective, following.parameters.weights, data.validation)
+        rate = state.knobs.outer * config.outer_decay ** (state.update * max(batches, 1) / max(steps - 1, 1))
+        following = following._replace(update=state.update + 1)
+        return following, Update(
+            losses[-1], accuracy, tasks[:batches], rate, following.parameters.weights, state.parameters.weights
+        )
+
+    return Learner(init, update, lambda data, state, weights: weights)  # noqa: ARG005
+
+
+def target_batch(config: TrainConfig, validation: Rows, key: jax.Array, number: jax.Array) -> Rows:
+    """The target's rows of step ``number``: B drawn without replacement, or all when there are no more than B."""
+    count = len(validation.labels)
+    if config.validation_batch == "all" or count <= config.batch_size:
+        return validation
+    chance = jax.random.fold_in(jax.random.wrap_key_data(key), number)
+    return validation.take(jax.random.choice(chance, count, (config.batch_size,), replace=False))
