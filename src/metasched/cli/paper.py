@@ -44,7 +44,7 @@ def paper(
     from metasched.experiments import EXPERIMENTS
     from metasched.experiments.outputs import wanted
     from metasched.report import page
-    from metasched.report.counting import several
+    from metasched.report.progress import several
     from metasched.runs import paper as runs
 
     named = listed(only)
