@@ -3,6 +3,7 @@
 import pytest
 
 import made_up_results as made
+from metasched.report.headlines import headlines
 from metasched.report.page import make
 from metasched.report.pieces import UnavailableError
 
@@ -53,6 +54,14 @@ def test_leaderboards_put_the_best_first_and_say_which_is_the_best_static(everyt
     accuracies = [row[2].value for row in sheet.rows]
     assert accuracies[0] == max(accuracies)
     assert made.column(sheet, "exploratory verdict").count("best static") == 1
+
+
+def test_methods_without_a_seed_in_common_have_no_difference_to_tell(tmp_path):
+    results = made.loaded(tmp_path, [made.run("cyclic", 0), made.run("ucb", 1)])
+    (sheet,) = make("few-label-summary", results)
+    assert made.column(sheet, "difference") == ["–"]
+    assert headlines(results)[0].sentence == "ucb and cyclic have no seed in common."
+    assert make("leaderboard", results)
 
 
 class TestPlanned:

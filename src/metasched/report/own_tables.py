@@ -78,7 +78,8 @@ def few_label(output: Output, results: Results) -> list[Sheet]:
         raise UnavailableError("no few-label cell")
     static = {cell: compare.best_static(cell) for cell in cells}
     active = {cell: compare.best_active(cell) for cell in cells}
-    tests = {cell: compare.against_best_static(cell)[best] for cell, best in active.items() if best and static[cell]}
+    found = {cell: compare.against_best_static(cell) for cell in cells}
+    tests = {cell: found[cell][best] for cell, best in active.items() if best in found[cell]}
     columns: Columns[Cell] = (
         ("experiment", lambda cell: cell.label),
         ("best static", lambda cell: _name(static[cell])),
