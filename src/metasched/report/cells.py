@@ -41,17 +41,17 @@ class Method:
 
     def curves(self, name: Literal["samples", "test_accuracy"]) -> Floats:
         """What was measured at these, by run (S, P); NaN where a run was not measured."""
-        known = np.full((len(self.runs), len(self.updates)), np.nan)
-        for row, run in zip(known, self.runs, strict=True):
+        values = np.full((len(self.runs), len(self.updates)), np.nan)
+        for row, run in zip(values, self.runs, strict=True):
             row[: len(run.updates)] = getattr(run, name)
-        return known
+        return values
 
     def finals(self, measure: str = "test_accuracy") -> dict[int, float]:
         """Final accuracy by seed, in order; chance for one that diverged, nothing for one that was not measured."""
-        found = {run.spec.seed: getattr(run.final, measure) for run in self.runs if run.final}
-        known = {seed: float(value) for seed, value in found.items() if value is not None}
+        measures = {run.spec.seed: getattr(run.final, measure) for run in self.runs if run.final}
+        finals = {seed: float(value) for seed, value in measures.items() if value is not None}
         diverged = {run.spec.seed: self.chance for run in self.runs if run.diverged}
-        return dict(sorted({**diverged, **known}.items())) if known or not found else {}
+        return dict(sorted({**diverged, **finals}.items())) if finals or not measures else {}
 
     @cached_property
     def middle(self) -> float:
@@ -66,14 +66,14 @@ class Method:
     @property
     def schedule(self) -> Floats | None:
         """Batches of each task, and abstained, in each meta-update of the first seed that has them (K, N + 1)."""
-        found = [run.schedule for run in self.runs if run.schedule]
-        return np.array(found[0], np.float64) if found else None
+        schedules = [run.schedule for run in self.runs if run.schedule]
+        return np.array(schedules[0], np.float64) if schedules else None
 
     @property
     def drawn_by_label(self) -> Floats | None:
         """Source rows drawn by task and label, mean over the seeds that have them (N, C')."""
-        found = [run.drawn_by_label for run in self.runs if run.drawn_by_label]
-        return np.mean(np.array(found, np.float64), axis=0) if found else None
+        tables = [run.drawn_by_label for run in self.runs if run.drawn_by_label]
+        return np.mean(np.array(tables, np.float64), axis=0) if tables else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,25 +67,25 @@ def ceiling(cell: Cell) -> Method | None:
 
 def thresholds(cell: Cell) -> list[Threshold]:
     """The accuracy fixed before the run, and the final one of the best static baseline."""
-    found = [] if cell.threshold is None else [Threshold(cell.threshold, "fixed before the run")]
+    marks = [] if cell.threshold is None else [Threshold(cell.threshold, "fixed before the run")]
     static = best_static(cell)
     if static is not None and (cell.threshold is None or cell.regime == "few-label"):
-        found.append(Threshold(static.middle, f"final accuracy of {static.name}"))
-    return found
+        marks.append(Threshold(static.middle, f"final accuracy of {static.name}"))
+    return marks
 
 
 @lru_cache(maxsize=8192)
 def arrivals(method: Method, threshold: float) -> dict[int, tuple[float, float]]:
     """By seed: source rows drawn until the threshold was reached for good (∞: never), and rows drawn in all."""
     longest = max((max(run.samples) for run in method.runs if run.samples), default=0)
-    found: dict[int, tuple[float, float]] = {}
+    by_seed: dict[int, tuple[float, float]] = {}
     for run in method.runs:
         if run.diverged:
-            found[run.spec.seed] = (np.inf, longest)
+            by_seed[run.spec.seed] = (np.inf, longest)
         elif run.samples:
             place = statistics.stays_from(run.test_accuracy, threshold)
-            found[run.spec.seed] = (np.inf if place is None else run.samples[place], max(run.samples))
-    return found if method.updates else {}
+            by_seed[run.spec.seed] = (np.inf if place is None else run.samples[place], max(run.samples))
+    return by_seed if method.updates else {}
 
 
 def _collected(by_seed: dict[int, tuple[float, float]], seeds: Iterable[int]) -> Arrivals:
@@ -139,12 +139,12 @@ def contrasts(pairs: Sequence[tuple[Method, Method]]) -> dict[Method, Contrast]:
     gaps = {first: differences(first, second) for first, second in pairs}
     gaps = {method: values for method, values in gaps.items() if values.size}
     p_values = [statistics.sign_flip_test(values) for values in gaps.values()]
-    found = {}
+    tests = {}
     for (method, values), p, corrected in zip(gaps.items(), p_values, holm(p_values), strict=True):
         interval = statistics.mean_of_means([values])
         verdict = _verdict(interval.value, float(corrected), len(values), len(gaps))
-        found[method] = Contrast(interval, p, float(corrected), len(values), verdict)
-    return found
+        tests[method] = Contrast(interval, p, float(corrected), len(values), verdict)
+    return tests
 
 
 def _verdict(mean: float, p: float, pairs: int, comparisons: int) -> str:
@@ -175,10 +175,10 @@ def against_best_static(cell: Cell) -> dict[Method, Contrast]:
 
 
 def planned(cell: Cell) -> tuple[Method, Method] | None:
-    """The method that was named before the runs and the baseline, where one method alone was named."""
-    named = [method for method in cell.methods.values() if method.runs[0].role == OURS]
+    """The method that was named before the runs, and the baseline; None unless one method alone was named."""
+    ours = [method for method in cell.methods.values() if method.runs[0].role == OURS]
     baseline = cell.methods.get(BASELINE)
-    return (named[0], baseline) if len(named) == 1 and baseline else None
+    return (ours[0], baseline) if len(ours) == 1 and baseline else None
 
 
 def planned_contrasts(cells: Iterable[Cell]) -> dict[Method, Contrast]:

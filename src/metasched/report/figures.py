@@ -93,8 +93,8 @@ def own_runs(output: Output, results: Results) -> list[Figure]:
 def shown(cell: Cell) -> list[Method]:
     """The methods that a figure draws: the paper's, the best of each kind, the planned one, target-only."""
     best = [compare.best_static(cell), compare.best_active(cell), compare.best_single(cell)]
-    named = [method.name for method in (*best, *(compare.planned(cell) or ())) if method]
-    wanted = dict.fromkeys((*reversed(published.ORDER), *named, TARGET_ONLY))
+    names = [method.name for method in (*best, *(compare.planned(cell) or ())) if method]
+    wanted = dict.fromkeys((*reversed(published.ORDER), *names, TARGET_ONLY))
     return [cell.methods[name] for name in wanted if name in cell.methods]
 
 
@@ -103,12 +103,12 @@ def _strokes(cells: Iterable[Cell]) -> list[Stroke]:
 
 
 def _curves(output: Output, cells: Sequence[Cell]) -> Figure:
-    drawn = [cell for cell in cells if any(method.updates for method in cell.methods.values())]
-    if not drawn:
+    cells = [cell for cell in cells if any(method.updates for method in cell.methods.values())]
+    if not cells:
         raise UnavailableError("no cell with its accuracy over time")
-    strokes = _strokes(drawn) + [THRESHOLD] * any(cell.threshold is not None for cell in drawn)
+    strokes = _strokes(cells) + [THRESHOLD] * any(cell.threshold is not None for cell in cells)
     panels = []
-    for cell in drawn:
+    for cell in cells:
         methods = [method for method in shown(cell) if method.name != TARGET_ONLY]
         points = [point for method in methods for point in _points(method, _known_medians(method.curves("samples")))]
         levels = {method.name: method.middle for method in shown(cell) if method not in methods}
@@ -117,7 +117,7 @@ def _curves(output: Output, cells: Sequence[Cell]) -> Figure:
         plot = _lines(cell.key, points, strokes, "source rows drawn", "test accuracy", rules)
         panels.append(Panel(cell.label, *plot, _in_words(cell, "source rows drawn")))
     note = f"Test accuracy against source rows drawn. {BAND_NOTE} {RULE_NOTE}"
-    return Figure(output.name, output.title, note, tuple(panels), tuple(strokes), tuple(drawn))
+    return Figure(output.name, output.title, note, tuple(panels), tuple(strokes), tuple(cells))
 
 
 @makes(outputs.TIME)
@@ -251,9 +251,9 @@ def _thinned(count: int) -> list[int]:
 
 
 def _known_medians(values: Floats) -> Floats:
-    """Median of what is known in each column; NaN where nothing is."""
-    known = [column[~np.isnan(column)] for column in values.T]
-    return np.array([np.median(column) if column.size else np.nan for column in known], np.float64)
+    """Median of the numbers in each column; NaN where there are none."""
+    columns = [column[~np.isnan(column)] for column in values.T]
+    return np.array([np.median(column) if column.size else np.nan for column in columns], np.float64)
 
 
 def _rounded(value: float) -> float:
@@ -280,7 +280,7 @@ def _lines(
 ) -> tuple[Any, dict[str, Data]]:
     """Lines over bands (where points have ``low`` and ``high``), and level lines; and their data, named by ``key``."""
     altair = require("altair", "report")
-    named, levels = (f"{kind}_{zlib.crc32(key.encode()):08x}" for kind in ("points", "levels"))
+    series, levels = (f"{kind}_{zlib.crc32(key.encode()):08x}" for kind in ("points", "levels"))
     legend = altair.Legend(
         orient="bottom",
         columns=4,
@@ -301,7 +301,7 @@ def _lines(
     y, low = (altair.Y(f"{end}:Q", title=y_title, scale=altair.Scale(zero=False)) for end in ("y", "low"))
     height = altair.Tooltip("y:Q", title=y_title, format=".3f")
     tooltip = [altair.Tooltip("name:N", title="method"), altair.Tooltip("x:Q", title=x_title, format=",.4~f"), height]
-    curve = altair.Chart(altair.NamedData(named))
+    curve = altair.Chart(altair.NamedData(series))
     layers = []
     if any("low" in point for point in points):
         layers.append(curve.mark_area().encode(x=x, y=low, y2="high:Q", color=colour, opacity=_picked("name", 0.15)))
@@ -315,4 +315,4 @@ def _lines(
         chart = altair.Chart(altair.NamedData(levels)).mark_rule(strokeWidth=1.5)
         layers.append(chart.encode(**level, tooltip=[altair.Tooltip("name:N", title="level"), height]))
     chart = altair.layer(*layers).add_params(_pick()).properties(height=260)
-    return chart, {named: points, levels: list(rules)}
+    return chart, {series: points, levels: list(rules)}

@@ -34,8 +34,8 @@ def headlines(results: Results) -> list[Headline]:
         if cell.regime != "paper" and ((cell.experiment, cell.regime) not in chosen or cell.variant in HEADLINED):
             chosen[cell.experiment, cell.regime] = cell
     cells = sorted(chosen.values(), key=lambda cell: (cell.regime == "robust", results.cells.index(cell)))
-    found = [line for cell in cells if (line := _of_cell(cell, results)) is not None]
-    return found + _orderings(results)
+    lines = [line for cell in cells if (line := _of_cell(cell, results)) is not None]
+    return lines + _orderings(results)
 
 
 def _of_cell(cell: Cell, results: Results) -> Headline | None:
@@ -53,14 +53,14 @@ def _of_cell(cell: Cell, results: Results) -> Headline | None:
     if ours not in tests:
         return Headline(title, tuple(numbers), f"{ours.name} and {theirs.name} have no seed in common.", (cell,))
     test = tests[ours]
-    told = {
+    ending = {
         "better": f"{ours.name} ends above {theirs.name}",
         "worse": f"{ours.name} ends below {theirs.name}",
         "no difference shown": f"no difference shown between {ours.name} and {theirs.name}",
     }.get(test.verdict, f"{ours.name} against {theirs.name}: {test.verdict}")
     seeds = f"{test.pairs} seed{'s' if test.pairs != 1 else ''}"
     sentence = (
-        f"{'Planned' if planned else 'Exploratory'}: {told}, {signed(test.difference)} in final accuracy (p "
+        f"{'Planned' if planned else 'Exploratory'}: {ending}, {signed(test.difference)} in final accuracy (p "
         f"{p_value(test.p_holm)} after Holm over {'cells' if planned else 'methods'}, {seeds}). Samples ratio: rows "
         f"{theirs.name} draws over rows {ours.name} draws to reach {theirs.name}'s final accuracy."
     )
@@ -69,7 +69,7 @@ def _of_cell(cell: Cell, results: Results) -> Headline | None:
 
 def _orderings(results: Results) -> list[Headline]:
     """By experiment in the paper's regime: the gains of one cell beside the published ones, and the claimed order."""
-    found = []
+    lines = []
     for experiment in dict.fromkeys(cell.experiment for cell in results.of(regime="paper")):
         cells = results.of(experiment, "paper")
         cell = next((cell for cell in cells if cell.variant in HEADLINED), cells[0])
@@ -82,18 +82,18 @@ def _orderings(results: Results) -> list[Headline]:
             if numbers:
                 sentence = f"Gain over cyclic in samples to {cell.threshold:.0%}, {cell.variant}. {sentence}"
             simulated = " (simulated data)" if any(cell.simulated for cell in cells) else ""
-            found.append(Headline(f"{experiment}, the paper's regime{simulated}", numbers, sentence, tuple(cells)))
-    return found
+            lines.append(Headline(f"{experiment}, the paper's regime{simulated}", numbers, sentence, tuple(cells)))
+    return lines
 
 
 def _gains(cell: Cell) -> tuple[tuple[str, str, Number], ...]:
     cyclic = cell.methods.get("cyclic")
     if cell.threshold is None or cyclic is None:
         return ()
-    known = published.GAIN.get(cell.experiment, {})
+    printed = published.GAIN.get(cell.experiment, {})
     return tuple(
         (
-            f"gain (published: {known[name]:g})" if name in known else "gain (none published)",
+            f"gain (published: {printed[name]:g})" if name in printed else "gain (none published)",
             name,
             ratio(compare.gain_over(cyclic, cell.methods[name], cell.threshold)),
         )

@@ -77,7 +77,8 @@ def claims(where: str, cells: Sequence[Cell]) -> list[Claim]:
     if len(links) < 2:
         return links
     names = [tuple(link.claim.split(" ≥ ")) for link in links]
-    by_samples = statistics.chain(known) if (known := [link.by_samples for link in links if link.by_samples]) else None
+    truths = [link.by_samples for link in links if link.by_samples]
+    by_samples = statistics.chain(truths) if truths else None
     by_accuracy = statistics.chain([link.by_accuracy for link in links])
     claim = " ≥ ".join([names[0][0], *(second for _, second in names)])
     return [*links, Claim(where, claim, None, by_accuracy, None, by_samples, _printed(cells, names))]
@@ -86,15 +87,15 @@ def claims(where: str, cells: Sequence[Cell]) -> list[Claim]:
 def _printed(cells: Sequence[Cell], pairs: Sequence[tuple[str, ...]]) -> str:
     """What the published numbers say about a chain of claims: true, or false and where."""
     variants = [cell.variant for cell in cells]
-    known = {
+    tables = {
         place: table
         for place, table in published.MERIT.get(cells[0].experiment, {}).items()
         if (place in variants or place not in published.WEATHER_FEATURES)
         and all(set(pair) <= table.keys() for pair in pairs)
     }
-    if not known:
+    if not tables:
         return NOTHING
-    broken = [place for place, table in known.items() if any(table[a] < table[b] for a, b in pairs)]
+    broken = [place for place, table in tables.items() if any(table[a] < table[b] for a, b in pairs)]
     if not broken:
         return "true"
-    return "false" if len(known) == 1 else f"false in {', '.join(broken)}"
+    return "false" if len(tables) == 1 else f"false in {', '.join(broken)}"

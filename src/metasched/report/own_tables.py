@@ -78,8 +78,8 @@ def few_label(output: Output, results: Results) -> list[Sheet]:
         raise UnavailableError("no few-label cell")
     static = {cell: compare.best_static(cell) for cell in cells}
     active = {cell: compare.best_active(cell) for cell in cells}
-    found = {cell: compare.against_best_static(cell) for cell in cells}
-    tests = {cell: found[cell][best] for cell, best in active.items() if best in found[cell]}
+    contrasts = {cell: compare.against_best_static(cell) for cell in cells}
+    tests = {cell: contrasts[cell][best] for cell, best in active.items() if best in contrasts[cell]}
     columns: Columns[Cell] = (
         ("experiment", lambda cell: cell.label),
         ("best static", lambda cell: _name(static[cell])),
@@ -229,9 +229,9 @@ def cost(output: Output, results: Results) -> list[Sheet]:
 
 
 def _median(values: Iterable[float]) -> float:
-    """Of those that are known."""
-    known = [value for value in values if not math.isnan(value)]
-    return float(np.median(known)) if known else math.nan
+    """Of those that are not NaN."""
+    numbers = [value for value in values if not math.isnan(value)]
+    return float(np.median(numbers)) if numbers else math.nan
 
 
 class Overall(NamedTuple):

@@ -50,15 +50,15 @@ def make(name: str, results: Results) -> Sequence[Figure | Sheet]:
 def build(results: Results, only: Sequence[str] = ()) -> Report:
     """Make every figure and table, or only those named; what lacks data is listed with the reason."""
     check_names(only)
-    made: list[Figure | Sheet] = []
+    pieces: list[Figure | Sheet] = []
     missing: list[tuple[str, str]] = []
     for name in only or OUTPUTS:
         try:
-            made += make(name, results)
+            pieces += make(name, results)
         except UnavailableError as reason:
             missing.append((name, str(reason)))
-    drawn = tuple(piece for piece in made if isinstance(piece, Figure))
-    tabled = tuple(sheets.without_gaps(piece) for piece in made if isinstance(piece, Sheet))
+    drawn = tuple(piece for piece in pieces if isinstance(piece, Figure))
+    tabled = tuple(sheets.without_gaps(piece) for piece in pieces if isinstance(piece, Sheet))
     return Report(results, tuple(headlines(results)), drawn, tabled, tuple(missing))
 
 

@@ -207,7 +207,7 @@ def _of_shown_weather(
     for group in (results.of(WEATHER.name, "paper"), results.of(WEATHER_POINTS.name)):
         typical = [cell for cell in group if cell.variant in outputs.TYPICAL]
         sheets += [make(output, cell) for cell in [*typical, *group][:1]]
-    sheets = [made for made in sheets if made.rows]
+    sheets = [one for one in sheets if one.rows]
     if not sheets:
         raise UnavailableError(f"no weather cell of the paper's regime and no weather-points cell has {what}")
     return sheets
@@ -253,11 +253,11 @@ def _event_accuracy(output: Output, cell: Cell) -> Sheet:
     rows = []
     for name in _compared([cell]):
         by_seed = [run.by_class for run in cell.methods[name].runs if run.by_class]
-        known = [[share for share in column if share is not None] for column in zip(*by_seed, strict=True)]
-        if known:
-            medians = [number(float(np.median(shares))) if shares else MISSING for shares in known]
+        shares_by_class = [[share for share in column if share is not None] for column in zip(*by_seed, strict=True)]
+        if shares_by_class:
+            medians = [number(float(np.median(shares))) if shares else MISSING for shares in shares_by_class]
             rows.append(Line(name, "ours", medians))
-        if known and compared and name in published.EVENT_ACCURACY:
+        if shares_by_class and compared and name in published.EVENT_ACCURACY:
             rows.append(Line(name, "published", [number(share) for share in published.EVENT_ACCURACY[name]]))
     note = f"Final test accuracy by event, median over seeds that did not diverge; {cell.variant}."
     if compared:

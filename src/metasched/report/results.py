@@ -69,8 +69,8 @@ def load(paths: Sequence[Path]) -> Results:
         cell = _cell(members, lambda run, why: left_out.setdefault(places[id(run)], []).append(why))
         same = sum(key == cell.key or key.startswith(f"{cell.key} (") for key in cells)
         mark = f" ({same + 1})" if same else ""
-        marked = {name: getattr(cell, name) + mark for name in ("key", "variant", "title")}
-        cells[cell.key + mark] = replace(cell, **marked)
+        names = {name: getattr(cell, name) + mark for name in ("key", "variant", "title")}
+        cells[cell.key + mark] = replace(cell, **names)
     faults += [f"{path}: {len(whys)} of its runs left out: {whys[0]}" for path, whys in left_out.items()]
     if not cells and not evidence:
         first = f"; {faults[0]}" if faults else ""
@@ -166,7 +166,7 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
             leave_out(run, f"{name}, seed {run.spec.seed}, differs in {what} from the runs before it")
         else:
             same.append(run)
-    kept = [run for same in methods.values() for run in same]
+    members = [run for same in methods.values() for run in same]
     options = ", ".join(f"{key}={value}" for key, value in first.spec.data.options.items())
     study = first.study or Study(
         experiment=first.about.name,
@@ -177,13 +177,13 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
     )
     origin = Origin(
         created=first.origin.created,
-        command="; ".join(dict.fromkeys(_as_typed(run.origin.command) for run in kept)),
-        device=", ".join(dict.fromkeys(run.origin.device for run in kept)),
+        command="; ".join(dict.fromkeys(_as_typed(run.origin.command) for run in members)),
+        device=", ".join(dict.fromkeys(run.origin.device for run in members)),
     )
     chance = 1 / len(first.about.classes) if first.about.classes else 0.0
-    named = {name: Method(name, tuple(same), chance) for name, same in methods.items() if same}
+    by_name = {name: Method(name, tuple(same), chance) for name, same in methods.items() if same}
     place = (study.cell, study.experiment, study.regime, study.variant, study.title, study.threshold)
-    return Cell(*place, first.about, origin, first.spec.versions, named)
+    return Cell(*place, first.about, origin, first.spec.versions, by_name)
 
 
 def _called(run: Outcome, first: Outcome) -> str:
@@ -220,7 +220,7 @@ def _notes(cells: Sequence[Cell], evidence: Sequence[Evidence]) -> Iterable[str]
     runs = [run for cell in cells for method in cell.methods.values() for run in method.runs]
     versions = [*(run.spec.versions for run in runs), *(item.versions for item in evidence)]
     for package in ("metasched", "jax", "python"):
-        yield from _mixed(f"versions of {package}", [known.get(package, "unknown") for known in versions])
+        yield from _mixed(f"versions of {package}", [packages.get(package, "unknown") for packages in versions])
     yield from _mixed("devices", [*(run.origin.device for run in runs), *(item.device for item in evidence)])
     for cell in cells:
         for method in cell.methods.values():

@@ -158,10 +158,10 @@ def _brackets(low: float, high: float, render: Callable[[float], str]) -> str:
 
 def without_gaps(sheet: Sheet) -> Sheet:
     """The table less the columns in which nothing is known."""
-    kept = [place for place in range(len(sheet.columns)) if any(str(row[place]) != NOTHING for row in sheet.rows)]
+    places = [place for place in range(len(sheet.columns)) if any(str(row[place]) != NOTHING for row in sheet.rows)]
     return sheet._replace(
-        columns=tuple(sheet.columns[place] for place in kept),
-        rows=tuple(tuple(row[place] for place in kept) for row in sheet.rows),
+        columns=tuple(sheet.columns[place] for place in places),
+        rows=tuple(tuple(row[place] for place in places) for row in sheet.rows),
     )
 
 

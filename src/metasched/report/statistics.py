@@ -191,9 +191,9 @@ def median_band(curves: Floats) -> tuple[Floats, Floats, Floats]:
 
     NaN counts as below everything (a seed that diverged); one seed has no interval.
     """
-    known = np.where(np.isnan(curves), -np.inf, curves)
-    middle = np.median(known, axis=0)
-    if len(known) < 2:
+    values = np.where(np.isnan(curves), -np.inf, curves)
+    middle = np.median(values, axis=0)
+    if len(values) < 2:
         return middle, middle, middle
-    low, high = percentiles(np.median(known[bootstrap_rows(len(known), RESAMPLES // 2)], axis=1))
+    low, high = percentiles(np.median(values[bootstrap_rows(len(values), RESAMPLES // 2)], axis=1))
     return middle, low, high

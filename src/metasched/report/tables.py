@@ -101,6 +101,6 @@ def half_range(accuracies: Sequence[float]) -> str:
 
 def lower_median(samples: Sequence[int | None]) -> str:
     """The lower median with "never" counted as the largest value, so that a run that fails is never left out."""
-    known = [np.inf if count is None else count for count in samples]
-    middle = float(np.quantile(known, 0.5, method="lower"))
+    counts = [np.inf if count is None else count for count in samples]
+    middle = float(np.quantile(counts, 0.5, method="lower"))
     return f"{middle:,.0f}" if np.isfinite(middle) else "never"
