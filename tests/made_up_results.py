@@ -1,11 +1,15 @@
-"""Result files with made-up numbers in the shape that experiments write."""
+"""Outcomes with made-up numbers, as experiments and runs of one's own write them, and evidence."""
 
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from metasched.report.results import load
+from metasched.runs import outcome
+from metasched.runs.outcome import About, Diverged, Final, Origin, Outcome, Study
+from metasched.runs.spec import DataSpec, RunSpec
 
 LEARNED = {
     "cyclic": 0.55,
@@ -24,17 +28,15 @@ LEARNED = {
     "supervised": 0.9,
 }
 """Final accuracy around which the seeds of each method lie."""
-TASKS = ["Semeion 1", "Semeion 2", "Optical 1", "Optical 2", "Optical 3"]
-EVENTS = ["tropical depression", "tropical cyclone", "extratropical cyclone", "atmospheric river"]
+TASKS = ("Semeion 1", "Semeion 2", "Optical 1", "Optical 2", "Optical 3")
+EVENTS = ("tropical depression", "tropical cyclone", "extratropical cyclone", "atmospheric river")
+DIGITS = tuple(map(str, range(10)))
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&</caption>"
-ABOUT = {
-    "format": 1,
-    "simulated": False,
-    "versions": {"metasched": "0.1.0", "jax": "0.10.0", "python": "3.12.1"},
-    "device": "gpu: NVIDIA H200",
-    "command": "metasched paper digits --seeds 10",
-    "created": "2026-01-01T00:00:00+00:00",
-}
+VERSIONS = {"metasched": "0.1.0", "jax": "0.10.0", "python": "3.12.1"}
+ORIGIN = Origin(
+    created="2026-01-01T00:00:00+00:00", command="metasched paper digits --seeds 10", device="gpu: NVIDIA H200"
+)
+changed = msgspec.structs.replace
 
 
 def family(name):
@@ -45,126 +47,140 @@ def family(name):
     return "control" if name == "target-only" or name.startswith("single:") else "active"
 
 
-def method(name, level, *, seeds=10, points=15, batch=20, batches=35, tasks=5, classes=10, random=None, shift=0.0):
-    """Curves that rise to ``level`` + ``shift``, with noise by seed; no two methods rise equally fast."""
-    random = random or np.random.default_rng(0)
+def study(experiment="digits", regime="few-label", variant="30 labels", **changes):
+    slug = variant.replace(" ", "-").replace("=", "")
+    title, cell = f"{experiment}, {regime}: {variant}", f"{experiment}/{regime}-{slug}"
+    known = {"experiment": experiment, "regime": regime, "variant": variant, "cell": cell, "title": title}
+    return Study(**{**known, "threshold": 0.5, **changes})
+
+
+def about(experiment="digits", **changes):
+    known = {
+        "name": experiment,
+        "simulated": experiment == "weather",
+        "tasks": TASKS[:4] if experiment == "cifar" else TASKS,
+        "classes": EVENTS if experiment.startswith("weather") else DIGITS,
+        "source_rows": 7000,
+        "target_rows": 30,
+        "test_rows": 60000,
+    }
+    return About(**{**known, **changes})
+
+
+def spec(method="ucb", seed=0, **changes):
+    known = {"data": DataSpec(fingerprint="0a", set="digits"), "network": "mlp", "config": {"batch_size": 20}}
+    return RunSpec(**{**known, "scheduler": method, "seed": seed, "versions": VERSIONS, **changes})
+
+
+def run(method="ucb", seed=0, curve=(0.1, 0.3, 0.5), samples=(100, 200, 300), **changes):
+    """One run whose every number is given."""
+    known = {
+        "spec": spec(method, seed),
+        "method": method,
+        "family": family(method),
+        "study": study(),
+        "about": about(),
+        "origin": ORIGIN,
+        "updates": tuple(range(1, len(curve) + 1)),
+        "samples": tuple(samples)[: len(curve)],
+        "test_accuracy": tuple(curve),
+        "final": Final(test_accuracy=curve[-1]),
+    }
+    known |= changes
+    return Outcome(run=known["spec"].name, **known)
+
+
+def diverged(method="ucb", seed=0, update=7, cause="loss is not finite", **changes):
+    gone = {"updates": (), "samples": (), "test_accuracy": (), "final": None}
+    return changed(run(method, seed, **changes), **gone, diverged=Diverged(update=update, cause=cause))
+
+
+def own(method="ucb", seed=0, **changes):
+    """A run of one's own."""
+    return run(method, seed, **{"study": None, "about": about("mine"), **changes})
+
+
+def plain_cell(methods, *, samples=(100, 200, 300), target_rows=30, source_rows=7000, **changes):
+    """A cell whose every number is given: by method, the accuracy of each seed at each of ``samples``."""
+    place = study(**changes)
+    rows = about(place.experiment, target_rows=target_rows, source_rows=source_rows)
+    return [
+        run(name, seed, curve, samples, study=place, about=rows)
+        for name, curves in methods.items()
+        for seed, curve in enumerate(curves)
+    ]
+
+
+def method(name, level, place, rows, random, *, seeds=10, points=15, drawn=700, shift=0.0):
+    """Runs whose curves rise to ``level`` + ``shift``, with noise by seed; no two methods rise equally fast."""
     updates = np.linspace(2, 30, points).astype(int)
-    drawn = 0 if name in ("target-only", "supervised") else batch * batches
+    drawn = 0 if name in ("target-only", "supervised") else drawn
     ends = np.clip(level + shift + 0.01 * random.normal(size=seeds), 0, 1)
-    pace = 3 + 12 * max(0.0, 0.75 - level)
-    curve = 0.1 + (ends[:, None] - 0.1) * (1 - np.exp(-updates / pace))
-    curve = np.clip(curve + 0.004 * random.normal(size=curve.shape), 0, 1)
+    curves = 0.1 + (ends[:, None] - 0.1) * (1 - np.exp(-updates / (3 + 12 * max(0.0, 0.75 - level))))
+    curves = np.clip(curves + 0.004 * random.normal(size=curves.shape), 0, 1).round(4)
+    tasks, classes = len(rows.tasks), len(rows.classes)
     if name.startswith("single:"):
         share = np.eye(tasks)[int(name.removeprefix("single:")) - 1]
     else:
         share = random.dirichlet(np.full(tasks, 50.0 if family(name) == "static" else 1.0))
-    rows = np.round(share * drawn * 30)
-    schedule = random.multinomial(batches if drawn else 0, share, size=30)
+    counts = np.round(share * drawn * 30).astype(int)
+    by_class = np.clip(curves[:, -1:] + 0.05 * random.normal(size=(seeds, classes)), 0, 1).round(4)
+    by_label = (counts[:, None] * random.dirichlet(np.ones(classes), tasks)).round(1)
     abstained = random.integers(0, 5, size=30) * ("abstain" in name)
-    return {
-        "family": family(name),
-        "role": "paper" if name in ("cyclic", "ucb", "gittins", "mdp") else name,
-        "seeds": list(range(seeds)),
-        "updates": updates.tolist(),
-        "samples": [(updates * drawn).tolist()] * seeds,
-        "test_accuracy": curve.round(4).tolist(),
-        "final": {
-            "test_accuracy": curve[:, -1].round(4).tolist(),
-            "initial_test_accuracy": [0.1] * seeds,
-            "balanced_accuracy": (curve[:, -1] - 0.01).round(4).tolist(),
-            "validation_accuracy": np.clip(curve[:, -1] + 0.02, 0, 1).round(4).tolist(),
-        },
-        "per_class": np.clip(curve[:, -1:] + 0.05 * random.normal(size=(seeds, classes)), 0, 1).round(4).tolist(),
-        "drawn": [rows.tolist()] * seeds,
-        "drawn_by_label": (rows[:, None] * random.dirichlet(np.ones(classes), tasks)).round(1).tolist(),
-        "abstained": [int(abstained.sum())] * seeds,
-        "schedule": np.column_stack([schedule, abstained]).tolist(),
-        "seconds": (20 + random.random(seeds)).round(2).tolist(),
-        "scheduling_seconds": 1e-4 * (1 + len(name)),
-        "diverged": {},
-    }
+    schedule = np.column_stack([random.multinomial(35 if drawn else 0, share, size=30), abstained])
+    for seed, curve in enumerate(curves.tolist()):
+        yield run(
+            name,
+            seed,
+            curve,
+            (updates * drawn).tolist(),
+            updates=tuple(updates.tolist()),
+            study=place,
+            about=rows,
+            role="paper" if name in ("cyclic", "ucb", "gittins", "mdp") else name,
+            final=Final(
+                test_accuracy=curve[-1],
+                initial_test_accuracy=0.1,
+                balanced_accuracy=round(curve[-1] - 0.01, 4),
+                validation_accuracy=min(round(curve[-1] + 0.02, 4), 1.0),
+            ),
+            by_class=tuple(by_class[seed].tolist()),
+            drawn=tuple(counts.tolist()),
+            drawn_by_label=tuple(map(tuple, by_label.tolist())),
+            abstained=int(abstained.sum()),
+            schedule=tuple(map(tuple, schedule.tolist())) if seed == 0 else None,
+            seconds=round(20 + random.random(), 2),
+            scheduling_seconds=1e-4 * (1 + len(name)),
+        )
 
 
 def cell(experiment="digits", regime="few-label", variant="30 labels", *, names=None, seeds=10, **changes):
-    """A cell as a dictionary; ``names`` chooses its methods."""
-    slug = variant.replace(" ", "-").replace("=", "")
+    """A cell as experiments write it; ``names`` chooses its methods."""
+    place, rows = study(experiment, regime, variant, **changes), about(experiment)
     random = np.random.default_rng(sum(map(ord, experiment + regime + variant)))
-    tasks = TASKS[:4] if experiment == "cifar" else TASKS
-    classes = EVENTS if experiment.startswith("weather") else [str(digit) for digit in range(10)]
     shift = -0.03 if "noisy" in variant else 0.0
-    return {
-        **ABOUT,
-        "kind": "cell",
-        "experiment": experiment,
-        "regime": regime,
-        "variant": variant,
-        "cell": f"{experiment}/{regime}-{slug}",
-        "title": f"{experiment}, {regime}: {variant}",
-        "simulated": experiment == "weather",
-        "tasks": tasks,
-        "classes": classes,
-        "target_rows": 30,
-        "test_rows": 60000,
-        "source_rows": 7000,
-        "config": {"batch_size": 20},
-        "tuning": None,
-        "threshold": 0.5,
-        "methods": {
-            name: method(
-                name,
-                LEARNED[name],
-                seeds=seeds,
-                tasks=len(tasks),
-                classes=len(classes),
-                random=random,
-                shift=shift,
-            )
-            for name in names or LEARNED
-        },
-        **changes,
-    }
-
-
-def plain_cell(methods, *, samples=(100, 200, 300), **changes):
-    """A cell whose every number is given: by method, the accuracy of each seed at each of ``samples``."""
-    content = cell(seeds=1, names=["cyclic"], **changes)
-    content["methods"] = {}
-    for name, curves in methods.items():
-        one = method(name, 0.5, seeds=len(curves), points=len(samples))
-        one["updates"] = list(range(1, len(samples) + 1))
-        one["samples"] = [list(samples)] * len(curves)
-        one["test_accuracy"] = [list(curve) for curve in curves]
-        one["final"] = {"test_accuracy": [curve[-1] for curve in curves]}
-        content["methods"][name] = one
-    return content
+    made = (method(name, LEARNED[name], place, rows, random, seeds=seeds, shift=shift) for name in names or LEARNED)
+    return [one for runs in made for one in runs]
 
 
 def evidence(experiment="digits", **changes):
-    tasks = TASKS[:4] if experiment == "cifar" else TASKS
-    classes = EVENTS if experiment.startswith("weather") else [str(digit) for digit in range(10)]
-    sticky = (0.7 * np.eye(len(classes)) + 0.3 / len(classes)).round(4).tolist()
+    rows = about(experiment)
+    sticky = (0.7 * np.eye(len(rows.classes)) + 0.3 / len(rows.classes)).round(4).tolist()
     steps = list(range(1, 121, 3))
+    tests = {"rows": 1400, "p_permutation": 1e-4, "p_asymptotic": 1e-9, "p_diagonal": 2e-4, "association": 0.4}
     return {
-        **ABOUT,
+        "format": 1,
         "kind": "evidence",
         "experiment": experiment,
-        "simulated": experiment == "weather",
-        "order": [
-            {
-                "task": task,
-                "rows": 1400,
-                "p_permutation": 1e-4,
-                "p_asymptotic": 1e-9,
-                "p_diagonal": 2e-4,
-                "association": 0.4,
-            }
-            for task in tasks
-        ],
-        "transitions": dict.fromkeys(tasks, sticky),
-        "classes": classes,
+        "simulated": rows.simulated,
+        "versions": VERSIONS,
+        **msgspec.to_builtins(ORIGIN),
+        "order": [{"task": task, **tests} for task in rows.tasks],
+        "transitions": dict.fromkeys(rows.tasks, sticky),
+        "classes": rows.classes,
         "scaled_error": {
             "steps": steps,
-            "by_class": {name: [0.5 + 0.05 * k + 0.01 * t**0.5 for t in steps] for k, name in enumerate(classes)},
+            "by_class": {name: [0.5 + 0.05 * k + 0.01 * t**0.5 for t in steps] for k, name in enumerate(rows.classes)},
             "exponent": 0.1,
         },
         **changes,
@@ -183,23 +199,33 @@ VARIANTS = {
 
 
 def write(folder: Path, content):
-    """Put one result file where experiments put it."""
-    slug = content["cell"].split("/")[1] if content["kind"] == "cell" else "evidence"
-    path = folder / content["experiment"] / f"{slug}.json"
+    """Put a cell or evidence where experiments put them, or one run of one's own into a folder of its own."""
+    if isinstance(content, dict):
+        path = folder / content["experiment"] / "evidence.json"
+    elif content[0].study:
+        path = folder / f"{content[0].study.cell}.jsonl"
+    else:
+        path = folder / content[0].run / "outcome.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content))
+    if isinstance(content, dict):
+        path.write_text(json.dumps(content))
+    else:
+        outcome.write(path, content)
     return path
 
 
 def write_hostile(folder: Path):
     """A cell and evidence in which every text would like to be markup, a formula or code."""
-    content = cell(seeds=3, names=["cyclic", "target-only"])
-    content["methods"][HOSTILE] = method("ucb", 0.7, seeds=3)
-    content["methods"][HOSTILE]["diverged"] = {"1": {"update": HOSTILE, "cause": HOSTILE}}
-    content |= dict.fromkeys(("title", "device", "command", "created", "variant"), HOSTILE)
-    content |= {"cell": "digits/" + HOSTILE, "versions": {"metasched": HOSTILE}}
-    content |= {"tasks": [HOSTILE] * 5, "classes": [HOSTILE] * 10}
-    (folder / "cell.json").write_text(json.dumps(content))
+    place = study(variant=HOSTILE, title=HOSTILE, cell=HOSTILE)
+    rows = about(tasks=(HOSTILE,) * 5, classes=(HOSTILE,) * 10)
+    random = np.random.default_rng(0)
+    runs = [one for name in ("cyclic", "target-only") for one in method(name, 0.6, place, rows, random, seeds=3)]
+    runs += [changed(one, method=HOSTILE) for one in method("ucb", 0.7, place, rows, random, seeds=3)]
+    runs[-1] = diverged("ucb", 2, cause=HOSTILE, study=place, about=rows)
+    runs[-1] = changed(runs[-1], method=HOSTILE)
+    origin = Origin(created=HOSTILE, command=HOSTILE, device=HOSTILE)
+    runs = [changed(one, origin=origin, spec=changed(one.spec, versions={"metasched": HOSTILE})) for one in runs]
+    outcome.write(folder / "cell.jsonl", runs)
     (folder / "evidence.json").write_text(json.dumps(evidence(classes=[HOSTILE] * 10)))
 
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from metasched.optional import require
-from metasched.report import compare, figures, page, results
-from metasched.report.cells import TARGET_ONLY, Cell
+from metasched.report import compare, page, results, sheets
+from metasched.report.cells import TARGET_ONLY, Cell, Method
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- results: begin -->\n", "<!-- results: end -->\n"
@@ -28,25 +28,23 @@ def table(cells: dict[str, Cell]) -> str:
     lines = [f"| {' | '.join(head)} |", "|---|---|---|---|---|---|"]
     for key in SHOWN:
         cell = cells[key]
-        static, active, single = compare.best_static(cell), compare.best_active(cell), compare.best_single(cell)
-        found = compare.against_best_static(cell)[str(active)]
-        gap = found.difference
+        static, active = compare.best_static(cell), compare.best_active(cell)
         words = [
             f"{cell.label}{', paper’s protocol' * (cell.regime == 'paper')}",
-            accuracy(cell, TARGET_ONLY),
-            f"{accuracy(cell, str(static))} {static}",
-            f"{accuracy(cell, str(active))} {active}",
-            f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]",
-            f"{accuracy(cell, str(single))} {str(single).replace('single:', 'task ')}",
+            told(cell.methods[TARGET_ONLY]).removesuffix(f" {TARGET_ONLY}"),
+            told(static),
+            told(active),
+            str(sheets.signed(compare.difference(active, static))),
+            told(compare.best_single(cell)).replace("single:", "task "),
         ]
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
 
 
-def accuracy(cell: Cell, name: str) -> str:
-    """The interquartile mean of final test accuracies."""
-    found = compare.score(cell, name)
-    return "–" if found is None else f"{found.value:.3f}"
+def told(method: Method | None) -> str:
+    """The interquartile mean of final test accuracies, and the name."""
+    found = compare.score(method)
+    return f"{found.value:.3f} {method.name}" if method and found else "–"
 
 
 def main() -> None:
@@ -61,7 +59,7 @@ def main() -> None:
         sys.exit(0 if wanted == text else "README.md: the table is not that of results/; run 'make results'")
     path.write_text(wanted)
     digits = results.Results(tuple(cell for cell in found.cells if cell.experiment == "digits"), found.evidence, (), ())
-    (figure,) = figures.few_label(digits)
+    (figure,) = page.make("few-label", digits)
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     FIGURE.write_text(require("vl_convert", "report").vegalite_to_svg(page.whole_spec(figure)))
 

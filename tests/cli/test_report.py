@@ -49,11 +49,11 @@ def test_json_is_for_programs(results, capsys):
 
 
 def test_a_damaged_file_is_named_and_the_rest_reported(results, capsys):
-    Path("results/digits/half.json").write_text('{"format": 1, "kind": "ce')
+    Path("results/digits/half.jsonl").write_text('{"format": 2, "met\n')
     main(["report", results, "--only", "few-label-summary", "--quiet"])
     printed = capsys.readouterr()
-    assert "note: results/digits/half.json: is damaged or half written" in printed.err
-    assert "half.json" in Path("page.html").read_text()
+    assert "note: results/digits/half.jsonl, line 1: is no outcome of format 2" in printed.err
+    assert "half.jsonl" in Path("page.html").read_text()
 
 
 @pytest.mark.parametrize(

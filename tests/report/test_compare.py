@@ -1,92 +1,102 @@
+"""The methods of a cell against each other, on curves that are known."""
+
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import made_up_results as made
 from metasched.report import compare
-from metasched.report.parse import cell_from
+from metasched.report.results import load
 
 EARLY, LATE, NEVER = (0.6, 0.7, 0.7), (0.1, 0.1, 0.6), (0.1, 0.2, 0.3)
 
 
-def read(methods, **changes):
-    return cell_from(made.plain_cell(methods, **changes))
+@pytest.fixture
+def read(tmp_path):
+    return lambda methods, **changes: made.loaded(tmp_path, made.plain_cell(methods, **changes)).cells[0]
 
 
-def test_the_best_static_baseline_is_never_a_single_task_or_a_scheduler():
-    cell = read({"cyclic": [NEVER], "uniform": [LATE], "single:1": [EARLY], "ucb": [EARLY]})
-    assert compare.best_static(cell) == "uniform"
-    assert compare.best_single(cell) == "single:1"
-    assert compare.best_active(cell) == "ucb"
+def final(*values):
+    return [(0.1, 0.1, value) for value in values]
 
 
-def test_samples_are_counted_until_accuracy_stays():
-    cell = read({"cyclic": [(0.6, 0.4, 0.6)], "ucb": [EARLY]})
-    assert compare.arrivals(cell, "cyclic", 0.5) == {0: (300, 300)}
-    assert compare.arrivals(cell, "ucb", 0.5) == {0: (100, 300)}
-    assert compare.arrivals(cell, "ucb", 0.9) == {0: (np.inf, 300)}
+class TestKinds:
+    def test_the_best_static_baseline_is_never_a_single_task_or_a_scheduler(self, read):
+        cell = read({"cyclic": [NEVER], "uniform": [LATE], "single:1": [EARLY], "ucb": [EARLY]})
+        assert compare.best_static(cell).name == "uniform"
+        assert compare.best_single(cell).name == "single:1"
+        assert compare.best_active(cell).name == "ucb"
+
+    def test_a_single_task_among_runs_of_ones_own_is_no_active_scheduler(self, tmp_path):
+        runs = [[made.own("single:2", curve=EARLY)], [made.own("ucb", curve=LATE)]]
+        (cell,) = made.loaded(tmp_path, *runs).cells
+        assert compare.best_active(cell).name == "ucb"
+        assert compare.best_single(cell).name == "single:2"
+
+    def test_a_static_schedule_that_is_new_to_the_report_is_static(self, tmp_path):
+        runs = [[made.own("two-by-two", family="static", curve=EARLY)], [made.own("cyclic", curve=LATE)]]
+        (cell,) = made.loaded(tmp_path, *runs).cells
+        assert compare.best_static(cell).name == "two-by-two"
+        assert compare.best_active(cell) is None
 
 
-def test_gain_is_samples_of_the_baseline_over_samples_of_the_scheduler():
-    cell = read({"cyclic": [LATE] * 3, "ucb": [EARLY] * 3})
-    assert compare.gain_over(cell, "cyclic", "ucb", 0.5)[:3] == (3, 3, 3)
+class TestSamples:
+    def test_are_counted_until_accuracy_stays(self, read):
+        cell = read({"cyclic": [(0.6, 0.4, 0.6)], "ucb": [EARLY]})
+        assert compare.arrivals(cell.methods["cyclic"], 0.5) == {0: (300, 300)}
+        assert compare.arrivals(cell.methods["ucb"], 0.5) == {0: (100, 300)}
+        assert compare.arrivals(cell.methods["ucb"], 0.9) == {0: (np.inf, 300)}
+
+    def test_gain_is_samples_of_the_baseline_over_samples_of_the_scheduler(self, read):
+        cell = read({"cyclic": [LATE] * 3, "ucb": [EARLY] * 3})
+        assert compare.gain_over(cell.methods["cyclic"], cell.methods["ucb"], 0.5)[:3] == (3, 3, 3)
+        assert compare.gain_over(None, cell.methods["ucb"], 0.5) is None
+
+    def test_a_seed_that_diverged_never_arrives(self, tmp_path):
+        (cell,) = made.loaded(tmp_path, [made.run(curve=EARLY), made.diverged(seed=1)]).cells
+        assert compare.arrivals(cell.methods["ucb"], 0.5) == {0: (100, 300), 1: (np.inf, 300)}
 
 
-def test_seeds_are_paired_by_number_and_not_by_place():
-    content = made.plain_cell({"cyclic": [(0, 0, 0.1), (0, 0, 0.2), (0, 0, 0.3)], "ucb": [(0, 0, 0.5), (0, 0, 0.4)]})
-    content["methods"]["ucb"]["seeds"] = [2, 0]
-    assert compare.differences(cell_from(content), "ucb", "cyclic") == pytest.approx([0.3, 0.2])
-
-
-def test_a_seed_that_diverged_counts_as_chance_and_never_arrives():
-    content = made.plain_cell({"cyclic": [LATE, LATE], "ucb": [EARLY, EARLY]})
-    method = content["methods"]["ucb"]
-    method["diverged"] = {"1": {"update": 2, "cause": "loss"}}
-    method["test_accuracy"][1] = [0.6, None, None]
-    method["final"]["test_accuracy"][1] = None
-    cell = cell_from(content)
-    assert compare.finals(cell, "ucb") == {0: 0.7, 1: 0.1}
-    assert compare.arrivals(cell, "ucb", 0.5)[1] == (np.inf, 300)
-
-
-def test_a_seed_that_was_not_measured_is_left_out():
-    content = made.plain_cell({"cyclic": [LATE, LATE], "ucb": [EARLY, EARLY]})
-    content["methods"]["ucb"]["final"]["test_accuracy"][1] = None
-    assert compare.finals(cell_from(content), "ucb") == {0: 0.7}
+def test_seeds_are_paired_by_number_and_not_by_place(tmp_path):
+    first = [made.run("ucb", seed, (value,)) for seed, value in ((2, 0.5), (0, 0.4))]
+    second = [made.run("cyclic", seed, (value,)) for seed, value in enumerate((0.1, 0.2, 0.3))]
+    (cell,) = made.loaded(tmp_path, first + second).cells
+    assert compare.differences(cell.methods["ucb"], cell.methods["cyclic"]) == pytest.approx([0.3, 0.2])
 
 
 class TestThresholds:
-    def test_few_labels_also_have_the_final_accuracy_of_the_best_static(self):
+    def test_few_labels_also_have_the_final_accuracy_of_the_best_static(self, read):
         cell = read({"cyclic": [LATE] * 3, "ucb": [EARLY] * 3})
         assert [tuple(mark) for mark in compare.thresholds(cell)] == [
             (0.5, "fixed before the run"),
             (0.6, "final accuracy of cyclic"),
         ]
 
-    def test_the_papers_regime_has_only_the_fixed_one(self):
+    def test_the_papers_regime_has_only_the_fixed_one(self, read):
         assert len(compare.thresholds(read({"cyclic": [LATE], "ucb": [EARLY]}, regime="paper"))) == 1
 
-    def test_a_cell_without_a_fixed_one_has_the_other(self):
+    def test_a_cell_without_a_fixed_one_has_the_other(self, read):
         (mark,) = compare.thresholds(read({"cyclic": [LATE]}, regime="own runs", threshold=None))
         assert mark.value == 0.6
 
 
-class TestVerdicts:
-    def final(self, *values):
-        return [(0.1, 0.1, value) for value in values]
+UPS = [0.60, 0.61, 0.62, 0.63, 0.64, 0.65, 0.66, 0.67]
 
-    def test_better_worse_and_no_difference(self):
-        ups = [0.60, 0.61, 0.62, 0.63, 0.64, 0.65, 0.66, 0.67]
+
+class TestExploratoryVerdicts:
+    def test_better_worse_and_no_difference(self, read):
         cell = read(
             {
-                "cyclic": self.final(*ups),
-                "ucb": self.final(*(value + 0.1 for value in ups)),
-                "gittins": self.final(*(value - 0.1 for value in ups)),
-                "mdp": self.final(*(value + 0.01 * (-1) ** k for k, value in enumerate(ups))),
-                "supervised": self.final(*[0.9] * 8),
+                "cyclic": final(*UPS),
+                "ucb": final(*(value + 0.1 for value in UPS)),
+                "gittins": final(*(value - 0.1 for value in UPS)),
+                "mdp": final(*(value + 0.01 * (-1) ** k for k, value in enumerate(UPS))),
+                "supervised": final(*[0.9] * 8),
             }
         )
-        found = compare.against_best_static(cell)
-        assert {name: test.outcome for name, test in found.items()} == {
+        found = {method.name: test for method, test in compare.against_best_static(cell).items()}
+        assert {name: test.verdict for name, test in found.items()} == {
             "ucb": "better",
             "gittins": "worse",
             "mdp": "no difference shown",
@@ -95,9 +105,63 @@ class TestVerdicts:
         assert found["ucb"].p_holm == pytest.approx(3 * 2 / 256)
         assert found["ucb"].difference == pytest.approx((0.1, 0.1, 0.1))
 
-    def test_three_seeds_cannot_tell(self):
-        cell = read({"cyclic": self.final(0.1, 0.1, 0.1), "ucb": self.final(0.9, 0.9, 0.9)})
-        assert compare.against_best_static(cell)["ucb"].outcome == "too few seeds to tell"
+    def test_what_no_agreement_of_seeds_could_show_is_never_no_difference(self, read):
+        """Six seeds and five comparisons: the smallest p is 2/64, after Holm .156."""
+        names = ("ucb", "gittins", "mdp", "ucb-gain", "mdp-refresh")
+        cell = read({"cyclic": final(*UPS[:6]), **{name: final(*[0.9 + 0.01 * k for k in range(6)]) for name in names}})
+        for test in compare.against_best_static(cell).values():
+            assert test.p_holm == pytest.approx(5 * 2 / 64)
+            assert test.verdict == "too few seeds to tell (8 would do)"
 
-    def test_without_a_static_baseline_there_is_nothing_to_compare_with(self):
+    @pytest.mark.parametrize(("comparisons", "needed"), [(1, 6), (2, 7), (5, 8), (18, 10), (100, 12), (10**6, None)])
+    def test_the_seeds_that_would_do(self, comparisons, needed):
+        assert compare.seeds_needed(comparisons) == needed
+
+    def test_without_a_static_baseline_there_is_nothing_to_compare_with(self, read):
         assert compare.against_best_static(read({"ucb": [EARLY]})) == {}
+
+
+class TestPlanned:
+    def cell(self, variant, roles, gain=0.1):
+        """Ten seeds of a static baseline and of schedulers that are better by ``gain``, with these roles."""
+        place = made.study(variant=variant)
+        runs = [made.run("uniform", seed, (0.5 + 0.01 * seed,), study=place) for seed in range(10)]
+        for name, role in roles.items():
+            more = [made.run(name, seed, (0.5 + 0.01 * seed + gain,), study=place, role=role) for seed in range(10)]
+            runs += more
+        return runs
+
+    def test_the_one_method_named_ours_is_held_against_uniform(self, tmp_path):
+        cells = [self.cell(f"{count} labels", {"ucb": "ours", "mdp": "field"}) for count in (10, 30, 100)]
+        results = made.loaded(tmp_path, *cells)
+        tests = compare.planned_contrasts(results.cells)
+        assert [method.name for method in tests] == ["ucb"] * 3
+        assert {test.verdict for test in tests.values()} == {"better"}
+        assert [test.p_holm for test in tests.values()] == pytest.approx([3 * 2 / 1024] * 3)
+
+    @pytest.mark.parametrize("roles", [{"ucb": "paper"}, {"ucb": "ours", "mdp": "ours"}])
+    def test_none_or_several_named_are_no_plan(self, tmp_path, roles):
+        results = made.loaded(tmp_path, self.cell("30 labels", roles))
+        assert compare.planned(results.cells[0]) is None
+        assert compare.planned_contrasts(results.cells) == {}
+
+    def test_without_the_baseline_there_is_no_plan(self, tmp_path):
+        runs = [made.run("ucb", role="ours"), made.run("cyclic")]
+        assert compare.planned(made.loaded(tmp_path, runs).cells[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "method", "numbers"),
+    [
+        ("weather/few-label-30", "thompson-gain", (0.696, 0.655, -0.04907, 0.03515625)),
+        ("weather/few-label-30", "target-only", (0.71515, 0.6710666667, -0.03267, 0.109375)),
+        ("cifar/paper-own-heads", "single:1", (0.3676666667, 0.3463333333, 0.0656, 0.046875)),
+        ("cifar/paper-own-heads", "mdp-refresh", (0.201, 0.1983333333, -0.0968, 0.033203125)),
+    ],
+)
+def test_numbers_of_our_results_are_what_they_were(cell, method, numbers):
+    """Computed once by hand-written medians, means and enumerations; six of the last one's seeds diverged."""
+    (kept,) = load([Path(__file__).parents[2] / "results" / f"{cell}.jsonl"]).cells
+    tested = kept.methods[method]
+    score, test = compare.score(tested), compare.against_best_static(kept)[tested]
+    assert (score.value, score.low, test.difference.value, test.p_holm) == pytest.approx(numbers, abs=1e-9)

@@ -9,7 +9,7 @@ import metasched as ms
 from helpers import make_tasks
 from metasched.dependence import independence_test
 from metasched.errors import ConfigError
-from metasched.meta.diagnose import diagnose
+from metasched.learners.diagnose import diagnose
 from metasched.report import charts, evidence
 
 

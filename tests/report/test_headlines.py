@@ -23,12 +23,30 @@ def test_says_who_is_best_and_by_how_much(tmp_path):
         ("samples ratio", ""),
     ]
     assert [value.value for _, _, value in headline.numbers] == [0.7, 0.5, 0.3, 1.0]
-    assert headline.sentence.startswith("ucb ends above cyclic: +0.200 [+0.200, +0.200]")
+    assert headline.sentence.startswith("Exploratory: ucb ends above cyclic, +0.200 [+0.200, +0.200]")
 
 
 def test_equal_methods_show_no_difference(tmp_path):
     (headline,) = headlines(made.loaded(tmp_path, made.plain_cell(curves(cyclic=0.5, ucb=0.5))))
-    assert headline.sentence.startswith("No difference shown between ucb and cyclic")
+    assert headline.sentence.startswith("Exploratory: no difference shown between ucb and cyclic")
+
+
+def test_too_few_seeds_are_said_with_how_many_would_do(tmp_path):
+    runs = made.plain_cell({"cyclic": [(0.1, 0.5)] * 3, "ucb": [(0.1, 0.9)] * 3})
+    (headline,) = headlines(made.loaded(tmp_path, runs))
+    assert "ucb against cyclic: too few seeds to tell (6 would do), +0.400" in headline.sentence
+
+
+def test_a_planned_contrast_comes_before_the_best_after_the_fact(tmp_path):
+    levels = {"uniform": 0.5, "cyclic": 0.55, "mdp": 0.8, "ucb": 0.7}
+    runs = [
+        made.run(name, seed, (0.1, level), role="ours" if name == "ucb" else "paper")
+        for name, level in levels.items()
+        for seed in range(8)
+    ]
+    (headline,) = headlines(made.loaded(tmp_path, runs))
+    assert [(what, name) for what, name, _ in headline.numbers[:2]] == [("ours", "ucb"), ("baseline", "uniform")]
+    assert headline.sentence.startswith("Planned: ucb ends above uniform, +0.200")
 
 
 def test_the_papers_regime_has_its_gains_and_the_claimed_order(tmp_path):

@@ -8,9 +8,9 @@ import pytest
 
 import made_up_results as made
 from metasched.errors import ConfigError
+from metasched.experiments.outputs import OUTPUTS
 from metasched.report import page
 from metasched.report.results import load
-from metasched.report.sheets import UnavailableError
 
 for module in ("altair", "jinja2", "vl_convert"):
     pytest.importorskip(module)
@@ -40,8 +40,8 @@ class Tags(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def rendered(everything):
-    return page.render(page.build(everything), "page_files")
+def rendered(report):
+    return page.render(report, "page_files")
 
 
 class TestWhatIsOnThePage:
@@ -51,9 +51,8 @@ class TestWhatIsOnThePage:
         ]
         assert places == sorted(places)
 
-    def test_every_figure_and_table_is_there_but_for_runs_of_ones_own(self, everything):
-        report = page.build(everything)
-        assert dict(report.missing) == {"runs": "no cell with its accuracy over time"}
+    def test_every_figure_and_table_is_there_but_for_runs_of_ones_own(self, report):
+        assert [name for name, _ in report.missing] == ["runs", "planned"]
         assert len({figure.key for figure in report.figures}) == len(report.figures)
         assert len({sheet.key for sheet in report.tables}) == len(report.tables)
 
@@ -64,10 +63,8 @@ class TestWhatIsOnThePage:
         assert words.count("metasched paper digits --seeds 10") >= len(everything.cells)
         assert "4 seeds (0–3), gpu: NVIDIA H200" in words
 
-    def test_simulated_data_say_so_in_every_caption(self, everything):
-        report = page.build(everything)
-        tags = Tags(page.render(report, "files"))
-        text = "".join(tags.words)
+    def test_simulated_data_say_so_in_every_caption(self, report, rendered):
+        text = "".join(Tags(rendered).words)
         for piece in (*report.figures, *report.tables):
             if any(source.simulated for source in piece.sources):
                 assert re.search(re.escape(piece.title) + r" \(simulated data", text), piece.key
@@ -100,26 +97,26 @@ class TestWhatIsOnThePage:
         assert names.count("caption") == names.count("table")
 
 
-@pytest.mark.parametrize("name", page.TABLES)
-def test_rows_are_as_wide_as_the_heading_and_numbers_name_their_cells(name, everything):
-    for sheet in page.TABLES[name](everything):
+def test_rows_are_as_wide_as_the_heading_and_numbers_name_their_cells(report):
+    assert len(report.tables) > 20
+    for sheet in report.tables:
         assert sheet.rows
         assert {len(row) for row in sheet.rows} == {len(sheet.columns)}
         assert sheet.sources
         assert sheet.note
 
 
-@pytest.mark.parametrize("name", page.TABLES)
-def test_without_its_data_a_table_says_why(name, tmp_path):
-    bare = made.cell(seeds=2, names=["sequential"], regime="other")
-    for method in bare["methods"].values():
-        del method["scheduling_seconds"]
-    results = made.loaded(tmp_path, bare)
-    if name == "leaderboard":
-        assert len(page.TABLES[name](results)) == 1
-        return
-    with pytest.raises(UnavailableError, match="no "):
-        page.TABLES[name](results)
+def test_without_its_data_everything_but_the_leaderboard_says_why(tmp_path):
+    bare = made.run("sequential", study=made.study(regime="other"), updates=(), samples=(), test_accuracy=())
+    report = page.build(made.loaded(tmp_path, [bare]))
+    assert [sheet.key for sheet in report.tables] == ["leaderboard-digits/other-30-labels"]
+    assert {name for name, _ in report.missing} == set(OUTPUTS) - {"leaderboard"}
+    assert all("no " in reason for _, reason in report.missing)
+
+
+def test_where_no_method_was_named_before_the_runs_the_page_says_that_it_explores(rendered):
+    words = " ".join("".join(Tags(rendered).words).split())
+    assert "No method was named as ours before the runs: every comparison is exploratory." in words
 
 
 class TestOnly:
@@ -181,4 +178,4 @@ def test_seeds_are_drawn_together(numbers, text):
 
 def test_the_guide_lists_every_figure_and_table():
     guide = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
-    assert [name for name in page.names() if f"`{name}`" not in guide] == []
+    assert [name for name in OUTPUTS if f"`{name}`" not in guide] == []

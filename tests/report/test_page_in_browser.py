@@ -13,11 +13,6 @@ pytestmark = pytest.mark.skipif(browser.find() is None, reason="needs chromium o
 
 
 @pytest.fixture(scope="module")
-def report(everything):
-    return page.build(everything)
-
-
-@pytest.fixture(scope="module")
 def new_tab():
     with browser.started() as new_tab:
         yield new_tab

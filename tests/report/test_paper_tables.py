@@ -5,7 +5,7 @@ import pytest
 
 import made_up_results as made
 from metasched.experiments import published
-from metasched.report import paper_tables
+from metasched.report.page import make
 
 
 class TestTable1:
@@ -19,7 +19,7 @@ class TestTable1:
             variant="B=20",
             threshold=0.8,
         )
-        (sheet,) = paper_tables.gains(made.loaded(tmp_path, content))
+        (sheet,) = make("table1", made.loaded(tmp_path, content))
         assert made.column(sheet, "scheduler") == ["gittins", "ucb"]
         assert made.column(sheet, "samples") == ["40 [40, 40]", "53 [53, 53]"]
         assert made.column(sheet, "gain over cyclic") == ["32.5 [32.5, 32.5]", "24.5 [24.5, 24.5]"]
@@ -28,44 +28,45 @@ class TestTable1:
     def test_a_gain_over_the_best_static_is_not_one_over_cyclic(self, tmp_path):
         curves = {"cyclic": (0.1, 0.1, 0.6), "uniform": (0.1, 0.7, 0.7), "ucb": (0.8, 0.8, 0.8)}
         content = made.plain_cell({name: [curve] * 3 for name, curve in curves.items()}, regime="paper")
-        (sheet,) = paper_tables.gains(made.loaded(tmp_path, content))
+        (sheet,) = make("table1", made.loaded(tmp_path, content))
         assert made.column(sheet, "gain over cyclic") == ["3.00 [3.00, 3.00]"]
         assert made.column(sheet, "best static") == ["uniform"]
         assert made.column(sheet, "gain over best static") == ["2.00 [2.00, 2.00]"]
 
 
 def test_table_2_has_ours_and_the_published_one_under_each_other(everything):
-    (sheet,) = paper_tables.weather_accuracy(everything)
+    (sheet,) = make("table2", everything)
     rows = {(str(row[0]), str(row[1])): row[2:] for row in sheet.rows}
     assert [value.value for value in rows["mdp", "published"]] == list(published.WEATHER_ACCURACY["mdp"].values())
     cell = next(cell for cell in everything.of("weather", "paper") if cell.variant == "UBOT")
-    finals = np.sort(cell.methods["mdp"].final["test_accuracy"])
+    finals = np.sort(list(cell.methods["mdp"].finals().values()))
     assert rows["mdp", "ours"][0].value == pytest.approx(finals[1:3].mean())
 
 
 def test_final_accuracies_on_cifar_stand_beside_the_published_ones(everything):
-    (sheet,) = paper_tables.cifar_accuracy(everything)
+    (sheet,) = make("cifar-accuracy", everything)
     told = dict(zip(made.column(sheet, "scheduler"), made.column(sheet, "published"), strict=True))
     assert {told[name] for name in ("mdp", "uniform", "target-only")} == {"–"}
     assert (told["gittins"], told["ucb"], told["cyclic"]) == ("0.730", "0.580", "0.400")
 
 
 def test_published_p_values_stand_beside_the_task_of_the_same_number(everything):
-    (sheet,) = paper_tables.order_tests(everything)
+    (sheet,) = make("p-values", everything)
     assert made.column(sheet, "p published")[:5] == ["4e-07", "0.031", "0.008", "2e-06", "1e-05"]
     assert set(made.column(sheet, "p published")[-5:]) == {"nearly 0"}
 
 
 def test_rows_used_are_those_of_the_shown_feature(everything):
-    sheet, points = paper_tables.rows_used(everything)
+    sheet, points = make("rows-used", everything)
     assert not [column for column in points.columns if "published" in column.name]
     assert sheet.sources[0].variant == "U850"
     assert [str(value) for value in sheet.rows[1][-4:]] == ["10", "3,190", "0", "0"]
 
 
 def test_an_event_that_was_never_tested_is_a_gap_and_hides_no_other(tmp_path):
-    content = made.cell("weather", "paper", "U850", names=["mdp"], seeds=3)
-    content["methods"]["mdp"]["per_class"] = [[0.1, None, 0.3, 0.4], [0.2, None, 0.3, 0.4], None]
-    (sheet,) = paper_tables.event_accuracy(made.loaded(tmp_path, content))
+    place, rows = made.study("weather", "paper", "U850"), made.about("weather")
+    shares = [(0.1, None, 0.3, 0.4), (0.2, None, 0.3, 0.4), None]
+    content = [made.run("mdp", k, study=place, about=rows, by_class=by_class) for k, by_class in enumerate(shares)]
+    (sheet,) = make("event-accuracy", made.loaded(tmp_path, content))
     assert [str(value) for value in sheet.rows[0]] == ["mdp", "ours", "0.150", "–", "0.300", "0.400"]
     assert [value.value for value in sheet.rows[1][2:]] == list(published.EVENT_ACCURACY["mdp"])

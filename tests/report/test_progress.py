@@ -111,6 +111,45 @@ class TestLines:
         assert console.file.getvalue() == "ucb: 1 of 9 meta-updates, 5 samples, loss 2, rows 5\n"
 
 
+class TestSeveral:
+    def test_quiet_is_nothing_to_call(self):
+        with progress.several(pipe(), quiet=True) as show:
+            assert show is None
+
+    def test_without_a_terminal_there_is_a_line_a_minute_and_one_at_the_end(self):
+        console, clock = pipe(), Hands()
+        with progress.several(console, clock=clock) as show:
+            for seconds, done in ((0, 0), (30, 1), (29, 2), (1, 3), (59, 4), (1, 5), (1, 6)):
+                clock.now += seconds
+                show("digits/few-label-30", done, 6)
+        assert console.file.getvalue().splitlines() == [
+            "digits/few-label-30: 3 of 6 runs, 0:00:45 left",
+            "digits/few-label-30: 5 of 6 runs, 0:00:23 left",
+            "digits/few-label-30: 6 of 6 runs, 0:02:01 in all",
+        ]
+
+    def test_a_name_longer_than_the_window_stays_on_its_line(self):
+        console = pipe()
+        with progress.several(console) as show:
+            show("a-comparison-with-a-very-long-name/robust-irrelevant", 2, 2)
+        assert console.file.getvalue().count("\n") == 1
+
+    def test_on_a_terminal_every_name_has_a_bar(self):
+        console = terminal()
+        with progress.several(console) as show:
+            show("digits/tuning", 3, 4)
+            show("digits/paper-B1", 1, 2)
+            show("digits/tuning", 4, 4)
+        written = console.file.getvalue()
+        assert all(fact in written for fact in ("digits/tuning", "digits/paper-B1", "4/4", "1/2"))
+
+    def test_a_name_is_no_markup(self):
+        console = terminal()
+        with progress.several(console) as show:
+            show("[red]mine", 1, 2)
+        assert "[red]mine" in console.file.getvalue()
+
+
 class TestChart:
     @given(st.lists(st.integers(0, 10**9), max_size=24))
     def test_has_one_character_a_task_higher_for_more_rows(self, rows):

@@ -1,160 +1,163 @@
+"""Outcomes and evidence as files: good ones, mixed ones, bad ones, and runs of one's own."""
+
 import json
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import made_up_results as made
-import metasched as ms
-from helpers import make_tasks
 from metasched.errors import DataError
-from metasched.meta.networks import mlp
 from metasched.report import page
 from metasched.report.results import load
+from metasched.runs import outcome
 
 
-def changed(folder, **changes):
-    return made.write(folder, {**made.cell(seeds=3, names=["cyclic", "ucb"]), **changes})
-
-
-def spoil(folder, change):
-    """A good cell beside one that ``change`` has spoilt; what is said about the bad one."""
-    made.write(folder, made.cell(variant="10 labels", seeds=3, names=["cyclic", "ucb"]))
-    content = made.cell(seeds=3, names=["cyclic", "ucb"])
-    change(content)
-    path = made.write(folder, content)
-    results = load([folder])
-    assert [cell.variant for cell in results.cells] == ["10 labels"]
-    (fault,) = results.faults
-    assert str(path) in fault
-    assert "\n" not in fault
-    return fault
+def few(**changes):
+    return [made.run(name, seed, **changes) for name in ("cyclic", "ucb") for seed in range(3)]
 
 
 class TestGoodFiles:
-    def test_cells_come_in_the_order_of_the_paper(self, tmp_path):
-        results = load([made.write_all(tmp_path, seeds=2, names=["cyclic"])])
-        assert [cell.variant for cell in results.of("digits", "paper")] == ["B=1", "B=20", "B=100"]
-        assert [cell.experiment for cell in results.cells[::5]] == [
-            "digits",
-            "digits",
-            "cifar",
-            "weather",
-            "weather-points",
-        ]
-        assert [item.experiment for item in results.evidence] == ["digits", "cifar", "weather"]
-        assert not results.faults
-        assert not results.notes
+    def test_cells_come_in_the_order_of_the_paper(self, everything):
+        assert [cell.variant for cell in everything.of("digits", "paper")] == ["B=1", "B=20", "B=100"]
+        experiments = ["digits", "digits", "cifar", "weather", "weather-points"]
+        assert [cell.experiment for cell in everything.cells[::5]] == experiments
+        assert [item.experiment for item in everything.evidence] == ["digits", "cifar", "weather"]
+        assert not everything.faults
+        assert not everything.notes
 
-    def test_arrays_have_the_shapes_they_say(self, tmp_path):
-        (cell,) = load([changed(tmp_path)]).cells
-        method = cell.methods["ucb"]
-        assert method.samples.shape == method.test_accuracy.shape == (3, len(method.updates))
-        assert method.per_class.shape == (3, 10)
-        assert method.schedule.shape == (30, 6)
-        assert cell.seeds == (0, 1, 2)
-
-    def test_what_may_be_absent_may_be_absent(self, tmp_path):
-        content = made.cell(seeds=3, names=["cyclic"])
-        for key in ("drawn_by_label", "schedule", "scheduling_seconds", "per_class", "seconds", "abstained", "drawn"):
-            del content["methods"]["cyclic"][key]
-        (cell,) = load([made.write(tmp_path, content)]).cells
-        assert cell.methods["cyclic"].schedule is None
-
-    def test_a_method_may_have_only_its_final_accuracy(self, tmp_path):
-        content = made.cell(seeds=3, names=["cyclic", "supervised"])
-        content["methods"]["supervised"] = {
-            "family": "ceiling",
-            "seeds": [0, 1, 2],
-            "updates": [],
-            "samples": [],
-            "test_accuracy": [],
-            "final": {"test_accuracy": [0.9, 0.9, 0.9], "balanced_accuracy": None},
-            "per_class": [],
-            "drawn": None,
-        }
-        results = load([made.write(tmp_path, content)])
+    def test_a_run_may_have_only_its_final_accuracy(self, tmp_path):
+        bare = {"updates": (), "samples": (), "test_accuracy": ()}
+        ceiling = [made.changed(made.run("supervised", seed), **bare) for seed in range(3)]
+        results = made.loaded(tmp_path, few() + ceiling)
         assert results.faults == ()
-        method = results.cells[0].methods["supervised"]
-        assert method.test_accuracy.shape == (3, 0)
-        assert list(method.final) == ["test_accuracy"]
+        assert results.cells[0].methods["supervised"].curves("test_accuracy").shape == (3, 0)
         assert page.build(results).tables
 
-    def test_a_seed_that_diverged_is_nan_and_is_named(self, tmp_path):
-        content = made.cell(seeds=3, names=["cyclic", "ucb"])
-        method = content["methods"]["ucb"]
-        method["diverged"] = {"1": {"update": 7, "cause": "loss is not finite"}}
-        method["final"]["test_accuracy"][1] = None
-        method["test_accuracy"][1] = method["test_accuracy"][1][:3]
-        method["samples"][1] = None
-        results = load([made.write(tmp_path, content)])
-        found = results.cells[0].methods["ucb"]
-        assert np.isnan(found.final["test_accuracy"][1])
-        assert np.isnan(found.test_accuracy[1, 3:]).all()
-        assert "ucb diverged with seed 1 (at meta-update 7: loss is not finite)" in results.notes[0]
+    def test_a_seed_that_diverged_is_named(self, tmp_path):
+        results = made.loaded(tmp_path, [*few()[:-1], made.diverged("ucb", 2)])
+        assert "ucb diverged with seed 2 (at meta-update 7: loss is not finite)" in results.notes[0]
+
+    def test_only_outcomes_are_read(self, tmp_path):
+        made.write(tmp_path, few())
+        run = tmp_path / "mine"
+        run.mkdir()
+        outcome.write(run / "outcome.jsonl", [made.own()])
+        for name in ("run.json", "metrics.jsonl", "diary.jsonl", "checkpoint.json"):
+            (run / name).write_text("no outcome\n")
+        hidden = tmp_path / ".work"
+        hidden.mkdir()
+        (hidden / "outcomes.jsonl").write_text("no outcome\n")
+        (tmp_path / "metrics.jsonl").write_text("no outcome\n")
+        results = load([tmp_path])
+        assert results.faults == ()
+        assert [cell.experiment for cell in results.cells] == ["digits", "mine"]
+
+    def test_a_folder_named_twice_is_read_once(self, tmp_path):
+        made.write(tmp_path, few())
+        assert load([tmp_path, tmp_path / "digits"]).faults == ()
 
 
 class TestSaysWhatIsMixed:
     def test_versions_and_devices(self, tmp_path):
-        changed(tmp_path)
-        made.write(tmp_path, made.cell(variant="10 labels", seeds=3, names=["cyclic", "ucb"], device="cpu: cpu"))
-        old = {**made.ABOUT["versions"], "jax": "0.9.0"}
-        made.write(tmp_path, made.cell(variant="100 labels", seeds=3, names=["cyclic", "ucb"], versions=old))
-        notes = load([tmp_path]).notes
-        assert "different versions of jax: 0.10.0 (2 files), 0.9.0 (1 files)" in notes[0]
-        assert "different devices: cpu: cpu (1 files), gpu: NVIDIA H200 (2 files)" in notes[1]
+        old = made.spec("ucb", 2, versions={**made.VERSIONS, "jax": "0.9.0"})
+        elsewhere = made.changed(made.ORIGIN, device="cpu: cpu")
+        runs = [*few()[:4], made.run("ucb", 1, origin=elsewhere), made.run("ucb", 2, spec=old)]
+        notes = made.loaded(tmp_path, runs).notes
+        assert "different versions of jax: 0.10.0 (5), 0.9.0 (1)" in notes[0]
+        assert "different devices: gpu: NVIDIA H200 (5), cpu: cpu (1)" in notes[1]
 
     def test_missing_seeds(self, tmp_path):
-        content = made.cell(seeds=4, names=["cyclic"])
-        content["methods"]["ucb"] = made.method("ucb", 0.6, seeds=2)
-        assert "ucb lacks seeds 2, 3" in load([made.write(tmp_path, content)]).notes[0]
+        assert "ucb lacks seeds 1, 2" in made.loaded(tmp_path, few()[:4]).notes[0]
+
+
+def spoil(path, change):
+    """Change what a file of outcomes says in its first line, which all others share."""
+    shared, *lines = path.read_text().splitlines()
+    content = json.loads(shared)
+    change(content["shared"])
+    path.write_text("\n".join([json.dumps(content), *lines]) + "\n")
 
 
 class TestBadFiles:
-    def test_half_written(self, tmp_path):
-        made.write(tmp_path, made.cell(variant="10 labels", seeds=3, names=["cyclic"]))
-        path = changed(tmp_path)
-        path.write_text(path.read_text()[:500])
-        results = load([tmp_path])
-        assert len(results.cells) == 1
-        assert results.faults == (f"{path}: is damaged or half written (not JSON); left out, run its cell again",)
+    @pytest.fixture
+    def bad(self, tmp_path):
+        """A file to be spoilt beside a good one."""
+        made.write(tmp_path, few(study=made.study(variant="10 labels")))
+        return made.write(tmp_path, few())
+
+    def fault(self, path, message):
+        results = load([path.parents[1]])
+        assert [cell.variant for cell in results.cells] == ["10 labels"]
+        (fault,) = results.faults
+        assert str(path) in fault
+        assert message in fault
+        assert "\n" not in fault
+
+    def test_a_line_cut_short_in_the_middle(self, bad):
+        lines = bad.read_text().splitlines()
+        lines[2] = lines[2][:30]
+        bad.write_text("\n".join(lines) + "\n")
+        self.fault(bad, "line 3: is no outcome of format 2")
+
+    def test_a_last_line_cut_short_is_a_run_that_is_not_there(self, bad):
+        bad.write_text(bad.read_text()[:-20])
+        results = load([bad])
+        assert results.faults == ()
+        assert results.cells[0].methods["ucb"].seeds == (0, 1)
 
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (lambda c: c.update(format=2), "has result format 2, this metasched reads 1"),
-            (lambda c: c.update(threshold=7), "threshold is 7"),
-            (lambda c: c.update(methods={}), "no methods"),
-            (lambda c: c.update(simulated=None), "does not say whether its data are simulated"),
-            (lambda c: c["methods"]["ucb"].update(family="lucky"), "family lucky"),
-            (lambda c: c["methods"]["ucb"].update(seeds=[0, 0, 1]), "a seed twice"),
-            (lambda c: c["methods"]["ucb"].update(seeds=["a"]), "no list of seeds"),
-            (lambda c: c["methods"]["ucb"].update(samples=[[1]]), "samples is not a list of 3"),
-            (lambda c: c["methods"]["ucb"]["final"].update(test_accuracy=[2, 0, 0]), "outside 0 to 1"),
-            (lambda c: c["methods"]["ucb"]["final"].update(test_accuracy=["<b>", 0, 0]), "not a number"),
-            (lambda c: c["methods"]["ucb"].update(seconds=[1e999, 1, 1]), "holds an infinite number"),
-            (lambda c: c["methods"]["ucb"].update(seconds=[10**400, 1, 1]), "too large"),
-            (lambda c: c["methods"]["ucb"]["updates"].reverse(), "updates do not increase"),
-            (lambda c: c["methods"].update(ucb=[]), "is not an object"),
-            (lambda c: c["methods"]["ucb"].update(diverged={"9": {}}), "seed 9 diverged"),
-            (lambda c: c["methods"]["ucb"].update(diverged={"²": {}}), "seed ² diverged"),
+            (lambda one: one.update(format=3), "its format is 3"),
+            (lambda one: one.pop("format"), "its format is None"),
+            (lambda one: one.update(colour="red"), "unknown field `colour`"),
+            (lambda one: one["study"].update(threshold="high"), "study.threshold"),
+            (lambda one: one["about"].pop("simulated"), "missing required field `simulated`"),
+            (lambda one: one.update(updates=[1]), "differ in length"),
+            (lambda one: one.update(final=None), "either final or diverged"),
+            (lambda one: one["final"].update(test_accuracy=2), "do not fit its tasks and classes"),
+            (lambda one: one.update(drawn=[1, 2]), "do not fit its tasks and classes"),
+            (lambda one: one.update(schedule=[[1]]), "do not fit its tasks and classes"),
+            (lambda one: one.update(by_class=[1]), "do not fit its tasks and classes"),
+            (lambda one: one.update(drawn_by_label=[[1]] * 4 + [[1, 2]]), "do not fit its tasks and classes"),
         ],
     )
-    def test_is_named_and_left_out(self, tmp_path, change, message):
-        assert message in spoil(tmp_path, change)
+    def test_is_named_and_left_out(self, bad, change, message):
+        spoil(bad, change)
+        self.fault(bad, message)
 
-    def test_another_json_file_is_not_a_result(self, tmp_path):
-        changed(tmp_path)
-        (tmp_path / "notes.json").write_text("[1, 2]")
-        assert "is not a result file" in load([tmp_path]).faults[0]
+    def test_results_of_an_earlier_version_are_named(self, bad):
+        bad.unlink()
+        old = bad.with_suffix(".json")
+        old.write_text(json.dumps({"format": 1, "kind": "cell", "cell": "digits/few-label-30", "methods": {}}))
+        self.fault(old, "is a result of an earlier version, which is no longer read")
 
-    def test_the_same_cell_twice_counts_once(self, tmp_path):
-        changed(tmp_path / "a")
-        changed(tmp_path / "b")
+    def test_other_json_is_nobodys_business(self, bad):
+        (bad.parent / "notes.json").write_text("[1, 2]")
+        assert load([bad.parent]).faults == ()
+
+    def test_the_same_runs_twice_count_once(self, tmp_path):
+        first = made.write(tmp_path / "a", few())
+        second = made.write(tmp_path / "b", few())
         results = load([tmp_path])
         assert len(results.cells) == 1
-        assert "which an earlier file has too" in results.faults[0]
+        assert results.faults == (f"{second}: 6 of its runs left out: cyclic, seed 0, is there already",)
+        assert first.exists()
+
+    def test_runs_of_a_method_with_other_settings_are_not_mixed(self, tmp_path):
+        """Such as a quick run beside a full one."""
+        quick = made.run("ucb", 7, spec=made.spec("ucb", 7, config={"batch_size": 5}))
+        path = made.write(tmp_path / "b", [quick])
+        made.write(tmp_path / "a", few())
+        results = load([tmp_path])
+        assert results.cells[0].methods["ucb"].seeds == (0, 1, 2)
+        assert results.faults == (
+            f"{path}: 1 of its runs left out: ucb, seed 7, differs in config.batch_size from the runs before it",
+        )
+
+    def test_runs_on_other_data_are_not_mixed(self, tmp_path):
+        results = made.loaded(tmp_path, [*few(), made.run("ucb", 7, about=made.about(tasks=("a", "b")))])
+        assert results.cells[0].methods["ucb"].seeds == (0, 1, 2)
+        assert "ucb, seed 7, differs in data" in results.faults[0]
 
     @pytest.mark.parametrize("name", ["empty", "absent"])
     def test_nothing_at_all_is_an_error(self, tmp_path, name):
@@ -162,82 +165,56 @@ class TestBadFiles:
         with pytest.raises(DataError, match="no results to report"):
             load([tmp_path / name])
 
-    def test_bad_evidence_is_left_out(self, tmp_path):
-        changed(tmp_path)
-        content = made.evidence()
-        content["scaled_error"]["by_class"]["3"] = [1, 2]
-        made.write(tmp_path, content)
-        assert "scaled_error of '3' is not a list of 40" in load([tmp_path]).faults[0]
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"scaled_error": {"steps": [1, 2], "by_class": {"3": [1]}}}, "scaled_error of '3' is not a list of 2"),
+            ({"order": [{"rows": 3}]}, "missing required field `task`"),
+            ({"format": 2}, "is no evidence of format 1"),
+        ],
+    )
+    def test_bad_evidence_is_left_out(self, tmp_path, changes, message):
+        results = made.loaded(tmp_path, few(), made.evidence(**changes))
+        assert results.evidence == ()
+        assert message in results.faults[0]
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    config = ms.TrainConfig(batch_size=4, meta_updates=3)
-    tasks = make_tasks()
-    for name, seeds in {"cyclic": (0, 1), "ucb": (0, 1), "target-only": (0, 1)}.items():
-        ms.train(tasks, scheduler=name, config=config, seeds=seeds, out=folder / name)
-    ms.train(tasks, scheduler="cyclic", config=config, seeds=(5,), out=folder / "more")
-    return folder
+class TestOwnRuns:
+    def test_runs_on_the_same_data_are_one_cell(self, tmp_path):
+        (cell,) = made.loaded(
+            tmp_path, *([made.own(name, seed)] for name in ("cyclic", "ucb") for seed in (0, 5))
+        ).cells
+        assert {name: sorted(method.seeds) for name, method in cell.methods.items()} == {
+            "cyclic": [0, 5],
+            "ucb": [0, 5],
+        }
+        assert (cell.key, cell.regime, cell.title) == ("mine/own runs", "own runs", "mine, own runs")
 
+    def test_runs_on_other_data_of_the_same_name_are_a_cell_of_their_own(self, tmp_path):
+        other = made.own(spec=made.spec(data=made.DataSpec(fingerprint="0b")))
+        results = made.loaded(tmp_path, [made.own()], [other])
+        assert sorted(cell.key for cell in results.cells) == ["mine/own runs", "mine/own runs (2)"]
 
-class TestRunFolders:
-    def test_runs_on_the_same_data_are_one_cell(self, runs):
-        (cell,) = load([runs]).cells
-        assert set(cell.methods) == {"cyclic", "ucb", "target-only"}
-        assert cell.methods["cyclic"].seeds == (0, 1, 5)
-        assert cell.methods["ucb"].family == "active"
-        assert cell.methods["target-only"].samples.max() == 0
-        assert not cell.simulated
-        assert cell.title == "arrays, own runs"
+    def test_options_of_the_data_tell_cells_apart(self, tmp_path):
+        few = made.own(spec=made.spec(data=made.DataSpec(fingerprint="0b", options={"target_labels": 30})))
+        assert made.loaded(tmp_path, [few]).cells[0].label == "mine, target_labels=30"
 
-    def test_numbers_are_those_of_the_run(self, runs):
-        (cell,) = load([runs / "ucb"]).cells
-        lines = [json.loads(line) for line in (runs / "ucb" / "metrics.jsonl").read_text().splitlines()]
-        finals = [line["final"]["test_accuracy"] for line in lines if "final" in line]
-        assert cell.methods["ucb"].final["test_accuracy"].tolist() == finals
-        assert cell.methods["ucb"].schedule.sum() == sum(len(line["tasks"]) for line in lines if line["seed"] == 0)
+    def test_a_run_with_other_settings_or_options_is_a_method_of_its_own(self, tmp_path):
+        first = made.own("cyclic")
+        other = made.own("ucb", spec=made.spec(config={"batch_size": 5}, options={"upper": 0.5}))
+        outcome.write(tmp_path / "outcomes.jsonl", [first, other])
+        (cell,) = load([tmp_path]).cells
+        assert list(cell.methods) == ["cyclic", "ucb (upper 0.5, batch_size 5)"]
 
-    def test_runs_on_other_data_of_the_same_name_are_a_cell_of_their_own(self, runs, tmp_path):
-        config = ms.TrainConfig(batch_size=4, meta_updates=3)
-        ms.train(make_tasks(seed=1), scheduler="cyclic", config=config, out=tmp_path / "other")
-        assert [cell.key for cell in load([runs, tmp_path]).cells] == ["arrays/own runs", "arrays/own runs (2)"]
-
-    def test_a_run_with_other_settings_is_a_method_of_its_own(self, runs, tmp_path):
-        config = ms.TrainConfig(batch_size=5, meta_updates=3)
-        ms.train(make_tasks(), scheduler="ucb", config=config, out=tmp_path / "other")
-        (cell,) = load([runs, tmp_path]).cells
-        assert "ucb (batch_size 5, batches_per_update 1)" in cell.methods
-
-    def test_a_run_that_has_not_finished_says_how_to_go_on(self, runs, tmp_path):
+    def test_a_run_that_has_not_finished_says_how_to_go_on(self, tmp_path):
+        made.write(tmp_path, [made.own()])
         half = tmp_path / "half"
         half.mkdir()
-        (half / "run.json").write_text((runs / "ucb" / "run.json").read_text())
-        (half / "metrics.jsonl").write_text((runs / "ucb" / "metrics.jsonl").read_text().splitlines()[0] + "\n")
-        results = load([runs, half])
-        assert "has no finished seed" in results.faults[0]
+        (half / "run.json").write_text("{}")
+        results = load([tmp_path])
+        assert results.faults == (f"{half}: has no finished run; left out, go on with 'metasched resume {half}'",)
         assert len(results.cells) == 1
 
-
-def test_a_seed_that_diverged_in_a_run_of_ones_own_is_reported(tmp_path):
-    tasks = make_tasks()
-    plain = mlp(3, (6,))
-    bad = jax.random.key_data(jax.random.split(jax.random.key(1), 3)[0])
-
-    def init(key, inputs):
-        scale = jnp.where(jnp.all(jax.random.key_data(key) == bad), jnp.inf, 1.0)
-        return jax.tree.map(lambda leaf: scale * leaf, plain.init(key, inputs))
-
-    config = ms.TrainConfig(batch_size=4, meta_updates=2, eval_every=1)
-    for name, seeds in (("a", (0, 1)), ("b", (2,))):
-        ms.train(tasks, plain._replace(init=init), config=config, seeds=seeds, out=tmp_path / name)
-    loaded = load([tmp_path])
-    assert loaded.faults == ()
-    (method,) = loaded.cells[0].methods.values()
-    assert sorted(method.seeds) == [0, 1, 2]
-    assert "at meta-update 1: the loss is no longer finite" in method.diverged[1]
-    place = method.seeds.index(1)
-    assert np.isnan(method.final["test_accuracy"][place])
-    assert np.isnan(method.test_accuracy[place]).all()
-    assert np.isfinite(np.delete(method.final["test_accuracy"], place)).all()
-    assert any("diverged with seed 1" in note for note in loaded.notes)
+    def test_commands_are_told_as_typed(self, tmp_path):
+        origin = made.changed(made.ORIGIN, command="/somewhere/bin/metasched train mine")
+        assert made.loaded(tmp_path, [made.own(origin=origin)]).cells[0].origin.command == "metasched train mine"

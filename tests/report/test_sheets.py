@@ -3,13 +3,12 @@ import io
 import math
 
 import pytest
-from rich.console import Console
 
 import made_up_results as made
+from metasched.experiments.outputs import TABLE1
 from metasched.report import sheets
-from metasched.report.parse import cell_from
 from metasched.report.sheets import Column, Sheet
-from metasched.report.statistics import Gain, Interval, Median
+from metasched.report.statistics import Bounded, Interval
 
 INF, NAN = math.inf, math.nan
 
@@ -23,12 +22,12 @@ class TestNumbers:
     @pytest.mark.parametrize(
         ("median", "text"),
         [
-            (Median(1400, 1300, 1500, 1400), "1,400 [1,300, 1,500]"),
-            (Median(INF, 900, INF, 21_000), "> 21,000 [900, ∞)"),
-            (Median(INF, INF, INF, 700), "> 700 [never]"),
-            (Median(INF, INF, INF, 0), "never"),
-            (Median(0, 0, 0, 0), "0 [0, 0]"),
-            (Median(1400, NAN, NAN, 1400), "1,400"),
+            (Bounded(1400, 1300, 1500, 1400), "1,400 [1,300, 1,500]"),
+            (Bounded(INF, 900, INF, 21_000), "> 21,000 [900, ∞)"),
+            (Bounded(INF, INF, INF, 700), "> 700 [never]"),
+            (Bounded(INF, INF, INF, 0), "never"),
+            (Bounded(0, 0, 0, 0), "0 [0, 0]"),
+            (Bounded(1400, NAN, NAN, 1400), "1,400"),
             (None, "–"),
         ],
     )
@@ -38,13 +37,13 @@ class TestNumbers:
     @pytest.mark.parametrize(
         ("gain", "text"),
         [
-            (Gain(32.5, 24.5, 40, 32.5), "32.5 [24.5, 40.0]"),
-            (Gain(3.571, 2, INF, 3.571), "3.57 [2.00, ∞)"),
-            (Gain(INF, INF, INF, 9), "> 9.00"),
-            (Gain(INF, 3, INF, INF), "∞ [3.00, ∞)"),
-            (Gain(0, 0, 0.5, 1 / 9), "< 0.11 [0.000, 0.50]"),
-            (Gain(0, 0, 0, INF), "–"),
-            (Gain(NAN, 0, INF, 1), "–"),
+            (Bounded(32.5, 24.5, 40, 32.5), "32.5 [24.5, 40.0]"),
+            (Bounded(3.571, 2, INF, 3.571), "3.57 [2.00, ∞)"),
+            (Bounded(INF, INF, INF, 9), "> 9.00"),
+            (Bounded(INF, 3, INF, INF), "∞ [3.00, ∞)"),
+            (Bounded(0, 0, 0.5, 1 / 9), "< 0.11 [0.000, 0.50]"),
+            (Bounded(0, 0, 0, INF), "–"),
+            (Bounded(NAN, 0, INF, 1), "–"),
         ],
     )
     def test_gains(self, gain, text):
@@ -59,7 +58,7 @@ class TestForms:
         rows = (
             ("ucb", sheets.estimate(Interval(0.5, 0.4, 0.6))),
             ("mdp", sheets.MISSING),
-            ("cyclic", sheets.samples(Median(INF, 900, INF, 2000))),
+            ("cyclic", sheets.samples(Bounded(INF, 900, INF, 2000))),
         )
         read = list(csv.reader(io.StringIO(sheets.as_csv(sheet(*rows)))))
         assert read == [
@@ -77,11 +76,6 @@ class TestForms:
         assert r"50\% \textbackslash{}input\{x\} \& \$y\_1\$ \#\textasciitilde{}\textasciicircum{} & 0.500 \\" in text
         assert text.count(r"\begin{tabular}{lr}") == 1
 
-    def test_the_terminal_takes_names_literally(self):
-        console = Console(width=60, record=True, file=io.StringIO())
-        console.print(sheets.terminal(sheet(("[red]ucb[/red]", sheets.number(0.5)))))
-        assert "[red]ucb[/red]" in console.export_text()
-
 
 def test_columns_in_which_nothing_is_known_are_left_out():
     rows = (("ucb", sheets.MISSING, sheets.number(1)), ("mdp", sheets.MISSING, sheets.MISSING))
@@ -90,9 +84,17 @@ def test_columns_in_which_nothing_is_known_are_left_out():
     assert [len(row) for row in found.rows] == [2, 2]
 
 
-def test_captions_say_what_is_simulated():
-    real = cell_from(made.cell(seeds=2, names=["cyclic"]))
-    fake = cell_from(made.cell("weather", "paper", "U850", seeds=2, names=["cyclic"]))
+def test_a_column_is_a_heading_and_a_function_and_is_of_words_when_it_has_no_number():
+    columns = (("name", lambda row: row), ("length", lambda row: sheets.number(len(row))))
+    made_of = sheets.sheet(TABLE1, "A note", columns, ["ucb", "mdp"], (), part="a")
+    assert made_of.key == "table1-a"
+    assert made_of.columns == (Column("name", words=True), Column("length"))
+    assert [str(value) for value in made_of.rows[0]] == ["ucb", "3.000"]
+
+
+def test_captions_say_what_is_simulated(tmp_path):
+    real, fake = (made.evidence(name) for name in ("digits", "weather"))
+    real, fake = made.loaded(tmp_path, real, fake).evidence
     assert sheets.caption("T", [real]) == "T"
     assert sheets.caption("T", [fake]) == "T (simulated data)"
     assert sheets.caption("T", [real, fake]) == "T (simulated data: weather)"

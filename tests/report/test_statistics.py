@@ -13,13 +13,11 @@ from metasched.report.statistics import (
     bootstrap_rows,
     chain,
     gain,
-    interquartile_interval,
     interquartile_mean,
     links,
-    mean_interval,
+    mean_of_means,
     median_band,
     median_samples,
-    medians,
     percentiles,
     sign_flip_test,
     smallest_p,
@@ -98,7 +96,8 @@ class TestGain:
         """All 4⁴ resamples of four pairs, weighted equally, against the drawn ones."""
         static, active = np.array([400.0, 600, 800, INF]), np.array([100.0, 300, 200, 400])
         every = [
-            medians(static[list(rows)]) / medians(active[list(rows)]) for rows in itertools.product(range(4), repeat=4)
+            np.median(static[list(rows)]) / np.median(active[list(rows)])
+            for rows in itertools.product(range(4), repeat=4)
         ]
         low, high = percentiles(np.array(every, float))
         found = gain(arrivals(*static), arrivals(*active))
@@ -108,34 +107,30 @@ class TestGain:
 
 class TestInterquartileMean:
     @given(st.lists(finite, min_size=1, max_size=30))
-    def test_agrees_with_scipy(self, values):
-        assert float(interquartile_mean(values)) == pytest.approx(scipy.stats.trim_mean(values, 0.25), abs=1e-12)
+    def test_leaves_out_a_quarter_at_either_end(self, values):
+        ordered, cut = sorted(values), len(values) // 4
+        assert interquartile_mean([values]).value == pytest.approx(np.mean(ordered[cut : len(values) - cut]), abs=1e-12)
 
     def test_one_wild_seed_does_not_move_it(self):
-        assert float(interquartile_mean([0.6, 0.6, 0.6, 0.0])) == pytest.approx(0.6)
+        assert interquartile_mean([[0.6, 0.6, 0.6, 0.0]]).value == pytest.approx(0.6)
 
     def test_strata_are_resampled_within_themselves(self):
         """Two cells of constant runs: mixing them would move the mean, resampling within them cannot."""
-        found = interquartile_interval([[0.2] * 6, [0.8] * 6])
+        found = interquartile_mean([[0.2] * 6, [0.8] * 6])
         assert found.value == found.low == found.high == pytest.approx(0.5)
 
     def test_covers_the_truth_about_as_often_as_it_says(self):
         random = np.random.default_rng(5)
-        trials = [interquartile_interval([random.normal(size=20)]) for _ in range(200)]
+        trials = [interquartile_mean([random.normal(size=20)]) for _ in range(200)]
         assert 0.87 <= np.mean([low <= 0 <= high for _, low, high in trials]) <= 0.99
 
 
 class TestSignFlips:
     @given(st.lists(finite, min_size=2, max_size=8))
-    def test_agrees_with_scipy_and_with_enumeration(self, differences):
+    def test_agrees_with_enumeration(self, differences):
         every = [abs(np.dot(signs, differences)) for signs in itertools.product((1, -1), repeat=len(differences))]
         brute = np.mean(np.array(every) >= abs(sum(differences)) - 1e-9)
-        found = sign_flip_test(differences)
-        assert found == pytest.approx(brute)
-        other = scipy.stats.permutation_test(
-            (np.array(differences),), np.sum, permutation_type="samples", n_resamples=np.inf
-        )
-        assert found == pytest.approx(min(other.pvalue, 1), abs=1e-9)
+        assert sign_flip_test(differences) == pytest.approx(brute)
 
     def test_ten_equal_signs_give_the_smallest_p(self):
         assert sign_flip_test([0.1] * 10) == smallest_p(10) == 2 / 1024
@@ -181,7 +176,7 @@ class TestOrderings:
         assert at_least([[0.5]])[1] == "not shown"
 
     def test_cells_count_alike_whatever_their_seeds(self):
-        assert mean_interval([[0.0] * 100, [1.0] * 2]).value == 0.5
+        assert mean_of_means([[0.0] * 100, [1.0] * 2]).value == 0.5
 
     def test_a_chain_is_as_strong_as_its_weakest_link(self):
         assert chain(["true", "true"]) == "true"

@@ -3,7 +3,16 @@ import io
 from rich.console import Console
 
 from helpers import make_tasks
-from metasched.report.tables import Reached, comparison, drawn_by_label, median, reached, spread, summarise
+from metasched.report.tables import (
+    Reached,
+    comparison,
+    drawn_by_label,
+    half_range,
+    lower_median,
+    reached,
+    summarise,
+    terminal,
+)
 
 
 def curve(*accuracies, seed=0):
@@ -44,15 +53,15 @@ class TestReached:
 
 
 def test_a_run_that_never_arrives_counts_as_the_largest():
-    assert median([100, None, 300]) == "300"
-    assert median([100, None, None]) == "never"
-    assert median([1200]) == "1,200"
-    assert median([0, None]) == "0"
+    assert lower_median([100, None, 300]) == "300"
+    assert lower_median([100, None, None]) == "never"
+    assert lower_median([1200]) == "1,200"
+    assert lower_median([0, None]) == "0"
 
 
 def test_spread_is_half_the_range():
-    assert spread([0.5, 0.7], "{:.2f}") == "0.60±0.10"
-    assert spread([0.5], "{:.2f}") == "0.50"
+    assert half_range([0.5, 0.7]) == "0.600±0.100"
+    assert half_range([0.5]) == "0.500"
 
 
 def test_summaries_keep_every_seed():
@@ -87,3 +96,10 @@ def test_a_seed_that_diverged_is_left_out_of_the_summary():
     diverged = {"seed": 1, "update": 2, "diverged": "the loss is no longer finite"}
     records = [*curve(0.5, 0.7), curve(0.4, 0.4, seed=1)[0], diverged]
     assert summarise(records, 0.6) == summarise(curve(0.5, 0.7), 0.6)
+
+
+def test_names_are_taken_literally():
+    console = Console(width=60, record=True, file=io.StringIO())
+    console.print(terminal(["[b]name", "rows"], [["[red]ucb[/red]", "3"]], title="A title"))
+    text = console.export_text()
+    assert all(word in text for word in ("[b]name", "[red]ucb[/red]", "A title"))

@@ -42,11 +42,14 @@ class TestFiles:
         assert list(outcomes.read(tmp_path / "a.jsonl")) == wanted
 
     def test_what_all_runs_share_is_written_once(self, tmp_path):
-        outcomes.write(tmp_path / "a.jsonl", [outcome(seed, study=STUDY) for seed in range(20)])
+        wanted = [outcome(seed, study=STUDY, method=name) for name in ("a", "b") for seed in range(10)]
+        outcomes.write(tmp_path / "a.jsonl", wanted)
         lines = (tmp_path / "a.jsonl").read_bytes().splitlines()
-        assert len(lines) == 21
+        assert len(lines) == 1 + 2 * (1 + 10)
+        assert msgspec.json.decode(lines[1]) == {"method": {"method": "a"}}
         assert set(msgspec.json.decode(lines[5])) == {"run", "spec"}
         assert max(map(len, lines[1:])) < 60
+        assert list(outcomes.read(tmp_path / "a.jsonl")) == wanted
 
     def test_lines_may_be_added_one_by_one(self, tmp_path):
         with (tmp_path / "a.jsonl").open("ab") as stream:
@@ -70,18 +73,16 @@ class TestFiles:
             max_size=6,
         )
     )
-    def test_sharing_changes_nothing_whatever_differs(self, rows):
+    def test_sharing_changes_nothing_whatever_differs(self, tmp_path_factory, rows):
         wanted = [
             outcome(
                 seed, role=role, samples=(seed, 9), final=Final(test_accuracy=share), study=STUDY if study else None
             )
             for seed, share, study, role in rows
         ]
-        plain = [outcomes._plain(one) for one in wanted]
-        shared = outcomes._common(plain)
-        assert [
-            outcomes._checked(outcomes._laid_over(shared, outcomes._beyond(shared, one))) for one in plain
-        ] == wanted
+        path = tmp_path_factory.mktemp("shared") / "a.jsonl"
+        outcomes.write(path, wanted)
+        assert list(outcomes.read(path)) == wanted
 
 
 class TestBadFiles:

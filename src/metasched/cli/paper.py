@@ -46,7 +46,7 @@ def paper(
     from metasched.experiments.evidence import write_evidence
     from metasched.experiments.outputs import wanted
     from metasched.report import page
-    from metasched.report.counting import several
+    from metasched.report.progress import several
 
     named = listed(only)
     page.check_names(named)

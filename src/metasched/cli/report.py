@@ -22,7 +22,7 @@ def report(
     Example: metasched report results runs/a runs/b --out page.html --only fig3,table1
 
     Args:
-        paths: Result files, run folders, or folders of them.
+        paths: Files of outcomes, run folders, or folders of them.
         out: The page to write; figures and tables go to a folder beside it (page_files for page.html).
         only: Names of figures and tables, separated by commas; by default all that the results allow.
         quiet: No progress bar.
@@ -32,7 +32,7 @@ def report(
     from metasched.report import page, progress, results
 
     if not paths:
-        raise ConfigError("name what to report: result files, run folders, or folders of them")
+        raise ConfigError("name what to report: files of outcomes, run folders, or folders of them")
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"{out}: the page is HTML; end --out in .html")
     chosen = listed(only)

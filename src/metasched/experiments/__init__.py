@@ -9,7 +9,7 @@ from metasched.experiments.methods import Method, methods
 from metasched.experiments.weather import WEATHER
 from metasched.experiments.weather_points import WEATHER_POINTS
 
-__all__ = ["EXPERIMENTS", "REGIMES", "Cell", "Experiment", "Method", "methods"]
+__all__ = ["EXPERIMENTS", "REGIMES", "WEATHER", "WEATHER_POINTS", "Cell", "Experiment", "Method", "methods"]
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     experiment.name: experiment for experiment in (DIGITS, CIFAR, WEATHER, WEATHER_POINTS)

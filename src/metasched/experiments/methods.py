@@ -17,7 +17,8 @@ class Method:
     """A row of a comparison.
 
     ``scheduler`` and ``options`` are those of ``ms.train``; ``reward`` is what it is told after a batch; with
-    ``abstain`` it has one more arm, which trains nothing. ``role`` says in a few words what it stands for.
+    ``abstain`` it has one more arm, which trains nothing. ``role`` says in a few words what it stands for; ``ours`` on
+    one method alone names it before the runs, and reports hold it against ``uniform`` as planned.
     """
 
     name: str

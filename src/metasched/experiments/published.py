@@ -7,6 +7,8 @@ experiments carry our names (``mdp``, ``gittins``, ``ucb``, ``cyclic``; ``digits
 from collections.abc import Mapping
 from typing import NamedTuple
 
+ByExperiment = Mapping[str, Mapping[str, float]]
+
 
 class Published(NamedTuple):
     """A number and where the paper prints it."""
@@ -17,11 +19,13 @@ class Published(NamedTuple):
 
 WEATHER_FEATURES = ("UBOT", "TMQ", "U850", "V850", "VBOT", "Z100")
 WEATHER_EVENTS = ("tropical depression", "tropical cyclone", "extratropical cyclone", "atmospheric river")
+SHOWN_FEATURE = "U850"
+"""The test feature whose details appendix D prints."""
 SUBSETS = 5
 """Meta-training subsets of the weather experiment."""
 
 GAIN_PLACE = "Table 1 (relative sample efficiency gain compared to cyclic sampling)"
-GAIN: Mapping[str, Mapping[str, float]] = {
+GAIN: ByExperiment = {
     "digits": {"ucb": 24.5, "gittins": 32.5},
     "cifar": {"ucb": 2.5, "gittins": 3.57},
     "weather": {"ucb": 1.25, "gittins": 2.42, "mdp": 3.33},
@@ -30,7 +34,7 @@ GAIN: Mapping[str, Mapping[str, float]] = {
 
 SAMPLES_PLACE = "text of the section on experiments"
 SAMPLES_THRESHOLD: Mapping[str, float] = {"digits": 0.80, "cifar": 0.40}
-SAMPLES: Mapping[str, Mapping[str, float]] = {
+SAMPLES: ByExperiment = {
     "digits": {"gittins": 40, "ucb": 53, "cyclic": 1300},
     "cifar": {"gittins": 1400, "ucb": 2000, "cyclic": 5000},
 }
@@ -90,3 +94,12 @@ SUPERVISED_FEWER = 0.90
 
 ORDER = ("mdp", "gittins", "ucb", "cyclic")
 """The order of merit that the paper claims: each at least as good as the next."""
+
+MERIT: Mapping[str, ByExperiment] = {
+    "digits": {"samples": {name: -value for name, value in SAMPLES["digits"].items()}},
+    "cifar": {"final accuracy": CIFAR_FINAL},
+    "weather": {
+        feature: {name: row[feature] for name, row in WEATHER_ACCURACY.items()} for feature in WEATHER_FEATURES
+    },
+}
+"""What the printed numbers say about that order, by experiment and place: more is better."""

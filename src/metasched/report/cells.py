@@ -1,56 +1,79 @@
 """What a report is made of: cells (an experiment in one regime and variant) and the evidence on label order."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from msgspec import Struct
 
-STATIC = ("cyclic", "sequential", "uniform")
-"""The static baselines, against the best of which a gain is quoted."""
+from metasched.report.statistics import Floats
+from metasched.runs.outcome import About, Family, Origin, Outcome
+
 TARGET_ONLY = "target-only"
-SUPERVISED = "supervised"
-SINGLE = "single:"
-FAMILIES = ("static", "active", "control", "ceiling")
-EXPERIMENTS = ("digits", "cifar", "weather", "weather-points")
-REGIMES = ("paper", "few-label", "robust")
 OWN_RUNS = "own runs"
-"""The regime of cells made of ordinary run folders."""
-
-Floats = NDArray[np.float64]
+"""The regime of cells made of ordinary runs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """One method of a cell over its seeds; what a seed that diverged would have had is NaN."""
+    """One method of a cell: its runs, which differ by seed alone; ``chance`` is what one that diverged counts as."""
 
     name: str
-    family: str
-    role: str
-    seeds: tuple[int, ...]
-    updates: Floats
-    """Meta-updates at which the test accuracy was measured (P,)."""
-    samples: Floats
-    """Source rows drawn up to then (S, P)."""
-    test_accuracy: Floats
-    """On a subset of the test rows (S, P)."""
-    final: Mapping[str, Floats]
-    """On all test rows (S,): test_accuracy, and where known initial_test_accuracy, balanced_accuracy, …"""
-    per_class: Floats | None = None
-    """Final test accuracy by class (S, C)."""
-    drawn: Floats | None = None
-    """Source rows drawn by task (S, N)."""
-    drawn_by_label: Floats | None = None
-    """Source rows drawn by task and label, mean over seeds (N, C')."""
-    abstained: Floats | None = None
-    schedule: Floats | None = None
-    """Batches of each task, and abstained, in each meta-update of the first seed (K, N + 1)."""
-    seconds: Floats | None = None
-    """Wall seconds (S,)."""
-    scheduling_seconds: float | None = None
-    diverged: Mapping[int, str] = field(default_factory=dict)
-    """Why, and when, by seed."""
+    runs: tuple[Outcome, ...]
+    chance: float
+
+    @property
+    def family(self) -> Family:
+        """Of its scheduler, or ceiling."""
+        return self.runs[0].family
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """By run."""
+        return tuple(run.spec.seed for run in self.runs)
+
+    @cached_property
+    def updates(self) -> tuple[int, ...]:
+        """Meta-updates at which the test accuracy was measured (P,)."""
+        return max((run.updates for run in self.runs), key=len)
+
+    def curves(self, name: Literal["samples", "test_accuracy"]) -> Floats:
+        """What was measured at these, by run (S, P); NaN where a run was not measured."""
+        values = np.full((len(self.runs), len(self.updates)), np.nan)
+        for row, run in zip(values, self.runs, strict=True):
+            row[: len(run.updates)] = getattr(run, name)
+        return values
+
+    def finals(self, measure: str = "test_accuracy") -> dict[int, float]:
+        """Final accuracy by seed, in order; chance for one that diverged, nothing for one that was not measured."""
+        measures = {run.spec.seed: getattr(run.final, measure) for run in self.runs if run.final}
+        finals = {seed: float(value) for seed, value in measures.items() if value is not None}
+        diverged = {run.spec.seed: self.chance for run in self.runs if run.diverged}
+        return dict(sorted({**diverged, **finals}.items())) if finals or not measures else {}
+
+    @cached_property
+    def middle(self) -> float:
+        """Median final accuracy over seeds."""
+        return float(np.median(list(self.finals().values())))
+
+    @property
+    def seconds(self) -> list[float]:
+        """How long its runs take, as far as they were timed."""
+        return [run.seconds for run in self.runs if run.seconds is not None]
+
+    @property
+    def schedule(self) -> Floats | None:
+        """Batches of each task, and abstained, in each meta-update of the first seed that has them (K, N + 1)."""
+        schedules = [run.schedule for run in self.runs if run.schedule]
+        return np.array(schedules[0], np.float64) if schedules else None
+
+    @property
+    def drawn_by_label(self) -> Floats | None:
+        """Source rows drawn by task and label, mean over the seeds that have them (N, C')."""
+        tables = [run.drawn_by_label for run in self.runs if run.drawn_by_label]
+        return np.mean(np.array(tables, np.float64), axis=0) if tables else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,20 +85,16 @@ class Cell:
     regime: str
     variant: str
     title: str
-    simulated: bool
-    versions: Mapping[str, str]
-    device: str
-    command: str
-    created: str
-    tasks: tuple[str, ...]
-    classes: tuple[str, ...]
-    target_rows: int | None
-    test_rows: int | None
-    source_rows: int | None
-    config: Mapping[str, Any]
-    tuning: Mapping[str, Any] | None
     threshold: float | None
+    about: About
+    origin: Origin
+    versions: Mapping[str, str]
     methods: Mapping[str, Method]
+
+    @property
+    def simulated(self) -> bool:
+        """Whether its data are."""
+        return self.about.simulated
 
     @property
     def label(self) -> str:
@@ -88,26 +107,68 @@ class Cell:
         return tuple(sorted({seed for method in self.methods.values() for seed in method.seeds}))
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """Whether order matters in the tasks of an experiment, and how its reward moves."""
+class Entry(NamedTuple):
+    """A method of a cell, as a row of a table."""
 
+    cell: Cell
+    method: Method
+
+
+class LabelOrder(Struct, frozen=True):
+    """Tests of the label order of a task."""
+
+    task: str
+    rows: float | None = None
+    p_permutation: float | None = None
+    p_asymptotic: float | None = None
+    p_diagonal: float | None = None
+    association: float | None = None
+
+
+class ScaledError(Struct, frozen=True):
+    """√t·e(t) by class, at ``steps``."""
+
+    steps: tuple[float, ...]
+    by_class: dict[str, tuple[float | None, ...]]
+    exponent: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, values in self.by_class.items():
+            if len(values) != len(self.steps):
+                raise ValueError(f"scaled_error of '{name}' is not a list of {len(self.steps)}")
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """Whether order matters in the tasks of an experiment, and how its reward moves: a file ``evidence.json``."""
+
+    format: Literal[1]
+    kind: Literal["evidence"]
     experiment: str
     simulated: bool
-    versions: Mapping[str, str]
-    device: str
-    command: str
-    created: str
-    order: tuple[Mapping[str, Any], ...]
-    """By task: task, rows, p_permutation, p_asymptotic, p_diagonal, association."""
-    transitions: Mapping[str, Floats]
-    classes: tuple[str, ...]
-    steps: Floats | None
-    scaled_error: Mapping[str, Floats]
-    """√t·e(t) by class, at ``steps``."""
-    exponent: float | None
+    versions: dict[str, str] = {}
+    device: str = "unknown device"
+    command: str = "unknown command"
+    created: str = ""
+    order: tuple[LabelOrder, ...] = ()
+    transitions: dict[str, tuple[tuple[float, ...], ...]] = {}
+    classes: tuple[str, ...] = ()
+    scaled_error: ScaledError | None = None
 
     @property
     def key(self) -> str:
         """Name among the sources of a table."""
         return f"{self.experiment}/evidence"
+
+    @property
+    def origin(self) -> Origin:
+        """When, by which command and on what it was made."""
+        return Origin(created=self.created, command=self.command, device=self.device)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """None: nothing was trained."""
+        return ()
+
+
+Source = Cell | Evidence
+"""What numbers come from."""

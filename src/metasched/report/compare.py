@@ -1,29 +1,24 @@
-"""The methods of a cell against each other: best baselines, samples to a threshold, gains, paired tests."""
+"""The methods of a cell against each other: best of each kind, samples to a threshold, gains, paired tests.
+
+Functions that take a method take None too, for one that a cell does not have, and then have nothing to say.
+"""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from metasched.dependence import holm
 from metasched.report import statistics
-from metasched.report.cells import SINGLE, STATIC, Cell, Floats
-from metasched.report.statistics import Arrivals, Gain, Interval
-from metasched.report.tables import reached
+from metasched.report.cells import Cell, Method
+from metasched.report.statistics import Arrivals, Bounded, Floats, Interval
 
 ALPHA = 0.05
-Outcome = Literal["better", "worse", "no difference shown", "too few seeds to tell"]
-
-
-class Comparison(NamedTuple):
-    """A method against the best static baseline: difference of final accuracy on the seeds that both have."""
-
-    difference: Interval
-    p_value: float
-    p_holm: float
-    pairs: int
-    outcome: Outcome
+OURS = "ours"
+"""The role of the method that was named before the runs, when one method alone has it."""
+BASELINE = "uniform"
+"""What it is held against."""
 
 
 class Threshold(NamedTuple):
@@ -33,137 +28,159 @@ class Threshold(NamedTuple):
     origin: str
 
 
-def chance(cell: Cell) -> float:
-    """Accuracy of guessing: what a seed that diverged counts as."""
-    return 1 / len(cell.classes) if cell.classes else 0.0
+class Contrast(NamedTuple):
+    """Final accuracy of a method less that of another on the seeds that both have, one of several comparisons."""
+
+    difference: Interval
+    p_value: float
+    p_holm: float
+    pairs: int
+    verdict: str
+    """better, worse, no difference shown, or too few seeds to tell."""
 
 
-def finals(cell: Cell, name: str, measure: str = "test_accuracy") -> dict[int, float]:
-    """Final accuracy by seed; chance for a seed that diverged, nothing for one that was not measured."""
-    method = cell.methods[name]
-    values = method.final.get(measure)
-    if values is None:
-        return {}
-    known = {seed: float(value) for seed, value in zip(method.seeds, values, strict=True)}
-    return {
-        seed: chance(cell) if np.isnan(value) else value
-        for seed, value in known.items()
-        if seed in method.diverged or not np.isnan(value)
-    }
+def best(methods: Iterable[Method]) -> Method | None:
+    """The method with the largest median final accuracy; the first of equals, None of none."""
+    return max(methods, key=lambda method: method.middle, default=None)
 
 
-def differences(cell: Cell, first: str, second: str) -> Floats:
-    """Final accuracy of the first less that of the second, on the seeds that both have."""
-    ours, theirs = finals(cell, first), finals(cell, second)
-    return np.array([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())], np.float64)
+def best_static(cell: Cell) -> Method | None:
+    """The best schedule that neither learns nor plans."""
+    return best(method for method in cell.methods.values() if method.family == "static")
 
 
-def middle(cell: Cell, name: str) -> float:
-    """Median final accuracy over seeds; −∞ when nothing was measured."""
-    values = list(finals(cell, name).values())
-    return float(np.median(values)) if values else -np.inf
-
-
-def best(cell: Cell, names: Iterable[str]) -> str | None:
-    """The name with the largest median final accuracy; the first of equals, None when there is none."""
-    return max((name for name in names if finals(cell, name)), key=lambda name: middle(cell, name), default=None)
-
-
-def best_static(cell: Cell) -> str | None:
-    """The best of cyclic, sequential and uniform."""
-    return best(cell, (name for name in STATIC if name in cell.methods))
-
-
-def best_active(cell: Cell) -> str | None:
+def best_active(cell: Cell) -> Method | None:
     """The best scheduler that learns or plans: picked after the fact."""
-    return best(cell, (name for name, method in cell.methods.items() if method.family == "active"))
+    return best(method for method in cell.methods.values() if method.family == "active")
 
 
-def best_single(cell: Cell) -> str | None:
+def best_single(cell: Cell) -> Method | None:
     """The best single task in hindsight."""
-    return best(cell, (name for name in cell.methods if name.startswith(SINGLE) or name.split(" ")[0] == "single"))
+    schedulers = {method: method.runs[0].spec.scheduler for method in cell.methods.values()}
+    return best(method for method, scheduler in schedulers.items() if scheduler.partition(":")[0] == "single")
+
+
+def ceiling(cell: Cell) -> Method | None:
+    """The network trained on all rows at once."""
+    return best(method for method in cell.methods.values() if method.family == "ceiling")
 
 
 def thresholds(cell: Cell) -> list[Threshold]:
     """The accuracy fixed before the run, and the final one of the best static baseline."""
-    found = [] if cell.threshold is None else [Threshold(cell.threshold, "fixed before the run")]
+    marks = [] if cell.threshold is None else [Threshold(cell.threshold, "fixed before the run")]
     static = best_static(cell)
     if static is not None and (cell.threshold is None or cell.regime == "few-label"):
-        found.append(Threshold(middle(cell, static), f"final accuracy of {static}"))
-    return found
+        marks.append(Threshold(static.middle, f"final accuracy of {static.name}"))
+    return marks
 
 
 @lru_cache(maxsize=8192)
-def arrivals(cell: Cell, name: str, threshold: float) -> dict[int, tuple[float, float]]:
+def arrivals(method: Method, threshold: float) -> dict[int, tuple[float, float]]:
     """By seed: source rows drawn until the threshold was reached for good (∞: never), and rows drawn in all."""
-    method = cell.methods[name]
-    if not method.updates.size:
-        return {}
-    longest = float(np.nanmax(method.samples)) if not np.isnan(method.samples).all() else 0.0
-    found: dict[int, tuple[float, float]] = {}
-    for seed, samples, accuracy in zip(method.seeds, method.samples, method.test_accuracy, strict=True):
-        if seed in method.diverged:
-            found[seed] = (np.inf, longest)
-            continue
-        measured = ~(np.isnan(samples) | np.isnan(accuracy))
-        records = [
-            {"update": int(update), "samples": float(drawn), "test_accuracy": float(value)}
-            for update, drawn, value in zip(
-                method.updates[measured], samples[measured], accuracy[measured], strict=True
-            )
-        ]
-        if records:
-            at = reached(records, threshold)
-            found[seed] = (np.inf if at is None else float(at.samples), float(samples[measured].max()))
-    return found
+    longest = max((max(run.samples) for run in method.runs if run.samples), default=0)
+    by_seed: dict[int, tuple[float, float]] = {}
+    for run in method.runs:
+        if run.diverged:
+            by_seed[run.spec.seed] = (np.inf, longest)
+        elif run.samples:
+            place = statistics.stays_from(run.test_accuracy, threshold)
+            by_seed[run.spec.seed] = (np.inf if place is None else run.samples[place], max(run.samples))
+    return by_seed if method.updates else {}
 
 
-def collected(by_seed: dict[int, tuple[float, float]], seeds: Sequence[int]) -> Arrivals:
-    """Arrivals of these seeds, in this order."""
-    rows = np.array([by_seed[seed] for seed in seeds], np.float64).reshape(-1, 2)
+def _collected(by_seed: dict[int, tuple[float, float]], seeds: Iterable[int]) -> Arrivals:
+    """Arrivals of these seeds, in increasing order."""
+    rows = np.array([by_seed[seed] for seed in sorted(seeds)], np.float64).reshape(-1, 2)
     return Arrivals(rows[:, 0], rows[:, 1])
 
 
-def median_samples(cell: Cell, name: str, threshold: float) -> statistics.Median | None:
+def median_samples(method: Method, threshold: float | None) -> Bounded | None:
     """Median samples to the threshold; None without measurements."""
-    by_seed = arrivals(cell, name, threshold)
-    return statistics.median_samples(collected(by_seed, sorted(by_seed))) if by_seed else None
+    by_seed = {} if threshold is None else arrivals(method, threshold)
+    return statistics.median_samples(_collected(by_seed, by_seed)) if by_seed else None
 
 
-def gain_over(cell: Cell, baseline: str, name: str, threshold: float) -> Gain | None:
+def gain_over(baseline: Method | None, method: Method | None, threshold: float | None) -> Bounded | None:
     """Samples of the baseline over samples of the method, on the seeds that both have."""
-    theirs, ours = arrivals(cell, baseline, threshold), arrivals(cell, name, threshold)
-    seeds = sorted(theirs.keys() & ours.keys())
-    return statistics.gain(collected(theirs, seeds), collected(ours, seeds)) if seeds else None
+    if baseline is None or method is None or threshold is None or baseline is method:
+        return None
+    theirs, ours = arrivals(baseline, threshold), arrivals(method, threshold)
+    both = theirs.keys() & ours.keys()
+    return statistics.gain(_collected(theirs, both), _collected(ours, both)) if both else None
 
 
-def score(cell: Cell, name: str, measure: str = "test_accuracy") -> Interval | None:
+def gain_to_final(baseline: Method | None, method: Method | None) -> Bounded | None:
+    """The gain in samples until test accuracy stays at the baseline's median final one."""
+    return gain_over(baseline, method, baseline.middle if baseline else None)
+
+
+@lru_cache(maxsize=8192)
+def score(method: Method | None) -> Interval | None:
     """Interquartile mean of final accuracy with its interval."""
-    values = list(finals(cell, name, measure).values())
-    return statistics.interquartile_interval([values]) if values else None
+    return statistics.interquartile_mean([list(method.finals().values())]) if method else None
+
+
+def differences(first: Method, second: Method) -> Floats:
+    """Final accuracy of the first less that of the second, on the seeds that both have."""
+    ours, theirs = first.finals(), second.finals()
+    return np.array([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())], np.float64)
+
+
+def difference(first: Method | None, second: Method | None) -> Interval | None:
+    """The mean of these differences with its interval."""
+    if first is None or second is None or first is second:
+        return None
+    gaps = differences(first, second)
+    return statistics.mean_of_means([gaps]) if gaps.size else None
+
+
+def contrasts(pairs: Sequence[tuple[Method, Method]]) -> dict[Method, Contrast]:
+    """The first of each pair against the second: sign-flip tests, corrected over all the pairs (Holm)."""
+    gaps = {first: differences(first, second) for first, second in pairs}
+    gaps = {method: values for method, values in gaps.items() if values.size}
+    p_values = [statistics.sign_flip_test(values) for values in gaps.values()]
+    tests = {}
+    for (method, values), p, corrected in zip(gaps.items(), p_values, holm(p_values), strict=True):
+        interval = statistics.mean_of_means([values])
+        verdict = _verdict(interval.value, float(corrected), len(values), len(gaps))
+        tests[method] = Contrast(interval, p, float(corrected), len(values), verdict)
+    return tests
+
+
+def _verdict(mean: float, p: float, pairs: int, comparisons: int) -> str:
+    if p <= ALPHA:
+        return "better" if mean > 0 else "worse"
+    needed = seeds_needed(comparisons)
+    if needed is not None and pairs >= needed:
+        return "no difference shown"
+    return "too few seeds to tell" + (f" ({needed} would do)" if needed else "")
+
+
+def seeds_needed(comparisons: int) -> int | None:
+    """The fewest seeds that could show a difference in one of so many comparisons; None where none could.
+
+    >>> [seeds_needed(comparisons) for comparisons in (1, 5, 18)]
+    [6, 8, 10]
+    """
+    reach = (seeds for seeds in range(2, 20) if comparisons * statistics.smallest_p(seeds) <= ALPHA)
+    return next(reach, None)
 
 
 @lru_cache(maxsize=512)
-def against_best_static(cell: Cell) -> dict[str, Comparison]:
-    """Every method but the ceiling against the best static baseline, corrected over all of them (Holm)."""
+def against_best_static(cell: Cell) -> dict[Method, Contrast]:
+    """Exploratory: every method but the ceiling against the best static baseline, corrected over all of them."""
     static = best_static(cell)
-    if static is None:
-        return {}
-    gaps = {
-        name: differences(cell, name, static)
-        for name, method in cell.methods.items()
-        if name != static and method.family != "ceiling"
-    }
-    gaps = {name: values for name, values in gaps.items() if values.size}
-    p_values = [statistics.sign_flip_test(values) for values in gaps.values()]
-    found = {}
-    for (name, values), p, corrected in zip(gaps.items(), p_values, holm(p_values), strict=True):
-        mean = float(values.mean())
-        outcome: Outcome = "no difference shown"
-        if corrected <= ALPHA:
-            outcome = "better" if mean > 0 else "worse"
-        elif statistics.smallest_p(len(values)) > ALPHA:
-            outcome = "too few seeds to tell"
-        interval = statistics.mean_interval([values])
-        found[name] = Comparison(interval, p, float(corrected), len(values), outcome)
-    return found
+    others = [method for method in cell.methods.values() if method is not static and method.family != "ceiling"]
+    return contrasts([(method, static) for method in others]) if static else {}
+
+
+def planned(cell: Cell) -> tuple[Method, Method] | None:
+    """The method that was named before the runs, and the baseline; None unless one method alone was named."""
+    ours = [method for method in cell.methods.values() if method.runs[0].role == OURS]
+    baseline = cell.methods.get(BASELINE)
+    return (ours[0], baseline) if len(ours) == 1 and baseline else None
+
+
+def planned_contrasts(cells: Iterable[Cell]) -> dict[Method, Contrast]:
+    """The planned contrast of every cell that has one, corrected over these cells."""
+    return contrasts([pair for pair in map(planned, cells) if pair])

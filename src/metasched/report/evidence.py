@@ -5,31 +5,42 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from metasched.dependence import OrderTest
 from metasched.learners.diagnose import LARGEST_VARIATION, Diagnosis
 from metasched.learners.stationarity import Stationarity
+from metasched.report.tables import terminal
 
 SHADES = " ░▒▓█"
 
 
 def order_table(diagnosis: Diagnosis) -> Table:
     """One row for each task: p-values, effect sizes."""
-    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
-    table.add_column("\ntask", no_wrap=True)
-    for header in ("p Holm", "p shuf.", "p asym.", "V", "V shuf.", "TV", "rep.", "rep. shuf.", "p drift", "p local"):
-        table.add_column(header.replace(" ", "\n"), justify="right", no_wrap=True, min_width=5, vertical="bottom")
-    for task, order, corrected in zip(diagnosis.tasks.tasks, diagnosis.orders, diagnosis.p_values, strict=True):
-        table.add_row(
+    headings = (
+        "task",
+        "p Holm",
+        "p shuf.",
+        "p asym.",
+        "V",
+        "V shuf.",
+        "TV",
+        "rep.",
+        "rep. shuf.",
+        "p drift",
+        "p local",
+    )
+    rows = [
+        [
             task.name,
             *map(p_text, (corrected, order.p_value, order.asymptotic_p_value)),
             *map("{:.2f}".format, (order.cramers_v, order.expected_cramers_v, order.total_variation)),
             *map("{:.2f}".format, (order.stickiness, order.expected_stickiness)),
             *map(p_text, (order.drift_p_value, order.local_p_value)),
-        )
-    return table
+        ]
+        for task, order, corrected in zip(diagnosis.tasks.tasks, diagnosis.orders, diagnosis.p_values, strict=True)
+    ]
+    return terminal([heading.replace(" ", "\n") for heading in headings], rows)
 
 
 ORDER_LEGEND = (

@@ -2,47 +2,22 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from metasched.errors import RunError, unknown
+from metasched.experiments.outputs import OUTPUTS
 from metasched.optional import require
-from metasched.report import figures, orderings, own_tables, paper_tables, sheets
-from metasched.report.cells import Cell
+from metasched.report import compare, figures, orderings, own_tables, paper_tables, sheets  # noqa: F401 (all makers)
+from metasched.report.cells import Source
 from metasched.report.figures import Figure, Panel
 from metasched.report.headlines import Headline, headlines
+from metasched.report.pieces import MAKERS, UnavailableError
 from metasched.report.results import Results
-from metasched.report.sheets import Number, Sheet, Source, UnavailableError
+from metasched.report.sheets import Number, Sheet
 from metasched.runs.files import write_error, write_whole
 
-FIGURES: Mapping[str, Callable[[Results], list[Figure]]] = {
-    "few-label": figures.few_label,
-    "robust": figures.robust,
-    "fig2": figures.scaled_errors,
-    "fig3": figures.digits,
-    "fig4": figures.cifar,
-    "fig5": figures.weather,
-    "runs": figures.own_runs,
-    "time": figures.wall_time,
-    "schedules": figures.schedules,
-}
-TABLES: Mapping[str, Callable[[Results], list[Sheet]]] = {
-    "table1": paper_tables.gains,
-    "table2": paper_tables.weather_accuracy,
-    "cifar-accuracy": paper_tables.cifar_accuracy,
-    "p-values": paper_tables.order_tests,
-    "transition-matrix": paper_tables.transition_matrix,
-    "rows-used": paper_tables.rows_used,
-    "event-accuracy": paper_tables.event_accuracy,
-    "few-label-summary": own_tables.few_label,
-    "robust-summary": own_tables.robust,
-    "controls": own_tables.controls,
-    "orderings": orderings.orderings,
-    "cost": own_tables.cost,
-    "overall": own_tables.overall,
-    "leaderboard": own_tables.leaderboards,
-}
 FIGURE_WIDTH = 300
 FIGURE_COLUMNS = 3
 
@@ -58,33 +33,33 @@ class Report(NamedTuple):
     """Names of figures and tables that could not be made, and why."""
 
 
-def names() -> tuple[str, ...]:
-    """What ``--only`` takes."""
-    return (*FIGURES, *TABLES)
-
-
 def check_names(only: Sequence[str]) -> None:
     """Refuse a name that no figure or table has."""
     for name in only:
-        if name not in names():
-            raise unknown("figure or table", name, names())
+        if name not in OUTPUTS:
+            raise unknown("figure or table", name, OUTPUTS)
+
+
+def make(name: str, results: Results) -> Sequence[Figure | Sheet]:
+    """The figures or tables of that name."""
+    if name not in MAKERS:
+        raise LookupError(f"{name} is declared in experiments/outputs.py, but no function of report/ @makes it")
+    return MAKERS[name](OUTPUTS[name], results)
 
 
 def build(results: Results, only: Sequence[str] = ()) -> Report:
     """Make every figure and table, or only those named; what lacks data is listed with the reason."""
     check_names(only)
-    drawn: list[Figure] = []
-    tabled: list[Sheet] = []
+    pieces: list[Figure | Sheet] = []
     missing: list[tuple[str, str]] = []
-    for name in only or names():
+    for name in only or OUTPUTS:
         try:
-            if name in FIGURES:
-                drawn += FIGURES[name](results)
-            else:
-                tabled += map(sheets.without_gaps, TABLES[name](results))
+            pieces += make(name, results)
         except UnavailableError as reason:
             missing.append((name, str(reason)))
-    return Report(results, tuple(headlines(results)), tuple(drawn), tuple(tabled), tuple(missing))
+    drawn = tuple(piece for piece in pieces if isinstance(piece, Figure))
+    tabled = tuple(sheets.without_gaps(piece) for piece in pieces if isinstance(piece, Sheet))
+    return Report(results, tuple(headlines(results)), drawn, tabled, tuple(missing))
 
 
 def write(report: Report, out: Path, on_step: Callable[[int, int], object] = max) -> Path:
@@ -180,6 +155,7 @@ def render(report: Report, files: str) -> str:
     }
     page: str = environment.get_template("page.html").render(
         report=report,
+        plan=_plan(report.results),
         results=report.results,
         files=files,
         in_folds=[sheet for sheet in report.tables if sheet.folded],
@@ -190,6 +166,14 @@ def render(report: Report, files: str) -> str:
         specs=_inside_script(json.dumps(specs, allow_nan=False, separators=(",", ":"), ensure_ascii=True)),
     )
     return page
+
+
+def _plan(results: Results) -> str:
+    """Whether something was to be shown, in a sentence."""
+    planned = sum(compare.planned(cell) is not None for cell in results.cells)
+    if not planned:
+        return own_tables.NONE_NAMED[0].upper() + own_tables.NONE_NAMED[1:] + "."
+    return f"{planned} of {len(results.cells)} cells have a planned contrast; every other comparison is exploratory."
 
 
 def _own(name: str) -> str:
@@ -214,10 +198,8 @@ def seeds_text(source: Source) -> str:
     >>> ranges([0, 1, 2, 5])
     '0–2, 5'
     """
-    if not isinstance(source, Cell):
-        return ""
     count = len(source.seeds)
-    return f"{count} seed{'s' if count != 1 else ''} ({ranges(source.seeds)})"
+    return f"{count} seed{'s' if count != 1 else ''} ({ranges(source.seeds)})" if count else ""
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -1,18 +1,20 @@
 """The paper's tables, ours and the published numbers side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from metasched.experiments import published
+from metasched.experiments import WEATHER, WEATHER_POINTS, outputs, published
+from metasched.experiments.outputs import Output
 from metasched.report import compare
-from metasched.report.cells import STATIC, TARGET_ONLY, Cell, Evidence
+from metasched.report.cells import TARGET_ONLY, Cell, Entry, Evidence, LabelOrder, Method
+from metasched.report.pieces import UnavailableError, makes
 from metasched.report.results import Results
 from metasched.report.sheets import (
     MISSING,
-    Column,
+    Columns,
     Sheet,
-    UnavailableError,
     Value,
     estimate,
     number,
@@ -20,41 +22,46 @@ from metasched.report.sheets import (
     percent,
     ratio,
     samples,
+    sheet,
 )
 
-PLANNED = ("mdp", "gittins", "ucb")
-"""The paper's schedulers, best first as it claims."""
-SHOWN_FEATURE = "U850"
-"""The test feature whose details the appendix prints."""
+SCHEDULERS = published.ORDER[:-1]
+"""The paper's own, best first as it claims; the last is its baseline."""
+INTERVAL = "Final test accuracy, interquartile mean over seeds with its bootstrap 95 % interval"
 
 
-def gains(results: Results) -> list[Sheet]:
-    """Table 1: samples of a static baseline over samples of the scheduler, at the threshold fixed before the run."""
+class Line(NamedTuple):
+    """A row of a table whose columns are classes or test features."""
+
+    first: str
+    second: str
+    values: Sequence[Value]
+
+
+def _wide(first: str, second: str, names: Iterable[str]) -> Columns[Line]:
+    def at(place: int) -> tuple[str, Callable[[Line], Value]]:
+        return listed[place], lambda line: line.values[place] if place < len(line.values) else MISSING
+
+    listed = list(names)
+    return [(first, lambda line: line.first), (second, lambda line: line.second), *map(at, range(len(listed)))]
+
+
+@makes(outputs.TABLE1)
+def gains(output: Output, results: Results) -> list[Sheet]:
+    """Samples of a static baseline over samples of the scheduler, at the threshold fixed before the run."""
     cells = [cell for cell in results.of(regime="paper") if cell.threshold is not None]
     if not cells:
         raise UnavailableError("no cell of the paper's regime has a threshold")
-    rows: list[tuple[Value, ...]] = []
-    for cell in cells:
-        threshold = float(cell.threshold or 0.0)
-        static = compare.best_static(cell)
-        for name in PLANNED:
-            if name not in cell.methods:
-                continue
-            rows.append(
-                (
-                    cell.label,
-                    percent(threshold),
-                    name,
-                    samples(compare.median_samples(cell, name, threshold)),
-                    _gain(cell, "cyclic", name, threshold),
-                    static or "none",
-                    _gain(cell, static, name, threshold),
-                    number(published.GAIN.get(cell.experiment, {}).get(name), "{:g}"),
-                    number(published.SAMPLES.get(cell.experiment, {}).get(name), "{:,.0f}"),
-                )
-            )
+    rows = [Entry(cell, cell.methods[name]) for cell in cells for name in SCHEDULERS if name in cell.methods]
     if not rows:
         raise UnavailableError("no cell of the paper's regime has ucb, gittins or mdp")
+
+    def gain(row: Entry, baseline: Method | None) -> Value:
+        return ratio(compare.gain_over(baseline, row.method, row.cell.threshold))
+
+    def printed(table: published.ByExperiment, row: Entry, form: str) -> Value:
+        return number(table.get(row.cell.experiment, {}).get(row.method.name), form)
+
     note = (
         "Gain: median samples of the baseline over median samples of the scheduler until test accuracy stays at the "
         "threshold, with the paired bootstrap 95 % interval; 1 is no gain. A run that never arrives counts as beyond "
@@ -63,239 +70,198 @@ def gains(results: Results) -> list[Sheet]:
         "CIFAR-100, and not given for weather; "
         f"the {published.DIGITS_STEPS.place} says {published.DIGITS_STEPS.value:g}."
     )
-    columns = (
-        Column("experiment", words=True),
-        Column("threshold"),
-        Column("scheduler", words=True),
-        Column("samples"),
-        Column("gain over cyclic"),
-        Column("best static", words=True),
-        Column("gain over best static"),
-        Column("published gain"),
-        Column("published samples"),
+    columns: Columns[Entry] = (
+        ("experiment", lambda row: row.cell.label),
+        ("threshold", lambda row: percent(row.cell.threshold)),
+        ("scheduler", lambda row: row.method.name),
+        ("samples", lambda row: samples(compare.median_samples(row.method, row.cell.threshold))),
+        ("gain over cyclic", lambda row: gain(row, row.cell.methods.get("cyclic"))),
+        ("best static", lambda row: static.name if (static := compare.best_static(row.cell)) else "none"),
+        ("gain over best static", lambda row: gain(row, compare.best_static(row.cell))),
+        ("published gain", lambda row: printed(published.GAIN, row, "{:g}")),
+        ("published samples", lambda row: printed(published.SAMPLES, row, "{:,.0f}")),
     )
-    return [Sheet("table1", "Table 1: sample efficiency gain", note, columns, tuple(rows), tuple(cells))]
+    return [sheet(output, note, columns, rows, cells)]
 
 
-def _gain(cell: Cell, baseline: str | None, name: str, threshold: float) -> Value:
-    if baseline is None or baseline not in cell.methods:
-        return MISSING
-    return ratio(compare.gain_over(cell, baseline, name, threshold))
+def _compared(cells: Iterable[Cell]) -> list[str]:
+    """The paper's methods, then the other static ones and target-only, as far as these cells have them."""
+    present = {method.name: method for cell in cells for method in cell.methods.values()}
+    static = [name for name, method in present.items() if method.family == "static"]
+    return [name for name in dict.fromkeys((*published.ORDER, *static, TARGET_ONLY)) if name in present]
 
 
-def weather_accuracy(results: Results) -> list[Sheet]:
-    """Table 2: accuracy by test feature and scheduler."""
-    cells = {cell.variant: cell for cell in results.of("weather", "paper")}
+@makes(outputs.TABLE2)
+def weather_accuracy(output: Output, results: Results) -> list[Sheet]:
+    """Accuracy by test feature and scheduler."""
+    cells = {cell.variant: cell for cell in results.behind(output)}
     if not cells:
         raise UnavailableError("no weather cell of the paper's regime")
     features = [*published.WEATHER_FEATURES, *(name for name in cells if name not in published.WEATHER_FEATURES)]
-    controls = [name for name in (*STATIC, TARGET_ONLY) if name not in published.ORDER]
-    rows: list[tuple[Value, ...]] = []
-    for name in (*published.ORDER, *controls):
-        if any(name in cell.methods for cell in cells.values()):
-            rows.append((name, "ours", *(_score(cells.get(feature), name) for feature in features)))
+
+    def scores(methods: Mapping[str, Method | None]) -> list[Value]:
+        return [estimate(compare.score(methods.get(feature))) for feature in features]
+
+    ours = _compared(cells.values())
+    rows = []
+    for name in dict.fromkeys((*published.ORDER, *ours)):
+        if name in ours:
+            rows.append(
+                Line(name, "ours", scores({feature: cell.methods.get(name) for feature, cell in cells.items()}))
+            )
         if name in published.WEATHER_ACCURACY:
             printed = published.WEATHER_ACCURACY[name]
-            rows.append((name, "published", *(number(printed.get(feature)) for feature in features)))
-    winners = [compare.best_active(cells[feature]) if feature in cells else None for feature in features]
-    scores = [
-        _score(cells[feature], winner) if winner else MISSING for feature, winner in zip(features, winners, strict=True)
-    ]
-    rows.append(("best active of each feature", "ours", *scores))
-    simulated = any(cell.simulated for cell in cells.values())
+            rows.append(Line(name, "published", [number(printed.get(feature)) for feature in features]))
+    winners = {feature: compare.best_active(cell) for feature, cell in cells.items()}
+    rows.append(Line("best active of each feature", "ours", scores(winners)))
+    names = sorted({winner.name for winner in winners.values() if winner})
     note = (
-        "Final test accuracy, interquartile mean over seeds with its bootstrap 95 % interval; published: Table 2 of "
-        "the paper, single numbers. The best active scheduler of each feature was picked after the fact"
-        + (f" ({', '.join(sorted({winner for winner in winners if winner}))})." if any(winners) else ".")
-        + (" Ours are simulated data in the format of the real file: compare orders, not levels." if simulated else "")
+        f"{INTERVAL}; published: Table 2 of the paper, single numbers. The best active scheduler of each feature was "
+        "picked after the fact" + (f" ({', '.join(names)})." if names else ".")
     )
-    columns = (
-        Column("scheduler", words=True),
-        Column("whose", words=True),
-        *(Column(feature) for feature in features),
-    )
-    title = "Table 2: weather accuracy by test feature"
-    return [Sheet("table2", title, note, columns, tuple(rows), tuple(cells.values()))]
+    if any(cell.simulated for cell in cells.values()):
+        note += " Ours are simulated data in the format of the real file: compare orders, not levels."
+    return [sheet(output, note, _wide("scheduler", "whose", features), rows, cells.values())]
 
 
-def _score(cell: Cell | None, name: str) -> Value:
-    return MISSING if cell is None or name not in cell.methods else estimate(compare.score(cell, name))
-
-
-def cifar_accuracy(results: Results) -> list[Sheet]:
-    """Caption of Figure 4: final accuracy on CIFAR-100."""
-    cells = results.of("cifar", "paper")
-    rows: list[tuple[Value, ...]] = [
-        (cell.label, name, _score(cell, name), number(published.CIFAR_FINAL.get(name)))
-        for cell in cells
-        for name in (*published.ORDER, "sequential", "uniform", TARGET_ONLY)
-        if name in cell.methods
-    ]
+@makes(outputs.CIFAR_ACCURACY)
+def cifar_accuracy(output: Output, results: Results) -> list[Sheet]:
+    """Caption of Figure 4: final accuracy."""
+    cells = results.behind(output)
+    rows = [Entry(cell, cell.methods[name]) for cell in cells for name in _compared([cell])]
     if not rows:
         raise UnavailableError("no CIFAR-100 cell of the paper's regime")
-    note = (
-        "Final test accuracy, interquartile mean over seeds with its bootstrap 95 % interval; published: "
-        f"{published.CIFAR_FINAL_PLACE}, which has no mdp."
+    note = f"{INTERVAL}; published: {published.CIFAR_FINAL_PLACE}, which has no mdp."
+    columns: Columns[Entry] = (
+        ("experiment", lambda row: row.cell.label),
+        ("scheduler", lambda row: row.method.name),
+        ("accuracy", lambda row: estimate(compare.score(row.method))),
+        ("published", lambda row: number(published.CIFAR_FINAL.get(row.method.name))),
     )
-    columns = (
-        Column("experiment", words=True),
-        Column("scheduler", words=True),
-        Column("accuracy"),
-        Column("published"),
-    )
-    return [Sheet("cifar-accuracy", "CIFAR-100: final accuracy", note, columns, tuple(rows), tuple(cells))]
+    return [sheet(output, note, columns, rows, cells)]
 
 
-def order_tests(results: Results) -> list[Sheet]:
+@makes(outputs.P_VALUES)
+def order_tests(output: Output, results: Results) -> list[Sheet]:
     """Appendix A: p-values of label order by task."""
     evidence = [item for item in results.evidence if item.order]
     if not evidence:
         raise UnavailableError("no evidence.json with tests of label order")
-    rows: list[tuple[Value, ...]] = []
-    for item in evidence:
-        printed = published.P_VALUES.get(item.experiment, ())
-        for place, row in enumerate(item.order):
-            known: Value = p_value(printed[place]) if place < len(printed) else MISSING
-            if item.experiment == "weather":
-                known = published.P_VALUES_WEATHER
-            rows.append(
-                (
-                    _named(item),
-                    str(row["task"]),
-                    number(row.get("rows"), "{:,.0f}"),
-                    p_value(row.get("p_permutation")),
-                    p_value(row.get("p_asymptotic")),
-                    p_value(row.get("p_diagonal")),
-                    number(row.get("association"), "{:.2f}"),
-                    known,
-                )
-            )
+
+    def printed(item: Evidence, place: int) -> Value:
+        if item.experiment == WEATHER.name:
+            return published.P_VALUES_WEATHER
+        return p_value(dict(enumerate(published.P_VALUES.get(item.experiment, ()))).get(place))
+
     note = (
         "Does the order of labels carry information? Permutation: the share of shuffles with a larger χ² of label and "
         "next label, exact whatever the label frequencies; asymptotic: by the χ² distribution, the paper's test; "
         "diagonal: do labels repeat more often than by chance; V: Cramér's V. Published: Table 3, by subset number; "
         "the paper does not say which rows its subsets hold."
     )
-    columns = (
-        Column("experiment", words=True),
-        Column("task", words=True),
-        Column("rows"),
-        Column("p permutation"),
-        Column("p asymptotic"),
-        Column("p diagonal"),
-        Column("V"),
-        Column("p published"),
+    columns: Columns[tuple[Evidence, int, LabelOrder]] = (
+        ("experiment", lambda row: row[0].experiment + (" (simulated)" if row[0].simulated else "")),
+        ("task", lambda row: row[2].task),
+        ("rows", lambda row: number(row[2].rows, "{:,.0f}")),
+        ("p permutation", lambda row: p_value(row[2].p_permutation)),
+        ("p asymptotic", lambda row: p_value(row[2].p_asymptotic)),
+        ("p diagonal", lambda row: p_value(row[2].p_diagonal)),
+        ("V", lambda row: number(row[2].association, "{:.2f}")),
+        ("p published", lambda row: printed(*row[:2])),
     )
-    return [Sheet("p-values", "Appendix: p-values of label order", note, columns, tuple(rows), tuple(evidence))]
+    rows = [(item, place, test) for item in evidence for place, test in enumerate(item.order)]
+    return [sheet(output, note, columns, rows, evidence)]
 
 
-def _named(item: Evidence) -> str:
-    return item.experiment + (" (simulated)" if item.simulated else "")
-
-
-def transition_matrix(results: Results) -> list[Sheet]:
+@makes(outputs.TRANSITION_MATRIX)
+def transition_matrix(output: Output, results: Results) -> list[Sheet]:
     """Appendix D: transition matrices of the weather subsets."""
-    evidence = [item for item in results.evidence if item.experiment.startswith("weather") and item.transitions]
+    evidence = [item for item in results.evidence if item.experiment in output.experiments and item.transitions]
     if not evidence:
         raise UnavailableError("no evidence.json of weather or weather-points with transitions")
     sheets = []
     for item in evidence:
-        names = item.classes or tuple(f"label {place}" for place in range(len(next(iter(item.transitions.values())))))
-        rows: list[tuple[Value, ...]] = []
-        for task, matrix in item.transitions.items():
-            for place, row in enumerate(matrix):
-                label = names[place] if place < len(names) else f"label {place}"
-                cells = [number(float(value)) for value in row]
-                rows.append((task, label, *_padded(cells, len(names))))
-        if item.experiment == "weather":
-            for label, values in zip(published.WEATHER_EVENTS, published.TRANSITIONS, strict=True):
-                cells = [number(value) for value in values]
-                rows.append(("published (a sample subset)", label, *_padded(cells, len(names))))
-        note = "Probability of the label of the column after the label of the row. " + (
-            "Published: appendix D, one sample subset." if item.experiment == "weather" else ""
-        )
-        columns = (
-            Column("task", words=True),
-            Column("from", words=True),
-            *(Column(f"to {name}") for name in names),
-        )
-        title = f"Appendix: transition matrices, {item.experiment}"
-        sheets.append(Sheet(f"transition-matrix-{item.experiment}", title, note, columns, tuple(rows), (item,)))
+        most = max(map(len, item.transitions.values()))
+        names = [*item.classes, *(f"label {place}" for place in range(len(item.classes), most))]
+        matrices = [(task, names, matrix) for task, matrix in item.transitions.items()]
+        note = "Probability of the label of the column after the label of the row. "
+        if item.experiment == WEATHER.name:
+            matrices.append(("published (a sample subset)", [*published.WEATHER_EVENTS], published.TRANSITIONS))
+            note += "Published: appendix D, one sample subset."
+        rows = [
+            Line(task, label, [number(value) for value in row])
+            for task, labels, matrix in matrices
+            for label, row in zip(labels, matrix, strict=False)
+        ]
+        columns = _wide("task", "from", (f"to {name}" for name in item.classes or names))
+        title = f"{output.title}, {item.experiment}"
+        sheets.append(sheet(output, note, columns, rows, [item], part=item.experiment, title=title))
     return sheets
 
 
-def _padded(values: Sequence[Value], width: int) -> list[Value]:
-    return [*values, *[MISSING] * width][:width]
+def _of_shown_weather(
+    output: Output, results: Results, make: Callable[[Output, Cell], Sheet], what: str
+) -> list[Sheet]:
+    """A table of the weather cell whose details the paper prints, and one of the weather points."""
+    sheets = []
+    for group in (results.of(WEATHER.name, "paper"), results.of(WEATHER_POINTS.name)):
+        typical = [cell for cell in group if cell.variant in outputs.TYPICAL]
+        sheets += [make(output, cell) for cell in [*typical, *group][:1]]
+    sheets = [one for one in sheets if one.rows]
+    if not sheets:
+        raise UnavailableError(f"no weather cell of the paper's regime and no weather-points cell has {what}")
+    return sheets
 
 
-def _shown_weather(results: Results) -> list[Cell]:
-    """The weather cell whose details the paper prints, and one of the weather points."""
-    shown = []
-    for group in (results.of("weather", "paper"), results.of("weather-points")):
-        wanted = [cell for cell in group if cell.variant in (SHOWN_FEATURE, "30 labels")]
-        shown += [*wanted, *group][:1]
-    if not shown:
-        raise UnavailableError("no weather cell of the paper's regime and no weather-points cell")
-    return shown
-
-
-def rows_used(results: Results) -> list[Sheet]:
+@makes(outputs.ROWS_USED)
+def rows_used(output: Output, results: Results) -> list[Sheet]:
     """Appendix D: rows drawn by task and event, for mdp, gittins and ucb."""
-    sheets = [sheet for sheet in map(_rows_used, _shown_weather(results)) if sheet.rows]
-    if not sheets:
-        raise UnavailableError("no weather cell has the rows drawn by task and label")
-    return sheets
+    return _of_shown_weather(output, results, _rows_used, "the rows drawn by task and label")
 
 
-def _rows_used(cell: Cell) -> Sheet:
-    fits = len(cell.tasks) == published.SUBSETS and len(cell.classes) == len(published.WEATHER_EVENTS)
-    compared = cell.experiment == "weather" and fits
-    rows: list[tuple[Value, ...]] = []
-    for name in PLANNED:
+def _rows_used(output: Output, cell: Cell) -> Sheet:
+    classes = cell.about.classes
+    fits = len(cell.about.tasks) == published.SUBSETS and len(classes) == len(published.WEATHER_EVENTS)
+    compared = cell.experiment == WEATHER.name and fits
+    rows = []
+    for name in SCHEDULERS:
         drawn = cell.methods[name].drawn_by_label if name in cell.methods else None
-        for place, task in enumerate(cell.tasks if drawn is not None else ()):
-            assert drawn is not None
-            ours = [number(float(count), "{:,.0f}") for count in drawn[place]]
+        for place, (task, counts) in enumerate(zip(cell.about.tasks, () if drawn is None else drawn, strict=False)):
+            ours = [*counts, *[np.nan] * len(classes)][: len(classes)]
             printed = published.ROWS_USED[name][place] if compared else ()
-            rows.append((name, task, *_padded(ours, len(cell.classes)), *(number(count, "{:,}") for count in printed)))
-    note = f"Rows drawn by scheduler, task and event, mean over seeds; {cell.variant}." + (
-        f" Published: Table 5, subsets in order, test feature {SHOWN_FEATURE}; it adds up to 5,000 rows for mdp and "
-        "ucb and to 5,010 for gittins."
-        if compared
-        else ""
-    )
-    columns = (
-        Column("scheduler", words=True),
-        Column("task", words=True),
-        *(Column(name) for name in cell.classes),
-        *(Column(f"{name}, published") for name in (cell.classes if compared else ())),
-    )
-    title = f"Appendix: rows used by task and event, {cell.experiment}"
-    return Sheet(f"rows-used-{cell.experiment}", title, note, columns, tuple(rows), (cell,))
+            rows.append(Line(name, task, [number(float(count), "{:,.0f}") for count in (*ours, *printed)]))
+    note = f"Rows drawn by scheduler, task and event, mean over seeds; {cell.variant}."
+    if compared:
+        note += (
+            f" Published: Table 5, subsets in order, test feature {published.SHOWN_FEATURE}; it adds up to 5,000 rows "
+            "for mdp and ucb and to 5,010 for gittins."
+        )
+    columns = _wide("scheduler", "task", (*classes, *(f"{name}, published" for name in classes if compared)))
+    title = f"{output.title}, {cell.experiment}"
+    return sheet(output, note, columns, rows, [cell], part=cell.experiment, title=title)
 
 
-def event_accuracy(results: Results) -> list[Sheet]:
+@makes(outputs.EVENT_ACCURACY)
+def event_accuracy(output: Output, results: Results) -> list[Sheet]:
     """Appendix D: accuracy by event type."""
-    sheets = [sheet for sheet in map(_event_accuracy, _shown_weather(results)) if sheet.rows]
-    if not sheets:
-        raise UnavailableError("no weather cell has its accuracy by class")
-    return sheets
+    return _of_shown_weather(output, results, _event_accuracy, "its accuracy by class")
 
 
-def _event_accuracy(cell: Cell) -> Sheet:
-    compared = cell.experiment == "weather" and len(cell.classes) == len(published.WEATHER_EVENTS)
-    rows: list[tuple[Value, ...]] = []
-    for name in (*PLANNED, *STATIC, TARGET_ONLY):
-        by_class = cell.methods[name].per_class if name in cell.methods else None
-        if by_class is None:
-            continue
-        known = [column[~np.isnan(column)] for column in by_class.T]
-        rows.append((name, "ours", *(number(float(np.median(one))) if one.size else MISSING for one in known)))
-        if name in published.EVENT_ACCURACY and compared:
-            rows.append((name, "published", *(number(value) for value in published.EVENT_ACCURACY[name])))
-    note = f"Final test accuracy by event, median over seeds that did not diverge; {cell.variant}." + (
-        f" Published: Table 6, test feature {SHOWN_FEATURE}; it has no row for cyclic." if compared else ""
-    )
-    columns = (Column("scheduler", words=True), Column("whose", words=True), *(Column(name) for name in cell.classes))
-    title = f"Appendix: accuracy by event type, {cell.experiment}"
-    return Sheet(f"event-accuracy-{cell.experiment}", title, note, columns, tuple(rows), (cell,))
+def _event_accuracy(output: Output, cell: Cell) -> Sheet:
+    classes = cell.about.classes
+    compared = cell.experiment == WEATHER.name and len(classes) == len(published.WEATHER_EVENTS)
+    rows = []
+    for name in _compared([cell]):
+        by_seed = [run.by_class for run in cell.methods[name].runs if run.by_class]
+        shares_by_class = [[share for share in column if share is not None] for column in zip(*by_seed, strict=True)]
+        if shares_by_class:
+            medians = [number(float(np.median(shares))) if shares else MISSING for shares in shares_by_class]
+            rows.append(Line(name, "ours", medians))
+        if shares_by_class and compared and name in published.EVENT_ACCURACY:
+            rows.append(Line(name, "published", [number(share) for share in published.EVENT_ACCURACY[name]]))
+    note = f"Final test accuracy by event, median over seeds that did not diverge; {cell.variant}."
+    if compared:
+        note += f" Published: Table 6, test feature {published.SHOWN_FEATURE}; it has no row for cyclic."
+    title = f"{output.title}, {cell.experiment}"
+    columns = _wide("scheduler", "whose", classes)
+    return sheet(output, note, columns, rows, [cell], part=cell.experiment, title=title)

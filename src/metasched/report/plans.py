@@ -4,11 +4,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from metasched.planning.plan import Plan
-from metasched.report.tables import drawn_by_label
+from metasched.report.tables import drawn_by_label, terminal
 
 Method = Literal["gittins", "mdp"]
 
@@ -26,26 +25,18 @@ def index_tables(plan: Plan) -> list[Table | str]:
         ]
     tables: list[Table | str] = []
     for number, task in enumerate(plan.tasks.tasks):
-        table = _table()
-        for header in (task.name, "reward", "index"):
-            table.add_column(header, justify="left" if header == task.name else "right")
-        for label, name in enumerate(task.classes):
-            values = plan.probe.accuracy[number, label], plan.indices[number, label]
-            table.add_row(name, *(_number(value, plan.probe.present[number, label]) for value in values))
-        tables += [table, ""]
+        values = zip(plan.probe.accuracy[number], plan.indices[number], plan.probe.present[number], strict=True)
+        pairs = zip(task.classes, values, strict=False)
+        rows = [[name, _number(reward, known), _number(index, known)] for name, (reward, index, known) in pairs]
+        tables += [terminal([task.name, "reward", "index"], rows), ""]
     return tables
 
 
 def label_table(plan: Plan, values: NDArray[np.float64]) -> Table:
     """One row for each label and one column for each task; labels that never occur are dashes."""
-    table = _table()
-    table.add_column("label")
-    for task in plan.tasks.tasks:
-        table.add_column(task.name, justify="right", overflow="fold")
-    for label, name in enumerate(plan.tasks.classes):
-        cells = zip(values[:, label], plan.probe.present[:, label], strict=True)
-        table.add_row(name, *(_number(value, present) for value, present in cells))
-    return table
+    columns = zip(plan.tasks.classes, values.T, plan.probe.present.T, strict=False)
+    rows = [[name, *map(_number, column, present)] for name, column, present in columns]
+    return terminal(["label", *(task.name for task in plan.tasks.tasks)], rows)
 
 
 def drawn_table(plan: Plan, method: Method, batches: int) -> Table:
@@ -90,10 +81,6 @@ def plan_json(plan: Plan, batches: int) -> dict[str, Any]:
             "mdp": plan.rows_drawn("mdp", batches).tolist(),
         },
     }
-
-
-def _table() -> Table:
-    return Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
 
 
 def _number(value: float, present: bool) -> str:

@@ -1,4 +1,4 @@
-"""Progress on a terminal as bars; anywhere else as one plain line a minute."""
+"""How far something is: bars on a terminal, anywhere else one plain line a minute."""
 
 import math
 import time
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -25,16 +26,113 @@ Clock = Callable[[], float]
 LINE_SECONDS = 60.0
 """Between two plain lines."""
 PACE_SECONDS = 600.0
-"""What a bar tells the time left from: the meta-updates of this long; one of them may take minutes."""
+"""What the time left is told from: the steps of this long; one of them may take minutes."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDEST_CHART = 24
 
 
+class Show(Protocol):
+    """Called whenever something went on: its name, how many steps so far, how many in all, a few words."""
+
+    def __call__(self, name: str, done: int, total: int, words: str = "") -> None: ...  # noqa: D102
+
+
 class Track(Protocol):
-    """Gives a run a bar, or lines; what comes back is called with every record."""
+    """Gives a run its progress; what comes back is called with every record."""
 
     def __call__(self, name: str, total: int, kept: int = 0) -> OnRecord:
         """``total`` meta-updates over all seeds, of which ``kept`` were made before and are only replayed."""
+
+
+@contextmanager
+def several(
+    console: Console, quiet: bool = False, unit: str = "runs", clock: Clock = time.monotonic
+) -> Iterator[Show | None]:
+    """What to call for any number of names, each of which has its own bar or lines; None when ``quiet``."""
+    if quiet:
+        yield None
+        return
+    with _bars(console, clock, MofNCompleteColumn()) as bars:
+        said: dict[str, tuple[float, float]] = {}
+
+        def say(name: str) -> None:
+            bar = bars.bar(name)
+            parts = [f"{name}: {bar.completed} of {bar.total} {unit}", *filter(None, [bar.fields["words"]])]
+            if bar.finished:
+                parts.append(f"{timedelta(seconds=round(bar.elapsed or 0))} in all")
+            elif bar.time_remaining is not None:
+                parts.append(f"{timedelta(seconds=bar.time_remaining)} left")
+            console.print(", ".join(parts), highlight=False, markup=False, soft_wrap=True)
+            said[name] = clock(), bar.completed
+
+        def show(name: str, done: int, total: int, words: str = "") -> None:
+            bars.show(name, done, total, words)
+            then, _ = said.setdefault(name, (clock(), done))
+            if not console.is_terminal and (done >= total or clock() - then >= LINE_SECONDS):
+                say(name)
+
+        try:
+            yield show
+        finally:
+            for name, (_, done) in said.items():
+                if not console.is_terminal and bars.bar(name).completed > done:
+                    say(name)
+
+
+@contextmanager
+def training(console: Console, quiet: bool = False, clock: Clock = time.monotonic) -> Iterator[Track]:
+    """A function that follows each run by its records."""
+    with several(console, quiet, "meta-updates", clock) as show:
+
+        def track(name: str, total: int, kept: int = 0) -> OnRecord:
+            standing = _Standing()
+
+            def on_record(record: dict[str, Any]) -> None:
+                standing.add(record)
+                if show and (standing.updates > kept or standing.updates >= total):
+                    show(name, standing.updates, total, standing.words(in_blocks=console.is_terminal))
+
+            if show and kept < total:
+                show(name, kept, total)
+            return on_record
+
+        yield track
+
+
+@contextmanager
+def counting(
+    console: Console, name: str, quiet: bool = False, *, in_bytes: bool = False
+) -> Iterator[Callable[[int, int], None]]:
+    """What to call with (how many so far, how many in all) of one thing; it shows on a terminal alone."""
+    columns = (DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(),)
+    with _bars(console, time.monotonic, *columns, quiet=quiet) as bars:
+        yield partial(bars.show, name)
+
+
+class _Bars(Progress):
+    """Bars by name; they count, and tell the time left, where nobody sees them too."""
+
+    def show(self, name: str, done: int, total: int, words: str = "") -> None:
+        known = {task.description: task.id for task in self.tasks}
+        bar = known[name] if name in known else self.add_task(name, total=total, completed=done, words=words)
+        self.update(bar, completed=done, total=total, words=words)
+
+    def bar(self, name: str) -> Any:
+        return next(task for task in self.tasks if task.description == name)
+
+
+def _bars(console: Console, clock: Clock, *columns: Any, quiet: bool = False) -> _Bars:
+    return _Bars(
+        TextColumn("{task.description:9}", markup=False),
+        BarColumn(bar_width=14),
+        *columns,
+        TextColumn("{task.fields[words]}", markup=False),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        console=console,
+        get_time=clock,
+        speed_estimate_period=PACE_SECONDS,
+        disable=quiet or not console.is_terminal,
+    )
 
 
 @dataclass
@@ -53,106 +151,11 @@ class _Standing:
         if "drawn" in record:  # not where a seed diverged
             self.drawn[record["seed"]] = record["drawn"]
 
-    @property
-    def rows(self) -> list[int]:
-        return [sum(rows) for rows in zip(*self.drawn.values(), strict=True)]
-
-    @property
-    def quality(self) -> str:
-        return f"loss {self.loss:.3g}" if self.accuracy is None else f"accuracy {self.accuracy:.3f}"
-
-
-@contextmanager
-def training(console: Console, quiet: bool = False, clock: Clock = time.monotonic) -> Iterator[Track]:
-    """A function that gives each run its bar on a terminal, its lines elsewhere, and nothing when ``quiet``."""
-    if quiet:
-        yield lambda name, total, kept=0: lambda record: None  # noqa: ARG005
-    elif console.is_terminal:
-        with _bars(console, clock) as track:
-            yield track
-    else:
-        with _lines(console, clock) as track:
-            yield track
-
-
-@contextmanager
-def _bars(console: Console, clock: Clock) -> Iterator[Track]:
-    with Progress(
-        TextColumn("{task.description:9}"),
-        BarColumn(bar_width=14),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[quality]}"),
-        TextColumn("{task.fields[samples]:,} samples"),
-        TextColumn("{task.fields[rows]}", markup=False),
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-        console=console,
-        get_time=clock,
-        speed_estimate_period=PACE_SECONDS,
-    ) as progress:
-
-        def track(name: str, total: int, kept: int = 0) -> OnRecord:
-            bar = progress.add_task(name, total=total, completed=kept, quality="", samples=0, rows="")
-            standing = _Standing()
-
-            def on_record(record: dict[str, Any]) -> None:
-                standing.add(record)
-                progress.update(
-                    bar,
-                    completed=max(standing.updates, kept),
-                    quality=standing.quality,
-                    samples=sum(standing.rows),
-                    rows=chart(standing.rows),
-                )
-
-            return on_record
-
-        yield track
-
-
-@contextmanager
-def _lines(console: Console, clock: Clock) -> Iterator[Track]:
-    last_words: list[Callable[[], None]] = []
-
-    def track(name: str, total: int, kept: int = 0) -> OnRecord:
-        standing = _Standing()
-        began = said = clock()
-        first: tuple[int, float] | None = None  # the first update made now: the ones before it say nothing of the pace
-        unsaid = False
-
-        def say() -> None:
-            nonlocal said, unsaid
-            now = clock()
-            parts = [
-                f"{name}: {standing.updates} of {total} meta-updates",
-                f"{sum(standing.rows):,} samples",
-                standing.quality,
-                "rows " + " ".join(map(str, standing.rows)),
-            ]
-            if standing.updates >= total:
-                parts.append(f"{_duration(now - began)} in all")
-            elif first and standing.updates > first[0]:
-                pace = (now - first[1]) / (standing.updates - first[0])
-                parts.append(f"{_duration(pace * (total - standing.updates))} left")
-            console.print(", ".join(parts), highlight=False, markup=False, soft_wrap=True)
-            said, unsaid = now, False
-
-        def on_record(record: dict[str, Any]) -> None:
-            nonlocal first, unsaid
-            standing.add(record)
-            unsaid = True
-            if standing.updates > kept and first is None:
-                first = standing.updates, clock()
-            if standing.updates >= total or clock() - said >= LINE_SECONDS:
-                say()
-
-        last_words.append(lambda: say() if unsaid else None)
-        return on_record
-
-    try:
-        yield track
-    finally:
-        for last_word in last_words:
-            last_word()
+    def words(self, in_blocks: bool) -> str:
+        rows = [sum(counts) for counts in zip(*self.drawn.values(), strict=True)]
+        quality = f"loss {self.loss:.3g}" if self.accuracy is None else f"accuracy {self.accuracy:.3f}"
+        told = chart(rows) if in_blocks else "rows " + " ".join(map(str, rows))
+        return f"{sum(rows):,} samples, {quality}, {told}"
 
 
 def chart(rows: Sequence[int]) -> str:
@@ -164,24 +167,3 @@ def chart(rows: Sequence[int]) -> str:
     top = max(rows, default=0)
     shown = "".join(_BLOCKS[math.ceil(8 * count / top) - 1] if count else " " for count in rows[:_WIDEST_CHART])
     return shown + "…" * (len(rows) > _WIDEST_CHART)
-
-
-def _duration(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))
-
-
-@contextmanager
-def counting(
-    console: Console, name: str, quiet: bool = False, *, in_bytes: bool = False
-) -> Iterator[Callable[[int, int], None]]:
-    """What to call with (how many so far, how many in all); a download is counted in bytes."""
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *((DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(),)),
-        TimeRemainingColumn(),
-        console=console,
-        disable=quiet or not console.is_terminal,
-    ) as progress:
-        bar = progress.add_task(name, total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)

@@ -1,16 +1,27 @@
-"""Result files and run folders, found, read and put in order; one bad file spoils only itself."""
+"""Outcomes and evidence, found, read and put in order; one bad file spoils only itself."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+import msgspec
+
 from metasched.errors import DataError, MetaschedError
-from metasched.report.cells import EXPERIMENTS, REGIMES, Cell, Evidence
-from metasched.report.from_runs import RunFolder, cells_of_runs
-from metasched.report.parse import read
-from metasched.runs import folder
+from metasched.experiments import EXPERIMENTS, REGIMES
+from metasched.experiments.outputs import Output
+from metasched.report.cells import OWN_RUNS, TARGET_ONLY, Cell, Evidence, Method
+from metasched.runs import outcome
+from metasched.runs.folder import METRICS, RUN
+from metasched.runs.outcome import Origin, Outcome, Study
+
+EVIDENCE = "evidence.json"
+OWN = ("outcome.jsonl", "outcomes.jsonl")
+"""What is read in the folder of a run."""
+MAY_DIFFER = ("seed", "versions", "data")
+"""In which parts of their specs the runs of a method of a cell may differ."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +31,7 @@ class Results:
     cells: tuple[Cell, ...]
     evidence: tuple[Evidence, ...]
     faults: tuple[str, ...]
-    """Files that were left out, and why."""
+    """Files and runs that were left out, and why."""
     notes: tuple[str, ...]
     """Mixed versions or devices, missing and diverged seeds."""
 
@@ -28,61 +39,167 @@ class Results:
         """Cells of an experiment, a regime, or both."""
         return [cell for cell in self.cells if experiment in (None, cell.experiment) and regime in (None, cell.regime)]
 
+    def behind(self, output: Output) -> list[Cell]:
+        """Cells that a figure or table needs."""
+        return [cell for cell in self.cells if output.needs(cell.experiment, cell.regime, cell.variant)]
+
 
 def load(paths: Sequence[Path]) -> Results:
-    """Read result files, folders of them, run folders, and folders of run folders."""
-    cells: dict[str, Cell] = {}
-    evidence: dict[str, Evidence] = {}
-    runs: list[RunFolder] = []
+    """Read files of outcomes and of evidence, the folders of runs, and folders of any of these."""
     faults: list[str] = []
+    evidence: dict[str, Evidence] = {}
+    places: dict[int, Path] = {}
+    runs: list[Outcome] = []
     for path in _found(paths, faults):
         try:
-            if path.is_dir():
-                runs.append(RunFolder(path, folder.describe(path), folder.read_records(path)))
-                continue
-            result = read(path)
-            known: dict[str, Any] = cells if isinstance(result, Cell) else evidence
-            if result.key in known:
-                faults.append(f"{path}: holds {result.key}, which an earlier file has too; left out")
-            known.setdefault(result.key, result)
+            if path.suffix == ".jsonl":
+                inside = [_fitting(run, path) for run in outcome.read(path)]
+                places |= {id(run): path for run in inside}
+                runs += inside
+            else:
+                item = _evidence(path)
+                if item.key in evidence:
+                    faults.append(f"{path}: holds {item.key}, which an earlier file has too; left out")
+                evidence.setdefault(item.key, item)
         except MetaschedError as error:
-            faults.append(str(error))
-    for cell in cells_of_runs(runs, faults):
+            faults.append(f"{error}; left out")
+    cells: dict[str, Cell] = {}
+    left_out: dict[Path, list[str]] = {}
+    for members in outcome.by_cell(runs).values():
+        cell = _cell(members, lambda run, why: left_out.setdefault(places[id(run)], []).append(why))
         same = sum(key == cell.key or key.startswith(f"{cell.key} (") for key in cells)
         mark = f" ({same + 1})" if same else ""
-        named = replace(cell, key=cell.key + mark, variant=cell.variant + mark, title=cell.title + mark)
-        cells[named.key] = named
+        names = {name: getattr(cell, name) + mark for name in ("key", "variant", "title")}
+        cells[cell.key + mark] = replace(cell, **names)
+    faults += [f"{path}: {len(whys)} of its runs left out: {whys[0]}" for path, whys in left_out.items()]
     if not cells and not evidence:
         first = f"; {faults[0]}" if faults else ""
         raise DataError(f"{', '.join(map(str, paths)) or 'no path given'}: no results to report{first}")
     ordered = tuple(sorted(cells.values(), key=_rank))
-    proofs = tuple(sorted(evidence.values(), key=lambda item: _place(EXPERIMENTS, item.experiment)))
+    proofs = tuple(sorted(evidence.values(), key=lambda item: _place(tuple(EXPERIMENTS), item.experiment)))
     return Results(ordered, proofs, tuple(faults), tuple(_notes(ordered, proofs)))
 
 
-def _found(paths: Sequence[Path], faults: list[str]) -> Iterable[Path]:
-    """Result files and run folders under ``paths``, each once, in a stable order."""
+def _found(paths: Sequence[Path], faults: list[str]) -> Iterator[Path]:
+    """Files to read under ``paths``, each once, in a stable order."""
     seen: set[Path] = set()
     for path in paths:
         if not path.exists():
             faults.append(f"{path}: no such file or folder; left out")
             continue
-        for item in [path] if path.is_file() else _within(path):
+        for item in [path] if path.is_file() else _within(path, faults):
             if item.resolve() not in seen:
                 seen.add(item.resolve())
                 yield item
 
 
-def _within(place: Path) -> Iterable[Path]:
-    """Run folders and result files of a folder; what lies inside a run folder is its own affair."""
-    if (place / folder.RUN).exists():
-        yield place
-        return
+def _within(place: Path, faults: list[str]) -> Iterator[Path]:
+    """Files of a folder: in that of a run only its outcome, elsewhere results and evidence, and old results to name."""
+    run = (place / RUN).exists()
+    if run and not any(next(place.rglob(name), None) for name in OWN):
+        faults.append(f"{place}: has no finished run; left out, go on with 'metasched resume {place}'")
     for item in sorted(place.iterdir(), key=lambda item: _natural(item.name)):
-        if item.is_dir() and not item.name.startswith("."):
-            yield from _within(item)
-        elif item.suffix == ".json":
+        if item.name.startswith("."):
+            continue
+        if item.is_dir():
+            yield from _within(item, faults)
+        elif item.name in (*OWN, EVIDENCE) or (not run and _may_be_result(item)):
             yield item
+
+
+def _may_be_result(path: Path) -> bool:
+    return path.name != METRICS if path.suffix == ".jsonl" else path.suffix == ".json" and _of_earlier_version(path)
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+def _of_earlier_version(path: Path) -> bool:
+    """Whether a file is a cell in columns, as results were once written."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Kind).kind == "cell"
+    except (OSError, msgspec.MsgspecError, RecursionError):
+        return False
+
+
+def _evidence(path: Path) -> Evidence:
+    if _of_earlier_version(path):
+        raise DataError(f"{path}: is a result of an earlier version, which is no longer read; run its cell again")
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Evidence)
+    except OSError as error:
+        raise DataError(f"{path}: cannot read ({error.strerror or error})") from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise DataError(f"{path}: is no evidence of format 1 ({error}); run its experiment again") from None
+
+
+def _fitting(run: Outcome, path: Path) -> Outcome:
+    """The same run, if what it holds by task and class has as many entries as there are tasks and classes."""
+    tasks, by_label = len(run.about.tasks), run.drawn_by_label or ()
+    fits = (
+        len(run.drawn or run.about.tasks) == tasks
+        and len(run.by_class or run.about.classes) == len(run.about.classes)
+        and len(by_label or run.about.tasks) == tasks
+        and len({len(row) for row in by_label}) <= 1
+        and all(len(row) == tasks + 1 for row in run.schedule or ())
+        and all(0 <= share <= 1 for share in (*run.test_accuracy, *([run.final.test_accuracy] if run.final else [])))
+    )
+    if not fits:
+        raise DataError(f"{path}: the numbers of {run.method}, seed {run.spec.seed}, do not fit its tasks and classes")
+    return run
+
+
+def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) -> Cell:
+    """Runs that are compared with each other; ``leave_out`` is told of those that are not, and why."""
+    first = runs[0]
+    methods: dict[str, list[Outcome]] = {}
+    for run in runs:
+        name = run.method if run.study else _called(run, first)
+        same = methods.setdefault(name, [])
+        differs = run.spec.differences(same[0].spec) if same else {}
+        parts = [path for path in differs if path.split(".")[0] not in MAY_DIFFER]
+        if run.spec.seed in [other.spec.seed for other in same]:
+            leave_out(run, f"{name}, seed {run.spec.seed}, is there already")
+        elif parts or run.about != first.about:
+            what = parts[0] if parts else "data"
+            leave_out(run, f"{name}, seed {run.spec.seed}, differs in {what} from the runs before it")
+        else:
+            same.append(run)
+    members = [run for same in methods.values() for run in same]
+    options = ", ".join(f"{key}={value}" for key, value in first.spec.data.options.items())
+    study = first.study or Study(
+        experiment=first.about.name,
+        regime=OWN_RUNS,
+        variant=options or OWN_RUNS,
+        cell=f"{first.about.name}/{options or OWN_RUNS}",
+        title=f"{first.about.name}, {OWN_RUNS}" + (f", {options}" if options else ""),
+    )
+    origin = Origin(
+        created=first.origin.created,
+        command="; ".join(dict.fromkeys(_as_typed(run.origin.command) for run in members)),
+        device=", ".join(dict.fromkeys(run.origin.device for run in members)),
+    )
+    chance = 1 / len(first.about.classes) if first.about.classes else 0.0
+    by_name = {name: Method(name, tuple(same), chance) for name, same in methods.items() if same}
+    place = (study.cell, study.experiment, study.regime, study.variant, study.title, study.threshold)
+    return Cell(*place, first.about, origin, first.spec.versions, by_name)
+
+
+def _called(run: Outcome, first: Outcome) -> str:
+    """A run of one's own: its method, its scheduler's options, and the settings in which it differs from ``first``."""
+    extra = dict(run.spec.options) if run.method == run.spec.scheduler else {}
+    for path, (mine, _) in run.spec.differences(first.spec).items():
+        part, _, setting = path.partition(".")
+        if part in ("config", "learner", "network") and (run.method, setting) != (TARGET_ONLY, "batches_per_update"):
+            extra[setting or part] = mine
+    return run.method + (f" ({', '.join(f'{key} {value}' for key, value in extra.items())})" if extra else "")
+
+
+def _as_typed(command: str) -> str:
+    """A command without the place where the program lies."""
+    program, _, words = command.partition(" ")
+    return f"metasched {words}" if PurePath(program).name in ("metasched", "__main__.py") else command
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
@@ -95,31 +212,32 @@ def _place(known: Sequence[str], name: str) -> tuple[int, str]:
 
 
 def _rank(cell: Cell) -> tuple[Any, ...]:
-    return _place(EXPERIMENTS, cell.experiment), _place(REGIMES, cell.regime), _natural(cell.variant), cell.key
+    return _place(tuple(EXPERIMENTS), cell.experiment), _place(REGIMES, cell.regime), _natural(cell.variant), cell.key
 
 
 def _notes(cells: Sequence[Cell], evidence: Sequence[Evidence]) -> Iterable[str]:
     """What a reader must know about where the numbers come from."""
-    sources: list[Cell | Evidence] = [*cells, *evidence]
+    runs = [run for cell in cells for method in cell.methods.values() for run in method.runs]
+    versions = [*(run.spec.versions for run in runs), *(item.versions for item in evidence)]
     for package in ("metasched", "jax", "python"):
-        yield from _mixed(f"versions of {package}", [source.versions.get(package, "unknown") for source in sources])
-    yield from _mixed("devices", [source.device for source in sources])
+        yield from _mixed(f"versions of {package}", [packages.get(package, "unknown") for packages in versions])
+    yield from _mixed("devices", [*(run.origin.device for run in runs), *(item.device for item in evidence)])
     for cell in cells:
         for method in cell.methods.values():
-            missing = [seed for seed in cell.seeds if seed not in method.seeds]
+            missing = [str(seed) for seed in cell.seeds if seed not in method.seeds]
             if missing:
-                listed = ", ".join(map(str, missing))
-                yield f"{cell.key}: {method.name} lacks seeds {listed}; it is compared on the seeds that both have"
-            if method.diverged:
-                listed = ", ".join(map(str, method.diverged))
-                seeds = f"seed{'s' * (len(method.diverged) > 1)} {listed}"
-                first = next(iter(method.diverged.values()))
-                what = f"{cell.key}: {method.name} diverged with {seeds} ({first})"
+                what = f"{cell.key}: {method.name} lacks seeds {', '.join(missing)}"
+                yield f"{what}; it is compared on the seeds that both have"
+            diverged = [(str(run.spec.seed), run.diverged) for run in method.runs if run.diverged]
+            if diverged:
+                seeds = f"seed{'s' * (len(diverged) > 1)} {', '.join(seed for seed, _ in diverged)}"
+                why = f"at meta-update {diverged[0][1].update}: {diverged[0][1].cause}"
+                what = f"{cell.key}: {method.name} diverged with {seeds} ({why})"
                 yield f"{what}; that counts as chance accuracy and as never reaching a threshold"
 
 
 def _mixed(what: str, values: Sequence[str]) -> Iterable[str]:
-    kinds = {value: values.count(value) for value in dict.fromkeys(values)}
+    kinds = Counter(values)
     if len(kinds) > 1:
-        listed = ", ".join(f"{kind} ({count} files)" for kind, count in kinds.items())
+        listed = ", ".join(f"{kind} ({count})" for kind, count in kinds.items())
         yield f"these results come from different {what}: {listed}"

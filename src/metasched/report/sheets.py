@@ -3,18 +3,14 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
-
-from metasched.report.cells import Cell, Evidence
+from metasched.experiments.outputs import Output
+from metasched.report.cells import Source
 from metasched.report.evidence import p_text
-from metasched.report.statistics import Gain, Interval, Median
+from metasched.report.statistics import Bounded, Interval
 
-Source = Cell | Evidence
 NOTHING = "–"
 
 
@@ -35,12 +31,8 @@ Value = str | Number
 MISSING = Number(NOTHING)
 
 
-class UnavailableError(Exception):
-    """Why a table or figure cannot be made from the results at hand."""
-
-
 class Column(NamedTuple):
-    """A heading; a column of words is aligned left, one of numbers right."""
+    """A heading; a column of words is aligned left, one with numbers right."""
 
     name: str
     words: bool = False
@@ -57,6 +49,32 @@ class Sheet(NamedTuple):
     sources: tuple[Source, ...]
     folded: bool = False
     """Closed on the page until a reader opens it."""
+
+
+Row = TypeVar("Row")
+Columns = Sequence[tuple[str, Callable[[Row], Value]]]
+"""Headings, and what stands under each for a row."""
+
+
+def sheet(
+    output: Output,
+    note: str,
+    columns: Columns[Row],
+    rows: Iterable[Row],
+    sources: Iterable[Source],
+    *,
+    part: str = "",
+    title: str = "",
+    folded: bool = False,
+) -> Sheet:
+    """A table by its columns; ``part`` tells the tables of one output apart."""
+    values = tuple(tuple(value(row) for _, value in columns) for row in rows)
+    heads = (
+        Column(name, not any(isinstance(row[place], Number) for row in values))
+        for place, (name, _) in enumerate(columns)
+    )
+    key = f"{output.name}-{part}" if part else output.name
+    return Sheet(key, title or output.title, note, tuple(heads), values, tuple(sources), folded)
 
 
 def caption(title: str, sources: Sequence[Source]) -> str:
@@ -87,7 +105,7 @@ def signed(interval: Interval | None) -> Number:
     return estimate(interval, "{:+.3f}")
 
 
-def samples(median: Median | None) -> Number:
+def samples(median: Bounded | None) -> Number:
     """Samples to a threshold; "> n" when the median run never reached it, a word when it drew nothing at all."""
     if median is None:
         return MISSING
@@ -97,7 +115,7 @@ def samples(median: Median | None) -> Number:
     return Number(text, median.value, median.low, median.high, _brackets(median.low, median.high, "{:,.0f}".format))
 
 
-def ratio(gain: Gain | None) -> Number:
+def ratio(gain: Bounded | None) -> Number:
     """A gain; above or below what the runs show when one side never arrives, a dash when neither does."""
     if gain is None or math.isnan(gain.value) or (gain.value == 0 and not math.isfinite(gain.bound)):
         return MISSING
@@ -140,47 +158,33 @@ def _brackets(low: float, high: float, render: Callable[[float], str]) -> str:
 
 def without_gaps(sheet: Sheet) -> Sheet:
     """The table less the columns in which nothing is known."""
-    kept = [place for place in range(len(sheet.columns)) if any(str(row[place]) != NOTHING for row in sheet.rows)]
+    places = [place for place in range(len(sheet.columns)) if any(str(row[place]) != NOTHING for row in sheet.rows)]
     return sheet._replace(
-        columns=tuple(sheet.columns[place] for place in kept),
-        rows=tuple(tuple(row[place] for place in kept) for row in sheet.rows),
+        columns=tuple(sheet.columns[place] for place in places),
+        rows=tuple(tuple(row[place] for place in places) for row in sheet.rows),
     )
-
-
-def terminal(sheet: Sheet) -> Table:
-    """For the terminal."""
-    table = Table(
-        title=sheet.title, title_justify="left", box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold"
-    )
-    for column in sheet.columns:
-        table.add_column(Text(column.name), justify="left" if column.words else "right")
-    for row in sheet.rows:
-        table.add_row(*(Text(str(value)) for value in row))
-    return table
 
 
 def as_csv(sheet: Sheet) -> str:
     """Plain numbers for a program; a column with intervals becomes three."""
-    wide = [
-        any(isinstance(row[place], Number) and row[place].interval for row in sheet.rows)  # type: ignore[union-attr]
-        for place in range(len(sheet.columns))
-    ]
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    heading: list[str] = []
-    for column, has_interval in zip(sheet.columns, wide, strict=True):
-        heading += [column.name] + ([f"{column.name} low", f"{column.name} high"] if has_interval else [])
-    writer.writerow(heading)
-    for row in sheet.rows:
-        cells: list[str] = []
-        for value, has_interval in zip(row, wide, strict=True):
-            if isinstance(value, str):
-                cells += [_defused(value)] + ["", ""] * has_interval
-                continue
-            cells.append(_plain(value.value) if math.isfinite(value.value) else value.text.replace(NOTHING, ""))
-            cells += [_plain(value.low), _plain(value.high)] if has_interval else []
-        writer.writerow(cells)
+    columns = [
+        [[column.name, f"{column.name} low", f"{column.name} high"], *map(_in_three, values)]
+        for column, values in zip(sheet.columns, zip(*sheet.rows, strict=True), strict=True)
+    ]
+    widths = [3 if any("".join(cells[1:]) for cells in column[1:]) else 1 for column in columns]
+    for row in zip(*columns, strict=True):
+        cells = [cell for parts, width in zip(row, widths, strict=True) for cell in parts[:width]]
+        csv.writer(stream, lineterminator="\n").writerow(cells)
     return stream.getvalue()
+
+
+def _in_three(value: Value) -> list[str]:
+    """A value and the ends of its interval."""
+    if isinstance(value, str):
+        return [_defused(value), "", ""]
+    first = _plain(value.value) if math.isfinite(value.value) else value.text.replace(NOTHING, "")
+    return [first, *(map(_plain, (value.low, value.high)) if value.interval else ("", ""))]
 
 
 def _plain(value: float) -> str:
@@ -192,32 +196,13 @@ def _defused(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
+_MATHS = ("<", ">", r"\geq", r"\leq", r"\infty", r"\surd", r"\cdot", r"\times", "-", r"\to", "^2", r"\chi", r"\frac12")
 _LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{sign: rf"\{name}{{}}" for sign, name in {"\\": "textbackslash", "~": "textasciitilde", "…": "ldots"}.items()},
+    **{sign: f"${maths}$" for sign, maths in zip("<>≥≤∞√·×−→²χ½", _MATHS, strict=True)},
     "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "∞": r"$\infty$",
-    "√": r"$\surd$",
-    "·": r"$\cdot$",
-    "×": r"$\times$",
-    "−": r"$-$",
-    "→": r"$\to$",
     "–": "--",
-    "…": r"\ldots{}",
-    "²": r"$^2$",
-    "χ": r"$\chi$",
-    "½": r"$\frac12$",
 }
 
 

@@ -1,10 +1,11 @@
 """A finished run as one line of JSON: what it was, where it was made, what came of it. Reports read nothing else.
 
-In a file of many runs a line ``{"shared": {…}}`` holds what the lines after it have in common; each of them is laid
-over it, object by object.
+In a file of many runs a line ``{"shared": {…}}`` holds what all lines after it have in common, and ``{"method": {…}}``
+what those up to the next such line have besides; a line is laid over both, object by object.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -119,7 +120,7 @@ def encode(outcome: Outcome) -> bytes:
 
 def read(path: Path) -> Iterator[Outcome]:
     """The outcomes of a file; an error names the file, the line and the fault. A last line cut short is left out."""
-    shared: dict[str, Any] = {}
+    layers: dict[str, Any] = {"shared": {}, "method": {}}
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except OSError as error:
@@ -127,10 +128,10 @@ def read(path: Path) -> Iterator[Outcome]:
     for number, line in enumerate(lines, 1):
         try:
             content = msgspec.json.decode(line, type=dict[str, Any])
-            if content.keys() == {"shared"}:
-                shared = msgspec.convert(content["shared"], dict[str, Any])
+            if len(content) == 1 and content.keys() <= layers.keys():
+                layers |= {key: msgspec.convert(value, dict[str, Any]) for key, value in content.items()}
                 continue
-            yield _checked(_laid_over(shared, content))
+            yield _checked(_laid_over(_laid_over(layers["shared"], layers["method"]), content))
         except (msgspec.MsgspecError, RecursionError) as error:
             if not line.endswith(b"\n"):
                 return
@@ -138,11 +139,15 @@ def read(path: Path) -> Iterator[Outcome]:
 
 
 def write(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """All outcomes as one file, whole or not at all; what they have in common is written once."""
+    """All outcomes as one file, whole or not at all; what they, or neighbours of one method, share is written once."""
     plain = [_plain(outcome) for outcome in outcomes]
     shared = _common(plain) if len(plain) > 1 else {}
-    lines = [{"shared": shared}] if shared else []
-    lines += [_beyond(shared, one) for one in plain]
+    lines: list[dict[str, Any]] = [{"shared": shared}] if shared else []
+    for _, neighbours in groupby(plain, key=lambda one: one["method"]):
+        own = [_beyond(shared, one) for one in neighbours]
+        alike = _common(own) if len(own) > 1 else {}
+        lines += [{"method": alike}] if shared else []
+        lines += [_beyond(alike, one) for one in own]
     write_whole(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
 

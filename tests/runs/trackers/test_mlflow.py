@@ -6,7 +6,7 @@ import pytest
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.meta.networks import mlp
+from metasched.learners.networks import mlp
 
 pytestmark = pytest.mark.filterwarnings("default")  # what MLflow's own packages warn of is not ours to mend
 

@@ -3,7 +3,7 @@
 import pytest
 
 import metasched as ms
-from metasched.meta.networks import mlp
+from metasched.learners.networks import mlp
 
 pytest.importorskip("tensorboard")
 

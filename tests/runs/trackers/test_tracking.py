@@ -10,7 +10,7 @@ import pytest
 
 import metasched as ms
 from metasched.errors import ConfigError
-from metasched.meta.networks import mlp
+from metasched.learners.networks import mlp
 from metasched.runs import trackers
 
 CONFIG = ms.TrainConfig(batch_size=4, meta_updates=6)

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 import metasched as ms
-from metasched.meta.networks import mlp
+from metasched.learners.networks import mlp
 
 CONFIG = ms.TrainConfig(batch_size=4, meta_updates=5)
 
