@@ -12,7 +12,7 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched.cli import main
-from metasched.runs import train as runs
+from metasched.runs import choices
 
 SMALL = ["--batch-size", "4", "--meta-updates", "4", "--quiet"]
 
@@ -52,7 +52,10 @@ class TestTrain:
         assert [(record["seed"], record["update"]) for record in records] == [
             (seed, update) for seed in (0, 1) for update in (1, 2, 3, 4)
         ]
-        assert records == [json.loads(line) for line in Path("runs/a/metrics.jsonl").read_text().splitlines()]
+        lines = [
+            line for seed in (0, 1) for line in Path(f"runs/a/seed-{seed}/metrics.jsonl").read_text().splitlines()
+        ]
+        assert records == list(map(json.loads, lines))
         assert result == {"final": {str(r["seed"]): r["final"] for r in records if "final" in r}, "out": "runs/a"}
 
     def test_json_comes_as_it_happens(self, saved):
@@ -97,7 +100,7 @@ class TestTrain:
         options = ["--data", "target_labels=5", "--data", "noise={'task-0': 1.0}"]
         main(["train", saved, *options, "--out", "runs/a", *SMALL])
         description = json.loads(Path("runs/a/run.json").read_text())
-        assert description["data"]["recipe"]["options"] == {"target_labels": 5, "noise": {"task-0": 1.0}}
+        assert description["spec"]["data"]["options"] == {"target_labels": 5, "noise": {"task-0": 1.0}}
 
     def test_resume_after_the_end_prints_the_same_result(self, saved, capsys):
         main(["train", saved, "--out", "runs/a", "--json", *SMALL])
@@ -118,7 +121,7 @@ class TestTrain:
             (["train", "set.npz", "--option", "speed=2", "--batch-size", "4"], "unknown option of scheduler"),
             (["train", "set.npz", "--seeds", "0"], "seeds is 0"),
             (["train", "set.npz", "--tracker", "tensorbord"], "did you mean 'tensorboard'"),
-            (["train", "set.npz", "--seed", "-1", "--batch-size", "4"], "seeds are"),
+            (["train", "set.npz", "--seed", "-1", "--batch-size", "4"], "seed -1: give"),
             (["train", "set.npz", "--network", "cnn", "--batch-size", "4"], "a cnn needs inputs"),
             (["resume", "nowhere"], "is not a run folder"),
         ],
@@ -197,8 +200,8 @@ class TestDemo:
     def test_compares_the_methods_and_names_the_runs(self, tmp_path, monkeypatch, capsys):
         pytest.importorskip("mlxtend")
         few = ("cyclic", "sequential", "ucb", "target-only")
-        assert set(few) < set(runs.methods())
-        monkeypatch.setattr(runs, "methods", lambda: few)
+        assert set(few) < set(choices.methods())
+        monkeypatch.setattr(choices, "methods", lambda: few)
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr("metasched.cli.train.DEMO_CONFIG", ms.TrainConfig(meta_updates=2, batches_per_update=3))
         main(["demo", "--seeds", "1", "--quiet", "--out", "d"])
@@ -235,7 +238,7 @@ def test_ctrl_c_is_exit_code_130_with_the_work_kept(saved, tmp_path):
     assert "Traceback" not in error
     assert "metasched resume runs/a" in error
     facts = json.loads((tmp_path / "runs" / "a" / "checkpoint.json").read_text())
-    assert facts["updates"]["0"] > 0
+    assert facts["step"] > 0
 
 
 def test_a_closed_pipe_is_no_stack(tmp_path):

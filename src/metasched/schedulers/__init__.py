@@ -1,41 +1,77 @@
-"""Schedulers by name. A new one is one file and one line here: the import of its function, whose name it takes."""
+"""Schedulers by name. A new one is one file and a line in ``_SCHEDULERS``, under the name of its function."""
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from metasched.errors import unknown
 from metasched.schedulers import options as _options
-from metasched.schedulers.abstain import with_abstain as with_abstain
-from metasched.schedulers.base import Family as Family
-from metasched.schedulers.base import Scheduler as Scheduler
-from metasched.schedulers.base import State as State
-from metasched.schedulers.base import key_of_draw as key_of_draw
-from metasched.schedulers.cyclic import cyclic as cyclic
-from metasched.schedulers.discounted_ucb import discounted_ucb as discounted_ucb
-from metasched.schedulers.either import either as either
-from metasched.schedulers.epsilon_greedy import epsilon_greedy as epsilon_greedy
-from metasched.schedulers.exp3 import exp3 as exp3
-from metasched.schedulers.gittins import gittins as gittins
-from metasched.schedulers.learning_progress import learning_progress as learning_progress
-from metasched.schedulers.mdp import mdp as mdp
-from metasched.schedulers.plans import PlanLike as PlanLike
-from metasched.schedulers.sequential import sequential as sequential
-from metasched.schedulers.single import single as single
-from metasched.schedulers.sliding_ucb import sliding_ucb as sliding_ucb
-from metasched.schedulers.softmax import softmax as softmax
-from metasched.schedulers.thompson import thompson as thompson
-from metasched.schedulers.ucb import ucb as ucb
-from metasched.schedulers.uniform import uniform as uniform
+from metasched.schedulers.abstain import with_abstain
+from metasched.schedulers.base import Family, Scheduler, State, key_of_draw
+from metasched.schedulers.cyclic import cyclic
+from metasched.schedulers.discounted_ucb import discounted_ucb
+from metasched.schedulers.either import either
+from metasched.schedulers.epsilon_greedy import epsilon_greedy
+from metasched.schedulers.exp3 import exp3
+from metasched.schedulers.gittins import gittins
+from metasched.schedulers.learning_progress import learning_progress
+from metasched.schedulers.mdp import mdp
+from metasched.schedulers.plans import PlanLike
+from metasched.schedulers.sequential import sequential
+from metasched.schedulers.single import single
+from metasched.schedulers.sliding_ucb import sliding_ucb
+from metasched.schedulers.softmax import softmax
+from metasched.schedulers.thompson import thompson
+from metasched.schedulers.ucb import ucb
+from metasched.schedulers.uniform import uniform
 
-_REGISTRY: Mapping[str, Callable[..., Scheduler]] = {
-    name: value
-    for name, value in list(globals().items())
-    if isinstance(value, FunctionType) and next(iter(signature(value).parameters), None) == "num_tasks"
-}
+_SCHEDULERS: tuple[Callable[..., Scheduler], ...] = (
+    cyclic,
+    sequential,
+    uniform,
+    single,
+    ucb,
+    gittins,
+    mdp,
+    epsilon_greedy,
+    thompson,
+    exp3,
+    discounted_ucb,
+    sliding_ucb,
+    learning_progress,
+    softmax,
+)
+_REGISTRY: Mapping[str, Callable[..., Scheduler]] = {scheduler.__name__: scheduler for scheduler in _SCHEDULERS}
+
+__all__ = [
+    "Family",
+    "PlanLike",
+    "Scheduler",
+    "State",
+    "cyclic",
+    "discounted_ucb",
+    "either",
+    "epsilon_greedy",
+    "exp3",
+    "family",
+    "gittins",
+    "key_of_draw",
+    "learning_progress",
+    "make",
+    "mdp",
+    "names",
+    "needs_plan",
+    "sequential",
+    "single",
+    "sliding_ucb",
+    "softmax",
+    "thompson",
+    "ucb",
+    "uniform",
+    "with_abstain",
+]
 
 
 def names() -> tuple[str, ...]:

@@ -79,7 +79,9 @@ def test_a_tracker_gets_what_the_run_is_every_record_and_the_end(tasks, tmp_path
     memory = Memory()
     run(tasks, tmp_path / "a", trackers=[memory])
     (described,) = memory.described
-    assert described == json.loads((tmp_path / "a" / "run.json").read_text())
+    first = json.loads((tmp_path / "a" / "seed-0" / "run.json").read_text())
+    del first["format"], first["spec"]["seed"]
+    assert described == {**first, "seeds": [0, 1]}
     assert memory.logged == EVERYTHING
     assert memory.ended == [{0, 1}]
 
