@@ -47,6 +47,7 @@ def test_plan_options_need_a_scheduler_that_plans():
     assert chosen("gittins", discount=0.9).options == {"discount": 0.9}
     with pytest.raises(ConfigError, match="scheduler 'ucb' makes no plan: leave out discount"):
         chosen("ucb", discount=0.9)
+    assert chosen("discounted_ucb", discount=0.9).options == {"discount": 0.9}
 
 
 class TestSingle:

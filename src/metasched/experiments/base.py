@@ -1,15 +1,19 @@
 """What an experiment is: data, a network, and cells, each with its settings. Nothing here runs anything."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from metasched import datasets
-from metasched.learners.config import TrainConfig
-from metasched.tasks import TaskSet
+import numpy as np
 
-Regime = Literal["paper", "few-label", "robust"]
-REGIMES: tuple[Regime, ...] = ("paper", "few-label", "robust")
+from metasched import datasets
+from metasched.datasets.sampling import few_labels
+from metasched.experiments.methods import Method, paper_methods
+from metasched.learners.config import TrainConfig
+from metasched.tasks import TEST, VALIDATION, Split, TaskSet
+
+Regime = Literal["paper", "few-label", "robust", "sources"]
+REGIMES: tuple[Regime, ...] = ("paper", "few-label", "robust", "sources")
 LABELS = (10, 30, 100)
 """Target labels of the few-label cells."""
 ROBUST_LABELS = 30
@@ -21,13 +25,16 @@ class Cell:
 
     Attributes:
         name: unique within the experiment, such as ``few-label-30``.
-        regime: ``paper``, ``few-label`` or ``robust``.
+        regime: one of ``REGIMES``.
         variant: what distinguishes it within the regime, for people.
         config: settings of Algorithm 1, the same for all methods but for the two tuned rates.
         threshold: test accuracy, fixed here and so before any run, to which samples are counted.
         data: options of ``datasets.load``.
         noisy: numbers, from 0, of tasks whose labels are shuffled.
         irrelevant: number of a task whose inputs have their values in a fixed random order.
+        learner: ``meta`` or ``joint``.
+        draw_labels: how many rows of the target have labels, drawn anew for every seed; None leaves that to the data
+            set, and then they are the same for all seeds.
     """
 
     name: str
@@ -38,11 +45,17 @@ class Cell:
     data: Mapping[str, Any] = field(default_factory=dict)
     noisy: tuple[int, ...] = ()
     irrelevant: int | None = None
+    learner: str = "meta"
+    draw_labels: int | None = None
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A data set, a network and the cells in which methods are compared on it; rates are tuned in ``tuned_in``."""
+    """A data set, a network and the cells in which methods are compared on it.
+
+    Rates are tuned in the cell ``tuned_in``; where that is a regime of several learners, in the cell of that name with
+    the learner in front (``joint-30``).
+    """
 
     name: str
     title: str
@@ -50,6 +63,7 @@ class Experiment:
     network: Literal["mlp", "cnn"]
     tuned_in: str
     cells: tuple[Cell, ...]
+    methods: Callable[[TaskSet, str], tuple[Method, ...]] = paper_methods
 
     def cell(self, name: str) -> Cell:
         """A cell by its name."""
@@ -82,4 +96,38 @@ def robust_cells(config: TrainConfig, threshold: float, num_tasks: int, **data: 
         Cell("robust-40", "robust", "40% noisy", config, threshold, options, noisy=some),
         Cell("robust-80", "robust", "80% noisy", config, threshold, options, noisy=most),
         Cell("robust-irrelevant", "robust", "irrelevant task", config, threshold, options, irrelevant=0),
+    )
+
+
+TUNING_SHARE = 0.2
+"""Of the target's rows, that part is for tuning alone: labels and test rows."""
+FEW_ROWS = 1000
+"""With fewer rows than this it is twice as much."""
+
+
+def target_drawn(tasks: TaskSet, labels: int, seed: int, tuning: bool) -> TaskSet:
+    """The same sources, with ``labels`` of the target's rows drawn by ``seed`` and stratified, the others for test.
+
+    Rows that rates are tuned on, labelled or not, are never among those that are reported.
+    """
+    count = len(tasks.validation.labels) + len(tasks.test.labels)
+    share = TUNING_SHARE if count >= FEW_ROWS else 2 * TUNING_SHARE
+    order = np.random.default_rng(0).permutation(count)
+    part = np.sort(order[: round(share * count)] if tuning else order[round(share * count) :])
+    pool = Split(*(np.concatenate(both) for both in zip(tasks.validation, tasks.test, strict=True)))
+    validation, test = few_labels(pool.labels[part], labels, seed)
+    origin = tasks.provenance[TEST]
+    numbers = np.concatenate([tasks.provenance[VALIDATION].rows, origin.rows])
+    note = f"{'tuning' if tuning else 'reported'} part, drawn by seed {seed}"
+    provenance = {
+        **tasks.provenance,
+        VALIDATION: replace(origin, rows=numbers[part][validation], note=note),
+        TEST: replace(origin, rows=numbers[part][test], note=note),
+    }
+    return replace(
+        tasks,
+        validation=pool.take(part[validation]),
+        test=pool.take(part[test]),
+        provenance=provenance,
+        recipe=None,
     )

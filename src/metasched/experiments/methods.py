@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from metasched.runs.choices import SINGLE, TARGET_ONLY, family
+from metasched.runs.choices import SINGLE, TARGET_ONLY, USEFUL, family
 from metasched.schedulers.base import Family
+from metasched.tasks import TaskSet
 
 SUPERVISED = "supervised"
 DISCOUNT = 0.9
@@ -34,16 +35,13 @@ class Method:
         return family(self.scheduler)
 
 
-def methods(num_tasks: int) -> tuple[Method, ...]:
-    """All methods for N tasks, baselines first."""
+def paper_methods(tasks: TaskSet, learner: str = "meta") -> tuple[Method, ...]:
+    """The methods of the paper's experiments and what the field and we had beside them, baselines first."""
+    del learner
     gain: dict[str, Any] = {"reward": "gain"}
     plan = {"discount": DISCOUNT}
     return (
-        Method("cyclic", "round robin over tasks", "cyclic"),
-        Method("sequential", "task after task", "sequential"),
-        Method("uniform", "drawn at random", "uniform"),
-        Method(TARGET_ONLY, "no source rows", TARGET_ONLY),
-        *(Method(f"{SINGLE}{task}", f"task {task} alone", f"{SINGLE}{task}") for task in range(1, num_tasks + 1)),
+        *_baselines(tasks),
         Method("ucb", "paper", "ucb", {"scale": "fixed"}),
         Method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
         Method("mdp", "paper", "mdp", {"refresh": 0, **plan}),
@@ -54,4 +52,48 @@ def methods(num_tasks: int) -> tuple[Method, ...]:
         Method("mdp-refresh", "ours", "mdp", plan, **gain),
         Method("ucb-gain+abstain", "ours, may abstain", "ucb", {"upper": 0.5}, abstain=True, **gain),
         Method("gittins-refresh+abstain", "ours, may abstain", "gittins", plan, abstain=True, **gain),
+    )
+
+
+def source_methods(tasks: TaskSet, learner: str) -> tuple[Method, ...]:
+    """Where sources differ: Thompson sampling on transfer is ours, named before any run, against uniform."""
+    transfer: dict[str, Any] = {"reward": "transfer"}
+    fading = learner == "joint"
+    plan = {"discount": DISCOUNT}
+    fade = {"forget": FADE} if fading else {}
+    bounds = ("discounted_ucb", {"discount": FADE, "upper": 0.5}) if fading else ("ucb", {"upper": 0.5})
+    return (
+        *_baselines(tasks),
+        *([Method(USEFUL, "the useful sources alone", USEFUL)] if tasks.useful else []),
+        Method("ucb", "paper", "ucb", {"scale": "fixed"}),
+        Method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
+        *([Method("mdp", "paper", "mdp", {"refresh": 0, **plan})] if _joint_states(tasks) <= MOST_STATES else []),
+        Method("thompson-transfer", "ours", "thompson", fade, **transfer),
+        Method("ucb-transfer", "bounds on transfer", *bounds, **transfer),
+        Method("gittins-transfer", "labels, one ahead", "gittins", plan, **transfer),
+        Method("mdp-transfer", "labels of all tasks", "mdp", plan, **transfer),
+        Method("exp3-alignment", "FLAD", "exp3", reward="alignment"),
+    )
+
+
+FADE = 0.8 ** (1 / 35)
+"""Weight of a reward one batch later in joint training: four fifths after 35 batches."""
+MOST_STATES = 10**7
+"""Largest joint problem that the paper's MDP is solved for."""
+
+
+def _joint_states(tasks: TaskSet) -> float:
+    return float(max(len(task.classes) for task in tasks.tasks)) ** len(tasks.tasks)
+
+
+def _baselines(tasks: TaskSet) -> tuple[Method, ...]:
+    return (
+        Method("cyclic", "round robin over tasks", "cyclic"),
+        Method("sequential", "task after task", "sequential"),
+        Method("uniform", "drawn at random", "uniform"),
+        Method(TARGET_ONLY, "no source rows", TARGET_ONLY),
+        *(
+            Method(f"{SINGLE}{task}", f"task {task} alone", f"{SINGLE}{task}")
+            for task in range(1, len(tasks.tasks) + 1)
+        ),
     )

@@ -17,9 +17,9 @@ from metasched.datasets import store
 from metasched.datasets.simulate import simulate_weather
 from metasched.datasets.weather import FILE
 from metasched.errors import DataError, RunError
-from metasched.experiments.base import Cell, Experiment
+from metasched.experiments.base import Cell, Experiment, target_drawn
 from metasched.experiments.compact import compact
-from metasched.experiments.methods import SUPERVISED, Method, methods
+from metasched.experiments.methods import SUPERVISED, Method
 from metasched.learners.config import TrainConfig
 from metasched.learners.measure import measured_order
 from metasched.learners.supervised import supervised
@@ -32,11 +32,16 @@ from metasched.runs.run import Job, Programs
 from metasched.runs.train import jobs_of
 from metasched.tasks import TEST, TaskSet
 
-GRID = tuple((inner, outer) for inner in (0.01, 0.03, 0.1) for outer in (1e-3, 3e-3))
-"""Inner and outer rates that are tried for every method alike."""
+GRIDS = {
+    "meta": tuple((inner, outer) for inner in (0.01, 0.03, 0.1) for outer in (1e-3, 3e-3)),
+    "joint": tuple((0.01, outer) for outer in (3e-4, 1e-3, 3e-3)),
+}
+"""Inner and outer rates that are tried for every method alike, by learner; joint training has no inner one."""
 TUNING_SEEDS = (1001, 1002)
 """Never reported."""
 QUICK_TEST_ROWS = 300
+SHOWN_LABELS = 30
+"""Cells with so many labels, where they are drawn by seed, keep a schedule for the figures."""
 WORK = ".work"
 """Folder of finished runs, beside the results."""
 
@@ -82,30 +87,52 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], sweep: Sweep)
     paths = {cell.name: sweep.out / experiment.name / f"{cell.name}.jsonl" for cell in wanted}
     settings = {cell.name: quick(cell) if sweep.quick else cell for cell in wanted}
     missing = [cell for name, cell in settings.items() if not _held(paths[name], cell, sweep.seeds)]
-    tuning = None if sweep.quick or not missing else _tune(experiment, sweep, programs)
     ceilings: dict[Any, list[Outcome]] = {}
     for cell in missing:
-        tasks = _tasks(experiment, cell, sweep)
+        tuning = None if sweep.quick else _tune(experiment, cell.learner, sweep, programs)
         study = _study(experiment, cell, tuning)
-        jobs = [
-            job
-            for method in methods(len(tasks.tasks))
-            for job in _jobs(experiment, cell, tasks, method, _rates(tuning, method, cell.config), sweep.seeds, study)
-        ]
+        jobs = _all_jobs(experiment, cell, sweep, tuning, study)
         finished = _finish(jobs, sweep.work(f"{experiment.name}/{cell.name}"), study.cell, sweep, programs)
         of_target = _all_labels(cell)
-        skipped = sweep.quick and of_target != _all_labels(experiment.cell(experiment.tuned_in))
+        skipped = cell.draw_labels or (sweep.quick and of_target != _all_labels(_tuned_in(experiment, cell.learner)))
         if of_target not in ceilings and not skipped:
             ceilings[of_target] = _ceiling(experiment, replace(cell, data=dict(of_target)), jobs[0], sweep)
         _write(paths[cell.name], [*finished, *_with_study(ceilings.get(of_target, []), study)], cell)
     if sweep.timing:
-        _add_seconds(experiment, list(paths.values()), sweep, programs)
+        _add_seconds(experiment, [cell for cell in wanted if not cell.draw_labels], paths, sweep, programs)
     return list(paths.values())
+
+
+def _all_jobs(experiment: Experiment, cell: Cell, sweep: Sweep, tuning: Tuning | None, study: Study) -> list[Job]:
+    """Every method with every seed; where labels are drawn by seed, each seed has rows of its own."""
+    tasks = _tasks(experiment, cell, sweep)
+    everyone = experiment.methods(tasks, cell.learner)
+    rates = {method.name: _rates(tuning, method, cell.config) for method in everyone}
+    if cell.draw_labels is None:
+        rows = dict.fromkeys(sweep.seeds, tasks)
+    else:
+        rows = {seed: target_drawn(tasks, cell.draw_labels, seed, tuning=False) for seed in sweep.seeds}
+    by_rows: dict[int, list[int]] = {}
+    for seed, own in rows.items():
+        by_rows.setdefault(id(own), []).append(seed)
+    return [
+        job
+        for method in everyone
+        for seeds in by_rows.values()
+        for job in _jobs(experiment, cell, rows[seeds[0]], method, rates[method.name], seeds, study)
+    ]
+
+
+def _tuned_in(experiment: Experiment, learner: str) -> Cell:
+    """The cell in which a learner's rates are tuned."""
+    names = {cell.name for cell in experiment.cells}
+    own = f"{learner}-{experiment.tuned_in}"
+    return experiment.cell(own if own in names else experiment.tuned_in)
 
 
 def quick_cells(experiment: Experiment, wanted: Sequence[Cell]) -> list[Cell]:
     """The cells of a quick run: all of digits; elsewhere the paper regime and one cell of each other regime."""
-    everywhere = ("few-label-30", *(("robust-40",) if experiment.name == "cifar" else ()))
+    everywhere = ("few-label-30", "joint-30", *(("robust-40",) if experiment.name == "cifar" else ()))
     kept = experiment.name == "digits"
     return [cell for cell in wanted if kept or cell.regime == "paper" or cell.name in everywhere]
 
@@ -124,13 +151,13 @@ def quick(cell: Cell) -> Cell:
         eval_rows=100,
         reward_rows=None,
     )
-    return replace(cell, config=short, data={"target_labels": 100, **cell.data})
+    return replace(cell, config=short, data=cell.data if cell.draw_labels else {"target_labels": 100, **cell.data})
 
 
 def _tasks(experiment: Experiment, cell: Cell, sweep: Sweep) -> TaskSet:
     """The task set of a cell; in a quick run with a few test rows."""
     tasks = experiment.load(cell, sweep.data.get(experiment.name))
-    if not sweep.quick or len(tasks.test.labels) <= QUICK_TEST_ROWS:
+    if not sweep.quick or cell.draw_labels or len(tasks.test.labels) <= QUICK_TEST_ROWS:
         return tasks
     rows = measured_order(tasks)[:QUICK_TEST_ROWS]
     provenance = {**tasks.provenance, TEST: tasks.provenance[TEST].take(rows, "a few, for a quick run")}
@@ -162,7 +189,9 @@ def _jobs(
     inner, outer = rates
     config = replace(cell.config, inner_rate=inner, outer_rate=outer, reward=method.reward, abstain=method.abstain)
     named: dict[str, Any] = {"method": method.name, "role": method.role, "study": study}
-    return jobs_of(tasks, experiment.network, method.scheduler, config, seeds, method.options, **named)
+    return jobs_of(
+        tasks, experiment.network, method.scheduler, config, seeds, method.options, learner=cell.learner, **named
+    )
 
 
 def _finish(jobs: Sequence[Job], path: Path, name: str, sweep: Sweep, programs: Programs) -> list[Outcome]:
@@ -200,7 +229,7 @@ def _whole_lines(path: Path) -> list[Outcome]:
 def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
     """The result file of a cell; rows by label in the paper's regime alone, schedules where a figure shows them."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    shown = cell.name in ("few-label-30", "robust-40")
+    shown = cell.name in ("few-label-30", "robust-40") or cell.draw_labels == SHOWN_LABELS
     first = {outcome.method: outcome.run for outcome in reversed(found) if outcome.final is not None}
     lines = [
         compact(outcome, by_label=cell.regime == "paper", schedule=shown and first.get(outcome.method) == outcome.run)
@@ -232,34 +261,36 @@ def _rates(tuning: Tuning | None, method: Method, config: TrainConfig) -> tuple[
     return found["inner_rate"], found["outer_rate"]
 
 
-def _tune(experiment: Experiment, sweep: Sweep, programs: Programs) -> Tuning:
+def _tune(experiment: Experiment, learner: str, sweep: Sweep, programs: Programs) -> Tuning:
     """For every method the rates with the best mean final accuracy over the tuning seeds, from the same grid."""
-    path = sweep.out / WORK / experiment.name / "tuning.json"
+    name = f"{experiment.name}/tuning" if learner == "meta" else f"{experiment.name}/tuning-{learner}"
+    path = sweep.out / WORK / f"{name}.json"
     if path.exists():
         return dict(json.loads(path.read_text()))
-    cell = experiment.cell(experiment.tuned_in)
+    cell = _tuned_in(experiment, learner)
     tasks = experiment.load(cell, sweep.data.get(experiment.name))
-    everyone = methods(len(tasks.tasks))
+    if cell.draw_labels is not None:
+        tasks = target_drawn(tasks, cell.draw_labels, TUNING_SEEDS[0], tuning=True)
+    everyone, grid = experiment.methods(tasks, learner), GRIDS[learner]
     study = _study(experiment, cell, None)
     jobs = [
         job
         for method in everyone
-        for rates in GRID
+        for rates in grid
         for job in _jobs(experiment, cell, tasks, method, rates, TUNING_SEEDS, study)
     ]
-    name = f"{experiment.name}/tuning"
     found = _finish(jobs, sweep.work(name), name, sweep, programs)
     finals = [0.0 if outcome.final is None else outcome.final.test_accuracy for outcome in found]
-    scores = np.asarray(finals).reshape(len(everyone), len(GRID), len(TUNING_SEEDS)).mean(axis=2)
-    inner_rates, outer_rates = (sorted(set(column)) for column in zip(*GRID, strict=True))
+    scores = np.asarray(finals).reshape(len(everyone), len(grid), len(TUNING_SEEDS)).mean(axis=2)
+    inner_rates, outer_rates = (sorted(set(column)) for column in zip(*grid, strict=True))
     tuning = {
         "seeds": list(TUNING_SEEDS),
         "cell": study.cell,
         "grid": {"inner_rate": inner_rates, "outer_rate": outer_rates},
         "chosen": {
             method.name: {
-                "inner_rate": GRID[best][0],
-                "outer_rate": GRID[best][1],
+                "inner_rate": grid[best][0],
+                "outer_rate": grid[best][1],
                 "accuracy": round(float(row[best]), 4),
             }
             for method, row in zip(everyone, scores, strict=True)
@@ -309,7 +340,9 @@ def _with_study(found: Sequence[Outcome], study: Study) -> list[Outcome]:
     return [msgspec.structs.replace(outcome, study=study) for outcome in found]
 
 
-def _add_seconds(experiment: Experiment, paths: Sequence[Path], sweep: Sweep, programs: Programs) -> None:
+def _add_seconds(
+    experiment: Experiment, cells: Sequence[Cell], paths: Mapping[str, Path], sweep: Sweep, programs: Programs
+) -> None:
     """Write into result files how long each method takes, and what its decisions cost; timed where rates are tuned.
 
     A meta-update of another cell takes as much more as it has inner steps more. Results that another device made are
@@ -317,9 +350,9 @@ def _add_seconds(experiment: Experiment, paths: Sequence[Path], sweep: Sweep, pr
     """
     here = device()
     untimed = {
-        path: found
-        for path in paths
-        for found in [list(outcomes.read(path))]
+        paths[cell.name]: found
+        for cell in cells
+        for found in [list(outcomes.read(paths[cell.name]))]
         if all(outcome.seconds is None and outcome.origin.device == here for outcome in found)
     }
     if not untimed:
@@ -330,7 +363,7 @@ def _add_seconds(experiment: Experiment, paths: Sequence[Path], sweep: Sweep, pr
     study, usual = _study(experiment, cell, None), (cell.config.inner_rate, cell.config.outer_rate)
     jobs = [
         job
-        for method in methods(len(tasks.tasks))
+        for method in experiment.methods(tasks, cell.learner)
         for job in _jobs(experiment, cell, tasks, method, usual, (0,), study)
     ]
     names = [job.description.method for job in jobs]

@@ -1,9 +1,11 @@
-"""From the word that a user gives for a scheduler to the scheduler: the one place that knows ``auto``, ``target-only``,
-``single:<task>`` and the schedulers' own names.
+"""From the word that a user gives for a scheduler to the scheduler.
+
+The one place that knows ``auto``, ``target-only``, ``single:<task>``, ``useful`` and the schedulers' own names.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, NamedTuple, NoReturn
 
 from metasched import schedulers
@@ -18,6 +20,7 @@ from metasched.tasks import TaskSet
 TARGET_ONLY = "target-only"
 SINGLE = "single:"
 BEST_SINGLE = "oracle-best-single"
+USEFUL = "useful"
 AUTO = "auto"
 RECOMMENDED = {"bandit": "ucb", "gittins": "gittins", "mdp": "mdp"}
 """The scheduler behind each recommendation of a diagnosis."""
@@ -37,7 +40,7 @@ class Choice(NamedTuple):
 def methods() -> tuple[str, ...]:
     """What ``train`` takes by name, besides ``auto``: schedulers, and the control that draws nothing from sources.
 
-    ``single:<task>`` and ``oracle-best-single`` are further controls.
+    ``single:<task>``, ``oracle-best-single`` and ``useful``, the tasks known to be useful alone, are further controls.
     """
     return (*schedulers.names(), TARGET_ONLY)
 
@@ -48,8 +51,10 @@ def choose(word: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainC
         raise ConfigError(f"scheduler '{word}' takes no options: leave out {', '.join(options)}")
     if word.startswith(SINGLE):
         return Choice(f"{SINGLE}{_task_number(tasks, word)}", {}, config.resolve(tasks))
-    if word not in (AUTO, *methods()):
-        raise unknown("scheduler", word, (AUTO, *methods(), f"{SINGLE}1", BEST_SINGLE))
+    if word not in (AUTO, USEFUL, *methods()):
+        raise unknown("scheduler", word, (AUTO, *methods(), f"{SINGLE}1", BEST_SINGLE, USEFUL))
+    if word == USEFUL:
+        return Choice(word, {"tasks": _useful_numbers(tasks, options)}, config.resolve(tasks))
     if word == TARGET_ONLY:
         return Choice(word, dict(options), replace(config, batches_per_update=0).resolve(tasks))
     reason = None
@@ -63,10 +68,12 @@ def choose(word: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainC
 
 def _check(name: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainConfig) -> None:
     """Refuse options that do not exist or do not fit, before anything is computed or written."""
-    asked = plan_options(options)
+    asked = plan_options(name, options)
     if not schedulers.needs_plan(name):
-        if asked:
-            raise ConfigError(f"scheduler '{name}' makes no plan: leave out {', '.join(asked)}")
+        own = signature(getattr(schedulers, name)).parameters
+        strange = [key for key in options if key in PLAN_OPTIONS and key not in own]
+        if strange:
+            raise ConfigError(f"scheduler '{name}' makes no plan: leave out {', '.join(strange)}")
         build(name, options, tasks.sizes, config, None)
         return
     plan = make(tasks, _unmeasured, batch_size=config.batch_size, cursor=config.cursor, **asked)
@@ -78,9 +85,10 @@ def _unmeasured() -> NoReturn:
     raise AssertionError("a check measures no rewards")
 
 
-def plan_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a scheduler's options, those of its plan."""
-    return {key: value for key, value in options.items() if key in PLAN_OPTIONS}
+def plan_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a scheduler's options, those of its plan; none where it makes none."""
+    planned = name in schedulers.names() and schedulers.needs_plan(name)
+    return {key: value for key, value in options.items() if planned and key in PLAN_OPTIONS}
 
 
 def build(
@@ -91,9 +99,12 @@ def build(
         if options:
             raise ConfigError(f"scheduler '{name}' takes no options: leave out {', '.join(options)}")
         name = "cyclic"
+    if name == USEFUL:
+        name = "uniform"
     if name.startswith(SINGLE):
         name, options = "single", {"task": int(name.removeprefix(SINGLE)) - 1}
-    own = {key: value for key, value in options.items() if key not in PLAN_OPTIONS}
+    asked = plan_options(name, options)
+    own = {key: value for key, value in options.items() if key not in asked}
     passes = [max(1, size // config.batch_size) for size in sizes]
     return schedulers.make(
         name, num_tasks=len(sizes), plan=plan, passes=passes, abstain=config.abstain and name != "single", **own
@@ -102,7 +113,16 @@ def build(
 
 def family(name: str) -> Family:
     """Whether a schedule is static, active or a control."""
-    return "control" if name == TARGET_ONLY or name.startswith(SINGLE) else schedulers.family(name)
+    return "control" if name in (TARGET_ONLY, USEFUL) or name.startswith(SINGLE) else schedulers.family(name)
+
+
+def _useful_numbers(tasks: TaskSet, options: Mapping[str, Any]) -> list[int]:
+    """Numbers, from 0, of the tasks that are known to be useful."""
+    if options:
+        raise ConfigError(f"scheduler '{USEFUL}' takes no options: leave out {', '.join(options)}")
+    if not tasks.useful:
+        raise ConfigError(f"{tasks.name}: no task is known to be useful; take another scheduler")
+    return [number for number, task in enumerate(tasks.tasks) if task.name in tasks.useful]
 
 
 def _task_number(tasks: TaskSet, word: str) -> int:

@@ -317,7 +317,7 @@ def _plans(jobs: Sequence[Job]) -> list[Plan | None]:
         if job.own.scheduler is not None or not _planned(spec.scheduler):
             found.append(None)
             continue
-        asked = choices.plan_options(spec.options)
+        asked = choices.plan_options(spec.scheduler, spec.options)
         options = tuple(sorted(asked.items()))
         if options not in makers:
             makers[options] = planner(job.tasks, job.network, job.config, **asked)
@@ -343,7 +343,7 @@ def _kind(job: Job, plan: Plan | None) -> Hashable:
     if job.own.scheduler is not None:
         return job.own.scheduler
     name = "single" if spec.scheduler.startswith(choices.SINGLE) else spec.scheduler
-    kind = (name, tuple(sorted(spec.options.items())), job.config.abstain)
+    kind = (name, repr(sorted(spec.options.items())), job.config.abstain)
     tabled = plan is None or spec.options.get("refresh", 1) != 0 or name != "mdp" or plan.policy.actions is not None
     return kind if tabled else (*kind, id(plan))
 

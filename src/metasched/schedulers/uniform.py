@@ -1,10 +1,14 @@
 """Independent draws: every task equally likely, every time."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from metasched.errors import ConfigError
+from metasched.schedulers import options
 from metasched.schedulers.base import Scheduler, key_of_draw
 
 
@@ -15,15 +19,22 @@ class UniformState(NamedTuple):
     turn: jax.Array
 
 
-def uniform(num_tasks: int) -> Scheduler:
-    """Batch t comes from a task drawn uniformly with the t-th key of the stream."""
+def uniform(num_tasks: int, tasks: Sequence[int] | None = None) -> Scheduler:
+    """Batch t comes from a task drawn uniformly with the t-th key of the stream.
+
+    ``tasks`` are the numbers, from 0, of those that are drawn from; by default all.
+    """
+    known = range(num_tasks) if tasks is None else tuple(tasks)
+    if not known or len(set(known)) < len(known):
+        raise ConfigError(f"tasks are {list(known)}; give one or more different numbers")
+    drawn = np.array([options.whole("tasks", task, least=0, most=num_tasks - 1) for task in known], np.int32)
 
     def init(key: jax.Array) -> UniformState:
         return UniformState(jax.random.key_data(key), jnp.int32(0))
 
     def select(state: UniformState, labels: jax.Array) -> jax.Array:
         del labels
-        return jax.random.randint(key_of_draw(state.key, state.turn), (), 0, num_tasks, jnp.int32)
+        return jnp.asarray(drawn)[jax.random.randint(key_of_draw(state.key, state.turn), (), 0, len(drawn), jnp.int32)]
 
     def update(state: UniformState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> UniformState:
         del labels, task, reward

@@ -68,7 +68,7 @@ def tracking(
     """What to call with every record of the runs in ``where``, old ones first; at the end trackers are closed."""
     workers = []
     if where is not None and trackers:
-        description = {**msgspec.to_builtins(runs[0]), "seeds": [run.spec.seed for run in runs]}
+        description = {**msgspec.json.decode(msgspec.json.encode(runs[0])), "seeds": [run.spec.seed for run in runs]}
         del description["spec"]["seed"]
         workers = [_Worker(tracker, description, where / tracker.folder) for tracker in trackers]
 
