@@ -6,7 +6,7 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched.errors import ConfigError
-from metasched.meta.networks import cnn, default_network, mlp, strided_patches
+from metasched.learners.networks import cnn, default_network, mlp, strided_patches
 
 
 def test_the_digits_network_has_four_layers_of_the_papers_sizes():

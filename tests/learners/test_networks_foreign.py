@@ -9,7 +9,7 @@ import pytest
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.meta.networks import Network
+from metasched.learners.networks import Network
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "networks.md"
 

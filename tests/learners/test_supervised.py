@@ -5,7 +5,7 @@ import pytest
 
 import metasched as ms
 from helpers import make_own_label_tasks, make_tasks
-from metasched.runs.supervised import _chances, supervised
+from metasched.learners.supervised import _chances, supervised
 
 
 def test_separable_classes_are_learned_from_all_rows():
