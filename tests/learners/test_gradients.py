@@ -85,13 +85,15 @@ def _solved(mode, items):
     if parameters.emphasis is not None:
         parameters = parameters._replace(emphasis=jnp.asarray(random.normal(size=parameters.emphasis.shape)))
     scene = scene_of(objective, schedule, data, state)
-    find = jax.jit(lambda parameters: gradients.find(mode).find(scene, parameters))
-    find = find.lower(parameters).compile(compiler_options=QUICKLY)
-    (value, adapted), gradient = find(parameters)
     flat, rebuild = ravel_pytree(parameters)
+    find = jax.jit(lambda flat: gradients.find(mode).find(scene, rebuild(flat)))
+    find = find.lower(flat).compile(compiler_options=QUICKLY)
+    (value, adapted), gradient = find(flat)
 
     def loss(place, change):
-        return float(find(rebuild(flat.at[place].add(change)))[0][0])
+        moved = np.array(flat)
+        moved[place] += change
+        return float(find(moved)[0][0])
 
     step = 1e-6
     differences = [(loss(place, step) - loss(place, -step)) / (2 * step) for place in range(len(flat))]
