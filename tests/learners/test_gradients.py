@@ -42,7 +42,7 @@ STRETCHES = {
     "one batch of six steps": {"batches_per_update": 1, "steps_per_batch": 6},
     "three batches of two steps": {"batches_per_update": 3, "steps_per_batch": 2},
 }
-QUICKLY = {"xla_backend_optimization_level": 0}
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 """Compiling takes longer than all that these programs are asked for."""
 
 
