@@ -4,12 +4,12 @@ import re
 
 import jax.numpy as jnp
 import pytest
-from metasched.meta import checks, loop
-from metasched.meta.networks import Network, mlp
 
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError
+from metasched.learners import checks, engine, rewards
+from metasched.learners.networks import Network, mlp
 from metasched.schedulers import cyclic
 
 CONFIG = ms.TrainConfig(batch_size=4, meta_updates=2)
@@ -79,18 +79,22 @@ class TestMemory:
         size = int((sets_of_weights * self.weights(network) + rows) / checks.USABLE) + 1
         monkeypatch.setattr(checks, "device_memory", lambda: size)
 
+    def settled(self, network, **config):
+        """The way to the gradient that a program of 100 batches an update is prepared with."""
+        settings = ms.TrainConfig(batch_size=4, batches_per_update=100, **config)
+        program = engine.prepare(make_tasks(), network, cyclic(3), settings, (rewards.scaled,))
+        return program.objective.config.gradient
+
     def test_bytes_of_weights_are_counted(self, network):
         assert self.weights(network) == 4 * (4 * 124 + 124 + 124 * 3 + 3)
 
     def test_what_fits_keeps_the_weights_of_every_step(self, network, monkeypatch):
-        config = ms.TrainConfig(batch_size=4, batches_per_update=100)
         self.small_device(monkeypatch, 110, network)
-        assert loop.prepare(make_tasks(), network, cyclic(3), config).learner.config.gradient == "stored"
+        assert self.settled(network) == "stored"
 
     def test_what_does_not_fit_is_computed_again(self, network, monkeypatch):
-        config = ms.TrainConfig(batch_size=4, batches_per_update=100)
         self.small_device(monkeypatch, 109, network)
-        assert loop.prepare(make_tasks(), network, cyclic(3), config).learner.config.gradient == "remat"
+        assert self.settled(network) == "remat"
 
     def test_neither_way_fits(self, network, monkeypatch, tmp_path):
         config = ms.TrainConfig(batch_size=4, batches_per_update=100)
@@ -115,9 +119,8 @@ class TestMemory:
         )
 
     def test_first_order_needs_least(self, network, monkeypatch):
-        config = ms.TrainConfig(batch_size=4, batches_per_update=100, gradient="first-order")
         self.small_device(monkeypatch, 10, network)
-        assert loop.prepare(make_tasks(), network, cyclic(3), config).learner.config.gradient == "first-order"
+        assert self.settled(network, gradient="first-order") == "first-order"
 
     def test_the_machine_has_memory(self):
         assert checks.device_memory() > 1e8

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
-from metasched.meta.diagnose import diagnose
 
 import metasched as ms
 from helpers import make_tasks
+from metasched.learners.diagnose import diagnose
+from metasched.learners.networks import mlp
 
 STICKY = np.full((3, 3), 0.05) + np.eye(3) * 0.85
 
@@ -76,5 +77,5 @@ def test_p_values_are_corrected_over_tasks():
 
 
 def test_the_reward_is_followed_when_asked():
-    result = diagnose(make_tasks(), config=ms.TrainConfig(batch_size=3), permutations=99, steps=10)
+    result = diagnose(make_tasks(), mlp(3, (6,)), ms.TrainConfig(batch_size=3), permutations=99, steps=10)
     assert result.stationarity.errors.shape == (3, 10, 3)

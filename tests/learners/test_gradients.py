@@ -1,21 +1,28 @@
-"""All exact ways to the meta-gradient agree, with each other, with finite differences and with a closed form."""
+"""All exact ways to the meta-gradient agree, with each other, with finite differences and with closed forms."""
 
-from dataclasses import replace
+import math
+from functools import cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from metasched.meta.inner import device_data
-from metasched.meta.networks import Network, mlp
-from metasched.meta.objective import Learner, Losses, heads_of, squared_error
-from metasched.meta.outer import first_state, meta_loss, meta_update, optimiser
 
 import metasched as ms
 from helpers import as_float64, make_tasks
 from metasched import schedulers
 from metasched.errors import ConfigError
+from metasched.learners import gradients
+from metasched.learners.gradients import Estimator, MetaParameters, Scene
+from metasched.learners.inner import Adapted, Schedule
+from metasched.learners.losses import Heads, Losses, Objective, Rows, squared_error
+from metasched.learners.meta import meta_update, optimiser
+from metasched.learners.networks import Network, mlp
+from metasched.learners.rewards import scaled
+from metasched.learners.stream import Data, Stream, device_data
+from scenes import first_of, objective_for, program_for, scene_of
 
 EXACT = ("scan", "remat", "stored")
 VARIANTS = {
@@ -30,17 +37,44 @@ VARIANTS = {
     "abstaining at times": {"abstain": True, "row_weights": True},
     "no batch": {"batches_per_update": 0},
 }
+STRETCHES = {
+    "five batches of one step": {"batches_per_update": 5},
+    "one batch of six steps": {"batches_per_update": 1, "steps_per_batch": 6},
+    "three batches of two steps": {"batches_per_update": 3, "steps_per_batch": 2},
+}
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+"""Compiling takes longer than all that these programs are asked for."""
 
 
-def problem(**config):
-    """The meta-loss as a function of λ, and a λ that is not a special point of it."""
-    tasks = make_tasks(sizes=(12, 20, 9))
-    settings = ms.TrainConfig(**{"batch_size": 4, "batches_per_update": 5, **config}).resolve(tasks)
-    arms = 3 + settings.abstain
-    scheduler = schedulers.with_abstain(schedulers.cyclic(4)) if settings.abstain else schedulers.uniform(arms)
-    learner = Learner(mlp(3, hidden=(6, 5)), scheduler, settings, heads_of(tasks))
-    data = as_float64(device_data(tasks, settings))
-    state = first_state(learner, data, seed=0)
+class Problem(NamedTuple):
+    """A λ that is not a special point of the outer loss, and what an estimator finds there.
+
+    ``differences`` are central differences of the loss by each number of λ, a NumPy vector like the flat gradient.
+    """
+
+    parameters: MetaParameters
+    value: float
+    adapted: Adapted
+    gradient: MetaParameters
+    differences: np.ndarray
+
+    @property
+    def slopes(self):
+        return ravel_pytree(self.gradient)[0]
+
+
+def solve(mode, config):
+    """The problem of those settings, solved once for all tests; call it in float64."""
+    return _solved(mode, tuple(sorted({"batches_per_update": 5, **config}.items())))
+
+
+@cache
+def _solved(mode, items):
+    tasks, config = make_tasks(sizes=(12, 20, 9)), dict(items)
+    objective = objective_for(tasks, hidden=(5,), gradient=mode, **config)
+    scheduler = schedulers.with_abstain(schedulers.cyclic(4)) if objective.config.abstain else schedulers.uniform(3)
+    data = as_float64(device_data(tasks, objective.config))
+    schedule, state = first_of(objective, data, scheduler)
     random = np.random.default_rng(1)
     parameters = as_float64(state.parameters)
     parameters = parameters._replace(
@@ -50,52 +84,83 @@ def problem(**config):
     )
     if parameters.emphasis is not None:
         parameters = parameters._replace(emphasis=jnp.asarray(random.normal(size=parameters.emphasis.shape)))
+    scene = scene_of(objective, schedule, data, state)
+    flat, rebuild = ravel_pytree(parameters)
+    find = jax.jit(lambda flat: gradients.find(mode).find(scene, rebuild(flat)))
+    find = find.lower(flat).compile(compiler_options=QUICKLY)
+    (value, adapted), gradient = find(flat)
 
-    def value(parameters):
-        return meta_loss(learner, data, data.validation, parameters, state.stream, state.knobs)[0]
+    def loss(place, change):
+        moved = np.array(flat)
+        moved[place] += change
+        return float(find(moved)[0][0])
 
-    return value, parameters
+    step = 1e-6
+    differences = [(loss(place, step) - loss(place, -step)) / (2 * step) for place in range(len(flat))]
+    return Problem(*jax.tree.map(np.asarray, (parameters, value, adapted, gradient)), np.array(differences))
 
 
 @pytest.mark.usefixtures("_float64")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_exact_modes_agree(variant):
-    found = []
-    for mode in EXACT:
-        value, parameters = problem(gradient=mode, **VARIANTS[variant])
-        found.append(ravel_pytree(jax.jit(jax.grad(value))(parameters))[0])
-    for other in found[1:]:
-        np.testing.assert_allclose(other, found[0], rtol=1e-9, atol=1e-12)
+    first, *others = (solve(mode, VARIANTS[variant]) for mode in EXACT)
+    for other in others:
+        np.testing.assert_allclose(other.value, first.value, rtol=1e-12)
+        np.testing.assert_allclose(other.slopes, first.slopes, rtol=1e-9, atol=1e-12)
+        for found, expected in zip(*map(jax.tree.leaves, (other.adapted, first.adapted)), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.usefixtures("_float64")
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if name != "no batch"])
 def test_the_stored_mode_equals_central_differences(variant):
-    value, parameters = problem(gradient="stored", **VARIANTS[variant])
-    flat, rebuild = ravel_pytree(parameters)
-    exact, _ = ravel_pytree(jax.jit(jax.grad(value))(parameters))
-    compiled, step = jax.jit(value), 1e-6
-    chosen = np.random.default_rng(0).permutation(len(flat))[:40]
-    numeric = [
-        (compiled(rebuild(flat.at[i].add(step))) - compiled(rebuild(flat.at[i].add(-step)))) / (2 * step)
-        for i in chosen
-    ]
-    np.testing.assert_allclose(exact[chosen], numeric, atol=3e-8)
+    problem = solve("stored", VARIANTS[variant])
+    np.testing.assert_allclose(problem.slopes, problem.differences, atol=3e-8)
 
 
 @pytest.mark.usefixtures("_float64")
-def test_first_order_differs_where_it_must_and_only_there():
-    exact_value, parameters = problem(gradient="stored")
-    value, _ = problem(gradient="first-order")
-    exact, first = jax.grad(exact_value)(parameters), jax.grad(value)(parameters)
-    assert float(value(parameters)) == pytest.approx(float(exact_value(parameters)), rel=1e-12)
-    assert np.abs(ravel_pytree(exact.weights)[0] - ravel_pytree(first.weights)[0]).max() > 1e-3
-    for mode in ("stored", "first-order"):
-        value, parameters = problem(gradient=mode, batches_per_update=0)
-        plain = ravel_pytree(jax.grad(value)(parameters).weights)[0]
-        np.testing.assert_allclose(
-            plain, ravel_pytree(jax.grad(problem(batches_per_update=0)[0])(parameters).weights)[0]
-        )
+@pytest.mark.parametrize("stretch", STRETCHES)
+def test_the_meta_gradient_equals_central_differences(stretch):
+    problem = solve("scan", STRETCHES[stretch])
+    # A rectifier that switches inside ±step would spoil a difference; none does for these rows.
+    np.testing.assert_allclose(problem.slopes, problem.differences, atol=2e-8)
+    assert abs(float(problem.gradient.log_rate)) > 1e-4
+
+
+@pytest.mark.usefixtures("_float64")
+def test_the_hand_computed_case():
+    """One weight w, logits (w·x, 0), one inner step at rate α on (x=1, y=0), outer loss on (x=1, y=1).
+
+    inner: h(w) = log(1 + e^−w), h'(w) = −σ(−w), so w' = w + α·σ(−w);
+    outer: ℓ(w') = log(1 + e^w'), dℓ/dw = σ(w')·(1 − α·σ(w)σ(−w)), dℓ/d log α = σ(w')·α·σ(−w).
+    """
+    w, rate = 0.3, 0.7
+    network = Network(
+        lambda key, inputs: jnp.float64(w), lambda w, x: jnp.stack([w * x[:, 0], jnp.zeros(len(x))], axis=1)
+    )
+    objective = Objective(network, ms.TrainConfig(batch_size=1, batches_per_update=1), Heads(1, 2, (2,)))
+    row = jnp.ones((1, 1))
+    target = Rows(row, jnp.array([1]))
+    data = Data(Rows(row, jnp.array([0])), jnp.zeros(1, jnp.int32), jnp.ones(1, jnp.int32), target, target)
+    stream = Stream(jnp.int32(0), jnp.zeros(1, jnp.int32), jnp.zeros((1, 2), jnp.int32))
+    scene = Scene(objective, Schedule(schedulers.cyclic(1), (scaled,)), data, target, stream, jnp.int32(0))
+    parameters = MetaParameters(jnp.float64(w), jnp.log(jnp.float64(rate)))
+
+    def sigmoid(z):
+        return 1 / (1 + math.exp(-z))
+
+    adapted = w + rate * sigmoid(-w)
+    first_order = sigmoid(adapted)
+    by_weight = {
+        **dict.fromkeys(EXACT, first_order * (1 - rate * sigmoid(w) * sigmoid(-w))),
+        "first-order": first_order,
+    }
+    assert abs(by_weight["scan"] - first_order) > 0.05
+    for mode, expected in by_weight.items():
+        (value, _), gradient = gradients.find(mode).find(scene, parameters)
+        assert float(value) == pytest.approx(math.log1p(math.exp(adapted)), rel=1e-12), mode
+        assert float(gradient.weights) == pytest.approx(expected, rel=1e-12), mode
+        assert float(gradient.log_rate) == pytest.approx(first_order * rate * sigmoid(-w), rel=1e-12), mode
 
 
 @pytest.mark.usefixtures("_float64")
@@ -106,11 +171,9 @@ def test_least_squares_have_a_closed_form(mode):
     With A = I − ρ·XᵀX/B the derivative of ½·mean((Vw' − z)²) is Aᵀ·Vᵀ(Vw' − z)/v.
     """
     tasks = make_tasks(sizes=(8,), classes=2)
-    settings = ms.TrainConfig(batch_size=8, batches_per_update=1, gradient=mode).resolve(tasks)
     linear = Network(lambda key, x: jnp.arange(4.0).reshape(4, 1) / 4, lambda w, x: x @ w)
-    learner = Learner(
-        linear, schedulers.cyclic(1), settings, heads_of(tasks), Losses(squared_error, squared_error), 1.0
-    )
+    settings = ms.TrainConfig(batch_size=8, batches_per_update=1, gradient=mode).resolve(tasks)
+    objective = Objective(linear, settings, Heads(1, 2, (2,)), Losses(squared_error, squared_error), 1.0)
     data = as_float64(device_data(tasks, settings))
 
     def with_targets(rows):
@@ -118,14 +181,10 @@ def test_least_squares_have_a_closed_form(mode):
 
     data = data._replace(sources=with_targets(data.sources), validation=with_targets(data.validation))
     data = data._replace(judged=data.validation)
-    state = first_state(learner, data, seed=0)
+    schedule, state = first_of(objective, data)
     rate = 0.2
     parameters = as_float64(state.parameters)._replace(log_rate=jnp.log(jnp.float64(rate)))
-
-    def value(parameters):
-        return meta_loss(learner, data, data.validation, parameters, state.stream, state.knobs)[0]
-
-    gradient = jax.grad(value)(parameters)
+    _, gradient = gradients.find(mode).find(scene_of(objective, schedule, data, state), parameters)
     X, y = np.asarray(data.sources.inputs), np.asarray(data.sources.targets)
     V, z = np.asarray(data.validation.inputs), np.asarray(data.validation.targets)
     w = np.asarray(parameters.weights)
@@ -136,35 +195,139 @@ def test_least_squares_have_a_closed_form(mode):
     assert float(gradient.log_rate) == pytest.approx(-rate * float((outer * slope).sum()), rel=1e-10)
 
 
+class TestFirstOrder:
+    @pytest.mark.usefixtures("_float64")
+    def test_it_differs_where_it_must_and_only_there(self):
+        exact, first = (solve(mode, {}) for mode in ("stored", "first-order"))
+        assert float(first.value) == pytest.approx(float(exact.value), rel=1e-12)
+        assert np.abs(ravel_pytree(exact.gradient.weights)[0] - ravel_pytree(first.gradient.weights)[0]).max() > 1e-3
+        expected = solve("scan", VARIANTS["no batch"]).slopes
+        for mode in ("stored", "first-order"):
+            np.testing.assert_allclose(solve(mode, VARIANTS["no batch"]).slopes, expected)
+
+    @pytest.mark.usefixtures("_float64")
+    @pytest.mark.parametrize(
+        "variant",
+        [
+            "several steps on each batch",
+            "a rate for each layer",
+            "a rate for each weight",
+            "head only",
+            "initial model in the outer loss",
+            "abstaining at times",
+        ],
+    )
+    def test_inner_gradients_are_constants(self, variant):
+        """w' = w − ρ ⊙ Σg with g constant: by w it is the outer slope v, by log ρ it is v ⊙ (w' − w)."""
+        config = VARIANTS[variant]
+        problem = solve("first-order", config)
+        start, adapted = problem.parameters.weights, problem.adapted.weights
+        share, tasks = config.get("initial_share", 0.0), make_tasks(sizes=(12, 20, 9))
+        x, y = jnp.asarray(tasks.validation.inputs, jnp.float64), tasks.validation.labels
+
+        def loss(weights):
+            return -jax.nn.log_softmax(mlp(3, (5,)).apply(weights, x))[jnp.arange(len(y)), y].mean()
+
+        def close(found, expected):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+        slope = jax.jit(jax.grad(loss))
+        v = jax.tree.map(lambda g: (1 - share) * g, slope(adapted))
+        by_start = jax.tree.map(lambda g, h: g + share * h, v, slope(start))
+        by_rate = jax.tree.map(lambda g, w, w0: g * (w - w0), v, adapted, start)
+        jax.tree.map(close, problem.gradient.weights, by_start)
+        if config.get("inner_rates") == "layer":
+            by_rate = jax.tree.map(jnp.sum, by_rate)
+        if "inner_rates" not in config:
+            by_rate = sum(part.sum() for part in jax.tree.leaves(by_rate))
+        jax.tree.map(close, problem.gradient.log_rate, by_rate)
+        if problem.gradient.emphasis is not None:
+            np.testing.assert_array_equal(problem.gradient.emphasis, 0)
+
+    def test_the_estimator_decides_and_not_the_word_in_the_settings(self):
+        tasks = make_tasks()
+        data = device_data(tasks)
+        slopes = {}
+        for mode in ("first-order", "scan"):
+            for word in ("first-order", "stored"):
+                objective = objective_for(tasks, gradient=word, inner_rate=0.3)
+                schedule, state = first_of(objective, data)
+                scene = scene_of(objective, schedule, data, state)
+                slopes[mode, word] = ravel_pytree(gradients.find(mode).find(scene, state.parameters)[1])[0]
+            np.testing.assert_array_equal(slopes[mode, "first-order"], slopes[mode, "stored"])
+        assert np.abs(slopes["first-order", "stored"] - slopes["scan", "stored"]).max() > 1e-3
+
+
 def test_reptile_moves_towards_the_weights_after_the_sources_and_the_target():
     tasks = make_tasks()
-    settings = ms.TrainConfig(batch_size=4, batches_per_update=3, gradient="reptile", validation_batch="all")
-    settings = replace(settings, optimiser="sgd", outer_rate=1.0, meta_updates=1).resolve(tasks)
-    learner = Learner(mlp(3, hidden=(6,)), schedulers.cyclic(3), settings, heads_of(tasks))
-    data = device_data(tasks, settings)
-    state = first_state(learner, data, seed=0)
-    after, outcome = meta_update(learner, data, optimiser(settings), state)
+    settings = {"batches_per_update": 3, "gradient": "reptile", "validation_batch": "all"}
+    objective = objective_for(tasks, **settings, optimiser="sgd", outer_rate=1.0, meta_updates=1)
+    data = device_data(tasks, objective.config)
+    schedule, state = first_of(objective, data)
+    outer = optimiser(objective.config, 1.0)
+    after, update = meta_update(objective, schedule, gradients.find("reptile"), outer, data, state)
 
     def target_loss(weights):
-        scores = jax.nn.log_softmax(learner.network.apply(weights, data.validation.inputs))
+        scores = jax.nn.log_softmax(objective.network.apply(weights, data.validation.inputs))
         return -scores[jnp.arange(10), data.validation.labels].mean()
 
-    slope = jax.grad(target_loss)(outcome.adapted)
-    final = jax.tree.map(lambda w, g: w - 0.01 * g, outcome.adapted, slope)
+    slope = jax.grad(target_loss)(update.weights)
+    final = jax.tree.map(lambda w, g: w - 0.01 * g, update.weights, slope)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), after.parameters.weights, final)
     assert float(after.parameters.log_rate) == float(state.parameters.log_rate)
 
 
-def test_training_the_head_alone_leaves_the_body_and_asks_networks_to_name_it():
-    tasks = make_tasks()
-    settings = ms.TrainConfig(batch_size=4, inner_layers="head", inner_rate=0.1).resolve(tasks)
-    learner = Learner(mlp(3, hidden=(6,)), schedulers.cyclic(3), settings, heads_of(tasks))
-    data = device_data(tasks, settings)
-    state = first_state(learner, data, seed=0)
-    _, outcome = meta_update(learner, data, optimiser(settings), state)
-    before = state.parameters.weights
-    np.testing.assert_array_equal(outcome.adapted[0]["w"], before[0]["w"])
-    assert np.abs(outcome.adapted[1]["w"] - before[1]["w"]).max() > 0
-    nameless = mlp(3, hidden=(6,))._replace(head=None)
-    with pytest.raises(ConfigError, match="does not name its head"):
-        ms.train(tasks, nameless, config=ms.TrainConfig(batch_size=4, inner_layers="head"))
+CALLS = {
+    "find": gradients.find,
+    "argument": lambda name: ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4), gradient=name),
+    "setting": lambda name: ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4, gradient=name)),
+    "program": lambda name: program_for(make_tasks(), gradient=name),
+}
+
+
+class TestRegistry:
+    def test_every_name_is_an_estimator(self):
+        assert gradients.names() == ("stored", "scan", "remat", "first-order", "reptile")
+        assert all(isinstance(gradients.find(name), Estimator) for name in gradients.names())
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_an_unknown_name_is_one_clear_line(self, call):
+        with pytest.raises(ConfigError) as error:
+            CALLS[call]("stord")
+        assert str(error.value) == (
+            "unknown gradient 'stord'; did you mean 'stored'? Known: auto, first-order, remat, reptile, scan, stored"
+        )
+
+    @pytest.mark.parametrize("odd", [3, ["stored"], lambda scene, parameters: None])
+    def test_what_is_neither_a_name_nor_an_estimator_is_refused(self, odd):
+        with pytest.raises(ConfigError, match="give a name or an Estimator"):
+            ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4), gradient=odd)
+
+    def test_one_of_ones_own_finds_the_meta_gradient_of_a_run(self):
+        """Ten times the gradient at a tenth of the rate is the same walk under plain SGD."""
+
+        def tenfold(scene, parameters):
+            found, gradient = gradients.find("first-order").find(scene, parameters)
+            return found, jax.tree.map(lambda g: 10 * g, gradient)
+
+        own = Estimator(tenfold, lambda config: 0)
+        tasks = make_tasks()
+        config = {"batch_size": 4, "meta_updates": 3, "eval_every": 3, "optimiser": "sgd"}
+        run, plain = (
+            ms.train(tasks, mlp(3, (6,)), config=ms.TrainConfig(**config, outer_rate=rate), gradient=gradient)
+            for rate, gradient in ((0.01, own), (0.1, "first-order"))
+        )
+        assert gradients.find(own) is own
+        for found, expected in zip(run.records, plain.records, strict=True):
+            assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6),
+            run.parameters[0].weights,
+            plain.parameters[0].weights,
+        )
+        assert run.records[0]["loss"] != run.records[-1]["loss"]
+
+    def test_one_of_ones_own_says_how_much_it_keeps(self):
+        greedy = gradients.find("first-order")._replace(kept=lambda config: 10**12)
+        with pytest.raises(ConfigError, match="one meta-update would need about"):
+            ms.train(make_tasks(), mlp(3, (6,)), config=ms.TrainConfig(batch_size=4), gradient=greedy)

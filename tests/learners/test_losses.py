@@ -1,17 +1,23 @@
-"""Heads, balanced losses and scores, precision: what outputs are worth, against a second calculation."""
+"""Heads, losses and scores, precision: what outputs are worth, against a second calculation."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from metasched.meta.inner import device_data
-from metasched.meta.networks import mlp, num_outputs
-from metasched.meta.objective import Learner, heads_of, judge, outputs, score, task_loss
-from metasched.meta.outer import first_state, tuned
 
 import metasched as ms
-from helpers import make_tasks
-from metasched import schedulers
+from helpers import make_own_label_tasks, make_regression, make_tasks
+from metasched.errors import DataError
+from metasched.learners.gradients import start_of
+from metasched.learners.losses import marks, objective_of, outputs, score, task_loss
+from metasched.learners.networks import Network, mlp, num_outputs
+from metasched.learners.stream import device_data
+from scenes import first_of, objective_for, program_for, run_all, start
+
+LINEAR = Network(
+    lambda key, x: {"w": jnp.zeros((x.shape[1], 2)), "b": jnp.zeros(2)},
+    lambda weights, x: x @ weights["w"] + weights["b"],
+)
 
 
 def skewed(test=60):
@@ -27,48 +33,52 @@ def skewed(test=60):
     )
 
 
-def own_labels():
-    random = np.random.default_rng(0)
-
-    def rows(count, classes):
-        labels = random.integers(0, classes, count)
-        return np.eye(4)[labels] + 0.1 * random.normal(size=(count, 4)), labels
-
-    return ms.TaskSet.from_arrays(
-        {"a": rows(40, 4), "b": rows(40, 2)},
-        validation=rows(30, 3),
-        test=rows(100, 3),
-        classes={"a": "pqrs", "b": "tu", "target": "xyz"},
-    )
-
-
 def set_up(tasks, **config):
-    settings = ms.TrainConfig(**{"batch_size": 4, **config}).resolve(tasks)
-    network = mlp(num_outputs(tasks, settings.heads == "shared"), hidden=(6,))
-    learner = Learner(network, schedulers.cyclic(len(tasks.tasks)), settings, heads_of(tasks, settings))
-    data = device_data(tasks, settings)
-    return learner, data, first_state(learner, data, seed=0)
+    """Objective, data and λ before any training."""
+    objective = objective_for(tasks, **config)
+    data = device_data(tasks, objective.config)
+    return objective, data, first_of(objective, data)[1].parameters
 
 
-class TestSharedHead:
-    def test_tasks_with_label_sets_of_their_own_are_read_from_the_same_outputs(self):
-        tasks = own_labels()
-        learner, data, state = set_up(tasks, heads="shared")
+class TestHeads:
+    """Label sets of their own: four, two and three classes."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def own(cls):
+        return set_up(make_own_label_tasks())
+
+    def test_a_class_that_a_head_does_not_have_is_never_predicted(self, own):
+        objective, _, parameters = own
+        inputs = jax.random.normal(jax.random.key(0), (500, 4)) * 10
+        for head, classes in ((0, 4), (1, 2), (2, 3)):
+            predicted = outputs(objective, parameters.weights, inputs, head).argmax(axis=1)
+            assert set(np.unique(predicted)) <= set(range(classes))
+            assert len(np.unique(predicted)) > 1
+
+    def test_accuracy_reads_the_targets_head(self, own):
+        objective, data, parameters = own
+        raw = objective.network.apply(parameters.weights, data.validation.inputs)
+        expected = raw.reshape(30, 3, 4)[:, 2, :3].argmax(axis=1) == data.validation.labels
+        np.testing.assert_array_equal(marks(objective, parameters.weights, data.validation), expected)
+
+    def test_a_shared_head_reads_all_tasks_from_the_same_outputs(self):
+        tasks = make_own_label_tasks()
+        objective, data, parameters = set_up(tasks, heads="shared")
         assert num_outputs(tasks, shared=True) == 4
         assert num_outputs(tasks) == 12
-        weights = state.parameters.weights
-        raw = learner.network.apply(weights, data.validation.inputs)
+        raw = objective.network.apply(parameters.weights, data.validation.inputs)
         for task in range(2):
-            head = learner.heads.of_task(jnp.int32(task))
-            np.testing.assert_array_equal(outputs(learner, weights, data.validation.inputs, head), raw)
+            head = objective.heads.of_task(jnp.int32(task))
+            np.testing.assert_array_equal(outputs(objective, parameters.weights, data.validation.inputs, head), raw)
 
-    def test_it_trains_and_draws_as_with_heads_of_their_own(self):
-        tasks = own_labels()
-        config = ms.TrainConfig(batch_size=10, meta_updates=25, inner_rate=0.1, outer_rate=0.02, eval_every=25)
+    def test_a_shared_head_trains_and_draws_as_heads_of_their_own(self):
+        tasks = make_own_label_tasks()
+        config = {"batch_size": 10, "meta_updates": 25, "inner_rate": 0.1, "outer_rate": 0.02, "eval_every": 25}
         finals = {}
         for heads in ("auto", "shared"):
-            settings = ms.TrainConfig(**{**vars(config), "heads": heads})
-            run = ms.train(tasks, mlp(num_outputs(tasks, heads == "shared"), (8,)), "cyclic", settings)
+            network = mlp(num_outputs(tasks, heads == "shared"), (8,))
+            run = ms.train(tasks, network, "cyclic", ms.TrainConfig(**config, heads=heads))
             finals[heads] = run.final[0]
         assert finals["shared"]["test_accuracy"] > 0.8
         assert finals["shared"]["drawn_by_label"] == finals["auto"]["drawn_by_label"]
@@ -77,93 +87,55 @@ class TestSharedHead:
 class TestBalance:
     def test_a_row_weighs_one_over_the_frequency_of_its_label_in_its_task(self):
         tasks = skewed()
-        learner, data, state = set_up(tasks, balanced_loss=True)
-        weights, rows = state.parameters.weights, np.array([3, 7, 11, 20, 21])
-        emphasis = tuned(data, state.parameters).emphasis[rows]
-        found = task_loss(learner, weights, emphasis, data.sources.take(rows), jnp.int32(0))
+        objective, data, parameters = set_up(tasks, balanced_loss=True)
+        weights, rows = parameters.weights, np.array([3, 7, 11, 20, 21])
+        emphasis = start_of(data, parameters).emphasis[rows]
+        found = task_loss(objective, weights, emphasis, data.sources.take(rows), jnp.int32(0))
 
         task = tasks.tasks[0]
         counts = np.bincount(task.labels)
         total = share = 0.0
         for row in rows:
-            scores = np.asarray(learner.network.apply(weights, task.inputs[row : row + 1])[0], np.float64)
+            scores = np.asarray(objective.network.apply(weights, task.inputs[row : row + 1])[0], np.float64)
             loss = np.log(np.exp(scores).sum()) - scores[task.labels[row]]
             total += loss / counts[task.labels[row]]
             share += 1 / counts[task.labels[row]]
         assert float(found) == pytest.approx(total / share, rel=1e-5)
-        plain = task_loss(learner, weights, None, data.sources.take(rows), jnp.int32(0))
+        plain = task_loss(objective, weights, None, data.sources.take(rows), jnp.int32(0))
         assert abs(float(found) - float(plain)) > 1e-3
-
-    def test_labels_are_counted_within_each_task(self):
-        tasks = skewed()
-        _, data, _ = set_up(tasks, balanced_loss=True)
-        for task, start in zip(tasks.tasks, np.asarray(data.starts), strict=True):
-            mine = np.exp(np.asarray(data.emphasis[start : start + len(task)], np.float64))
-            np.testing.assert_allclose(mine, 1 / np.bincount(task.labels)[task.labels], rtol=1e-5)
 
     def test_balanced_accuracy_is_scikit_learns(self):
         metrics = pytest.importorskip("sklearn.metrics")
         tasks = skewed()
-        learner, data, state = set_up(tasks, balanced_accuracy=True)
-        weights = state.parameters.weights
-        predicted = np.asarray(learner.network.apply(weights, data.validation.inputs).argmax(axis=1))
+        objective, data, parameters = set_up(tasks, balanced_accuracy=True)
+        weights = parameters.weights
+        predicted = np.asarray(objective.network.apply(weights, data.validation.inputs).argmax(axis=1))
         expected = metrics.balanced_accuracy_score(tasks.validation.labels, predicted)
-        assert float(score(learner, weights, data.validation)) == pytest.approx(expected, abs=1e-6)
+        assert float(score(objective, weights, data.validation)) == pytest.approx(expected, abs=1e-6)
         assert expected != pytest.approx((predicted == tasks.validation.labels).mean())
 
     def test_a_class_without_rows_does_not_count(self):
-        learner, data, state = set_up(skewed(), balanced_accuracy=True)
+        objective, data, parameters = set_up(skewed(), balanced_accuracy=True)
         rows = data.validation.take(np.flatnonzero(np.asarray(data.validation.labels) != 1))
-        predicted = np.asarray(learner.network.apply(state.parameters.weights, rows.inputs).argmax(axis=1))
+        predicted = np.asarray(objective.network.apply(parameters.weights, rows.inputs).argmax(axis=1))
         shares = [(predicted[np.asarray(rows.labels) == label] == label).mean() for label in (0, 2)]
-        assert float(score(learner, state.parameters.weights, rows)) == pytest.approx(np.mean(shares))
+        assert float(score(objective, parameters.weights, rows)) == pytest.approx(np.mean(shares))
 
     def test_a_whole_run_reports_it(self):
         config = ms.TrainConfig(batch_size=4, meta_updates=3, balanced_accuracy=True, balanced_loss=True, eval_every=3)
-        run = ms.train(skewed(), mlp(3, (6,)), config=config)
-        final = run.final[0]
+        final = ms.train(skewed(), mlp(3, (6,)), config=config, gradient="first-order").final[0]
         assert final["test_accuracy"] == final["balanced_test_accuracy"]
         assert final["balanced_test_accuracy"] == pytest.approx(np.mean(final["test_accuracy_by_class"]))
-
-
-class TestRewardRows:
-    def test_rewards_are_measured_on_a_fixed_subset(self):
-        tasks = make_tasks(validation=20)
-        learner, data, state = set_up(tasks, reward_rows=5)
-        assert data.judged.inputs.shape == (5, 4)
-        everyone = {row.tobytes() for row in np.asarray(data.validation.inputs)}
-        mine = [row.tobytes() for row in np.asarray(data.judged.inputs)]
-        assert len(set(mine)) == 5
-        assert set(mine) <= everyone
-        again = device_data(tasks, learner.config)
-        np.testing.assert_array_equal(again.judged.inputs, data.judged.inputs)
-        weights = state.parameters.weights
-        predicted = learner.network.apply(weights, data.judged.inputs).argmax(axis=1)
-        assert float(judge(learner, weights, data.judged).score) == pytest.approx(
-            float((predicted == data.judged.labels).mean())
-        )
-
-    def test_more_rows_than_there_are_means_all(self):
-        tasks = make_tasks(validation=10)
-        _, data, _ = set_up(tasks, reward_rows=50)
-        np.testing.assert_array_equal(data.judged.inputs, tasks.validation.inputs)
-
-    def test_only_what_schedulers_are_told_changes(self):
-        tasks = make_tasks(validation=20)
-        config = {"batch_size": 4, "meta_updates": 3, "eval_every": 3}
-        runs = [
-            ms.train(tasks, mlp(3, (6,)), "cyclic", ms.TrainConfig(**config, reward_rows=rows)) for rows in (None, 5)
-        ]
-        assert runs[0].records == runs[1].records
 
 
 class TestPrecision:
     def test_outputs_are_float32_within_one_percent_of_the_largest(self):
         tasks = make_tasks()
-        plain, data, state = set_up(tasks)
+        plain, data, parameters = set_up(tasks)
         short, _, _ = set_up(tasks, precision="bfloat16")
-        weights = state.parameters.weights
-        exact, rounded = (outputs(learner, weights, data.validation.inputs, 0) for learner in (plain, short))
+        exact, rounded = (
+            outputs(objective, parameters.weights, data.validation.inputs, 0) for objective in (plain, short)
+        )
         assert rounded.dtype == exact.dtype == jnp.float32
         np.testing.assert_allclose(rounded, exact, atol=0.01 * float(jnp.abs(exact).max()))
         assert np.abs(rounded - exact).max() > 0
@@ -183,3 +155,80 @@ class TestPrecision:
         assert accuracy["bfloat16"] == pytest.approx(accuracy["float32"], abs=0.05)
         for short, exact in zip(runs["bfloat16"].records, runs["float32"].records, strict=True):
             assert short["loss"] == pytest.approx(exact["loss"], abs=0.1)
+
+
+class TestOwnLoss:
+    def test_scaling_the_inner_loss_is_scaling_the_inner_rate(self):
+        def doubled(outputs, label):
+            return -2 * jax.nn.log_softmax(outputs)[label]
+
+        def plain(outputs, label):
+            return -jax.nn.log_softmax(outputs)[label]
+
+        tasks = make_tasks()
+        config = {"batch_size": 4, "meta_updates": 3, "eval_every": 3}
+        scaled = ms.train(
+            tasks, mlp(3, (6,)), config=ms.TrainConfig(**config, inner_rate=0.05), loss=doubled, target_loss=plain
+        )
+        usual = ms.train(tasks, mlp(3, (6,)), config=ms.TrainConfig(**config, inner_rate=0.1))
+        for found, expected in zip(scaled.records, usual.records, strict=True):
+            assert found["loss"] == pytest.approx(expected["loss"], rel=1e-4)
+            assert found["tasks"] == expected["tasks"]
+
+    def test_a_target_loss_alone_changes_the_outer_step_only(self):
+        tasks = make_tasks()
+        config = ms.TrainConfig(batch_size=4, meta_updates=1, validation_batch="all", gradient="first-order")
+        plain = ms.train(tasks, mlp(3, (6,)), config=config)
+        other = ms.train(tasks, mlp(3, (6,)), config=config, target_loss=lambda out, label: 7.0 + 0 * out[label])
+        assert other.records[0]["loss"] == pytest.approx(7.0)
+        assert other.records[0]["validation_accuracy"] == plain.records[0]["validation_accuracy"]
+
+    def test_the_folder_says_that_python_made_it(self, tmp_path):
+        config = ms.TrainConfig(batch_size=4, meta_updates=1, gradient="first-order")
+        ms.train(make_tasks(), mlp(3, (6,)), config=config, loss=lambda out, label: -out[label], out=tmp_path / "a")
+        with pytest.raises(ms.MetaschedError, match=r"made in Python \(.*losses.*\); call metasched\.train"):
+            ms.resume(tmp_path / "a")
+
+
+class TestRegression:
+    def test_a_linear_function_is_learned(self):
+        """Sources without the offsets that make them differ from the target."""
+        random = np.random.default_rng(0)
+        slopes = random.normal(size=(4, 2))
+
+        def rows(count):
+            inputs = random.normal(size=(count, 4))
+            return inputs, inputs @ slopes + 1
+
+        tasks = ms.TaskSet.regression({"a": rows(40), "b": rows(30)}, validation=rows(20), test=rows(50))
+        config = ms.TrainConfig(batch_size=10, meta_updates=60, inner_rate=0.2, outer_rate=0.1, eval_every=60)
+        run = ms.train(tasks, LINEAR, "cyclic", config)
+        assert run.final[0]["test_accuracy"] > 0.99
+        assert run.records[0]["loss"] > 10 * run.records[-1]["loss"]
+
+    def test_scores_are_one_minus_the_error_in_units_of_the_validation_variance(self):
+        tasks = make_regression()
+        program = program_for(tasks, LINEAR, batch_size=10, meta_updates=2, inner_rate=0.1)
+        records = run_all(program, {0: start(program)})[0]
+        _, _, last = program.chunk(program.data, program.test, start(program), 0, 2)
+        variance = tasks.validation.targets.var(axis=0).sum()
+        for weights, name in ((last.weights, "test_accuracy"), (last.initial, "initial_test_accuracy")):
+            error = (np.asarray(LINEAR.apply(weights, tasks.test.inputs)) - tasks.test.targets) ** 2
+            assert records[-1]["final"][name] == pytest.approx(1 - error.sum(axis=1).mean() / variance, rel=1e-4)
+
+    def test_schedulers_that_learn_from_rewards_run(self):
+        config = ms.TrainConfig(batch_size=10, meta_updates=2, reward="gain", gradient="first-order")
+        run = ms.train(make_regression(), LINEAR, "ucb", config)
+        assert np.isfinite(run.final[0]["test_accuracy"])
+
+    def test_targets_that_do_not_vary_have_no_unit_for_errors(self):
+        random = np.random.default_rng(0)
+
+        def rows(count):
+            return random.normal(size=(count, 4)), random.normal(size=(count, 2))
+
+        tasks = ms.TaskSet.regression({"a": rows(20)}, validation=(rows(5)[0], np.ones((5, 2))), test=rows(5))
+        with pytest.raises(DataError, match="validation targets are all equal"):
+            objective_of(tasks, LINEAR, ms.TrainConfig(batch_size=4))
+        with pytest.raises(DataError, match="validation targets are all equal"):
+            ms.train(tasks, LINEAR, config=ms.TrainConfig(batch_size=4))

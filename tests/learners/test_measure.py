@@ -4,40 +4,58 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from metasched.meta import loop
-from metasched.meta.networks import mlp
 
 import metasched as ms
 from helpers import make_tasks
-from metasched import schedulers
+from scenes import program_for, run_all, start
 
 
-def finished(tasks, **config):
+class Finished:
     """A program, its records, and the state and models after the last meta-update."""
-    settings = ms.TrainConfig(**{"batch_size": 4, "meta_updates": 3, "eval_every": 1, **config})
-    program = loop.prepare(tasks, mlp(3, (6,)), schedulers.cyclic(len(tasks.tasks)), settings)
-    records = [record for _, chunk in loop.run(program, {0: loop.start(program, 0)}) for record in chunk]
-    state, _, last = program.chunk(program.data, program.test, loop.start(program, 0), 0, settings.meta_updates)
-    return program, records, state, last
+
+    def __init__(self, tasks, **config):
+        self.program = program_for(tasks, **{"meta_updates": 3, "gradient": "first-order", **config})
+        self.records = run_all(self.program, {0: start(self.program)})[0]
+        self.final = self.records[-1]["final"]
+        self.state, _, self.last = self.program.chunk(
+            self.program.data, self.program.test, start(self.program), 0, self.program.objective.config.meta_updates
+        )
+
+    def accuracy(self, weights, rows):
+        predicted = np.asarray(self.program.objective.network.apply(weights, rows.inputs).argmax(axis=1))
+        return float((predicted == rows.labels).mean())
 
 
-def accuracy(program, weights, rows):
-    return float((np.asarray(program.learner.network.apply(weights, rows.inputs).argmax(axis=1)) == rows.labels).mean())
+@pytest.fixture(scope="module")
+def finished():
+    """90 test rows, 50 of them measured after each of three meta-updates."""
+    return Finished(make_tasks(test=90), eval_rows=50)
 
 
-def test_accuracy_by_class_weighted_by_its_rows_is_the_accuracy():
-    tasks = make_tasks(test=90)
-    _, records, _, _ = finished(tasks, eval_rows=50)
-    final = records[-1]["final"]
+def test_accuracy_by_class_weighted_by_its_rows_is_the_accuracy(finished):
+    tasks, final = finished.program.tasks, finished.final
     counts = np.bincount(tasks.test.labels, minlength=3)
     weighted = np.dot(final["test_accuracy_by_class"], counts) / counts.sum()
     assert weighted == pytest.approx(final["test_accuracy"])
     assert final["balanced_test_accuracy"] == pytest.approx(np.mean(final["test_accuracy_by_class"]))
     subset = np.random.default_rng(0).permutation(90)[:50]
     counts = np.bincount(tasks.test.labels[subset], minlength=3)
-    for record in records:
+    for record in finished.records:
         assert record["test_rows"] == 50
         assert np.dot(record["test_accuracy_by_class"], counts) / 50 == pytest.approx(record["test_accuracy"])
+
+
+def test_both_models_of_the_last_meta_update_are_measured(finished):
+    test, last = finished.program.tasks.test, finished.last
+    assert finished.final["test_accuracy"] == pytest.approx(finished.accuracy(last.weights, test))
+    assert finished.final["initial_test_accuracy"] == pytest.approx(finished.accuracy(last.initial, test))
+    first = start(finished.program).parameters.weights
+    measured = finished.accuracy(first, finished.program.test)
+    assert finished.records[0]["initial_test_accuracy"] == pytest.approx(measured)
+
+
+def test_without_steps_on_the_target_nothing_more_is_reported(finished):
+    assert "target_adapted_test_accuracy" not in finished.final
 
 
 def test_a_class_that_no_test_row_has_is_none():
@@ -49,40 +67,29 @@ def test_a_class_that_no_test_row_has_is_none():
         test=(tasks.test.inputs[kept], tasks.test.labels[kept]),
         classes=tasks.classes,
     )
-    _, records, _, _ = finished(tasks)
-    shares = records[-1]["final"]["test_accuracy_by_class"]
+    found = Finished(tasks)
+    shares = found.final["test_accuracy_by_class"]
     assert shares[1] is None
     assert None not in (shares[0], shares[2])
-
-
-def test_both_models_of_the_last_meta_update_are_measured():
-    program, records, _, last = finished(make_tasks(test=90))
-    final = records[-1]["final"]
-    assert final["test_accuracy"] == pytest.approx(accuracy(program, last.adapted, program.tasks.test))
-    assert final["initial_test_accuracy"] == pytest.approx(accuracy(program, last.initial, program.tasks.test))
-    start = loop.start(program, 0).parameters.weights
-    assert records[0]["initial_test_accuracy"] == pytest.approx(accuracy(program, start, program.tasks.test))
+    assert found.final["balanced_test_accuracy"] == pytest.approx((shares[0] + shares[2]) / 2)
 
 
 @pytest.mark.parametrize(("steps", "validation"), [(5, 10), (2, 3)])
 def test_adapting_on_the_target_is_so_many_steps_of_sgd_on_its_rows_in_turn(steps, validation):
     tasks = make_tasks(test=90, validation=validation)
-    program, records, state, last = finished(tasks, adapt_on_target=steps, inner_rate=0.3)
-    rate, weights = float(jnp.exp(state.parameters.log_rate)), last.adapted
+    found = Finished(tasks, adapt_on_target=steps, inner_rate=0.3)
+    rate, weights = float(jnp.exp(found.state.parameters.log_rate)), found.last.weights
     size = min(4, validation)
+    network, program = found.program.objective.network, found.program
+
+    def loss(weights, x, y):
+        return -jax.nn.log_softmax(network.apply(weights, x))[jnp.arange(len(y)), y].mean()
+
+    slope = jax.jit(jax.grad(loss))
     for step in range(steps):
         rows = [(step * size + offset) % validation for offset in range(size)]
-        x, y = tasks.validation.inputs[rows], tasks.validation.labels[rows]
-
-        def loss(weights, x=x, y=y):
-            return -jax.nn.log_softmax(program.learner.network.apply(weights, x))[jnp.arange(len(y)), y].mean()
-
-        weights = jax.tree.map(lambda w, g: w - rate * g, weights, jax.grad(loss)(weights))
-    found = program.further(program.data, state, last.adapted)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found, weights)
-    assert records[-1]["final"]["target_adapted_test_accuracy"] == pytest.approx(accuracy(program, weights, tasks.test))
-
-
-def test_without_it_nothing_more_is_reported():
-    _, records, _, _ = finished(make_tasks())
-    assert "target_adapted_test_accuracy" not in records[-1]["final"]
+        gradient = slope(weights, tasks.validation.inputs[rows], tasks.validation.labels[rows])
+        weights = jax.tree.map(lambda w, g: w - rate * g, weights, gradient)
+    further = program.further(program.data, found.state, found.last.weights)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), further, weights)
+    assert found.final["target_adapted_test_accuracy"] == pytest.approx(found.accuracy(weights, tasks.test))

@@ -2,11 +2,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from metasched.meta.networks import cnn, default_network, mlp, strided_patches
 
 import metasched as ms
 from helpers import make_tasks
 from metasched.errors import ConfigError
+from metasched.learners.networks import cnn, default_network, mlp, strided_patches
 
 
 def test_the_digits_network_has_four_layers_of_the_papers_sizes():

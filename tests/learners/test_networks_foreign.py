@@ -6,10 +6,10 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from metasched.meta.networks import Network
 
 import metasched as ms
 from helpers import make_tasks
+from metasched.learners.networks import Network
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "networks.md"
 

@@ -1,17 +1,25 @@
+"""What each label is worth to the initial model, against fitting one row at a time; and plans made from that."""
+
 from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from metasched.meta.networks import mlp
 
 import metasched as ms
-from helpers import make_tasks
-from metasched.planning import rewards
+from helpers import make_own_label_tasks, make_regression, make_tasks
+from metasched.errors import ConfigError
+from metasched.learners import probe as probing
+from metasched.learners.losses import objective_of, outputs
+from metasched.learners.networks import Network, mlp
+from metasched.planning import gittins_index
+
+CONFIG = ms.TrainConfig(batch_size=3, inner_rate=0.3, steps_per_batch=5)
+SMALL = mlp(3, (6,))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def problem():
     tasks = make_tasks(sizes=(12, 20, 9), validation=40)
     network = mlp(3, hidden=(6,))
@@ -29,7 +37,12 @@ def problem():
 
 def probe(problem, tasks=None):
     own, loss, hits, weights = problem
-    return rewards.probe(loss, hits, weights, rate=0.5, steps=5, tasks=tasks or own)
+    return probing.probe(loss, hits, weights, rate=0.5, steps=5, tasks=tasks or own)
+
+
+@pytest.fixture(scope="module")
+def result(problem):
+    return probe(problem)
 
 
 def test_first_rows_are_the_first_of_each_label():
@@ -38,18 +51,18 @@ def test_first_rows_are_the_first_of_each_label():
         validation=(np.eye(4) * 2, [0, 1, 2, 0]),
         test=(np.eye(4) * 3, [0, 1, 2, 0]),
     )
-    assert rewards.first_rows(tasks).tolist() == [[1, -1, 0], [-1, 0, -1]]
+    assert probing.first_rows(tasks).tolist() == [[1, -1, 0], [-1, 0, -1]]
 
 
-def test_one_batched_call_equals_fitting_one_at_a_time(problem):
+def test_one_batched_call_equals_fitting_one_at_a_time(problem, result):
     tasks, loss, hits, weights = problem
-    result = probe(problem)
+    slope = jax.jit(jax.grad(loss))
     for number, task in enumerate(tasks.tasks):
         for label in range(3):
             (rows,) = np.nonzero(task.labels == label)
             fitted = weights
             for _ in range(5):
-                gradient = jax.grad(loss)(fitted, task.inputs[rows[:1]], task.labels[rows[:1]], 0)
+                gradient = slope(fitted, task.inputs[rows[:1]], task.labels[rows[:1]], 0)
                 fitted = jax.tree.map(lambda w, g: w - 0.5 * g, fitted, gradient)
             right = np.asarray(hits(fitted))
             assert result.accuracy[number, label] == pytest.approx(right.mean())
@@ -58,8 +71,7 @@ def test_one_batched_call_equals_fitting_one_at_a_time(problem):
                 assert result.by_class[number, label, scored] == pytest.approx(share)
 
 
-def test_accuracy_is_the_mean_of_the_classes_weighted_by_their_rows(problem):
-    result = probe(problem)
+def test_accuracy_is_the_mean_of_the_classes_weighted_by_their_rows(problem, result):
     shares = np.bincount(problem[0].validation.labels, minlength=3) / 40
     np.testing.assert_allclose(result.by_class @ shares, result.accuracy, atol=1e-12)
 
@@ -81,36 +93,72 @@ def test_a_class_without_validation_rows_has_the_overall_accuracy(problem):
     np.testing.assert_array_equal(result.by_class[:, :, 3], result.accuracy)
 
 
-class TestStationarity:
-    def test_errors_that_fall_like_a_power_give_that_power(self):
-        time = np.arange(1, 121)[:, None]
-        errors = 0.9 * time ** -np.array([0.5, 0.25, 1.0])
-        result = rewards.summarise_errors(errors[None])
-        np.testing.assert_allclose(result.exponent, [[0.5, 0.25, 1.0]], atol=1e-12)
-        assert result.variation[0, 0] == pytest.approx(0, abs=1e-12)
-        assert result.variation[0, 1] > 0.1
+class TestPlan:
+    """``ms.plan``: the initial model of a network, probed."""
 
-    def test_errors_of_zero_are_left_out_of_the_fit(self):
-        errors = 0.9 * np.arange(1, 121.0)[:, None] ** -0.5
-        errors[50:60] = 0
-        assert rewards.summarise_errors(errors[None]).exponent[0, 0] == pytest.approx(0.5, abs=1e-9)
+    def test_it_is_made_from_the_probe_of_the_initial_model(self, planned):
+        tasks, model = planned.tasks, probing.initial_model(planned.tasks, SMALL, CONFIG)
+        expected = probing.probe(model.loss, model.hits, model.start(0), 0.3, 5, tasks)
+        jax.tree.map(np.testing.assert_array_equal, planned.probe, expected)
+        np.testing.assert_array_equal(
+            planned.indices, gittins_index(planned.transitions, planned.probe.accuracy, planned.discount)
+        )
+        assert planned.discount == 0.9
+        assert planned.batch_size == 3
+        assert planned.coupled
 
-    def test_a_class_that_is_always_right_or_never_seen_says_nothing(self):
-        errors = np.column_stack([np.zeros(20), np.full(20, np.nan)])
-        result = rewards.summarise_errors(errors[None])
-        assert np.isnan(result.exponent).all()
-        assert result.variation[0, 0] == 0
-        assert np.isnan(result.variation[0, 1])
+    def test_the_initial_model_is_the_one_that_training_starts_from(self, planned):
+        config = ms.TrainConfig(batch_size=3, meta_updates=1, batches_per_update=0)
+        run = ms.train(planned.tasks, SMALL, config=config)
+        accuracy = run.records[0]["validation_accuracy"]
+        no_step = ms.plan(planned.tasks, SMALL, ms.TrainConfig(batch_size=3, inner_rate=1e-12))
+        np.testing.assert_allclose(no_step.probe.accuracy[no_step.probe.present], accuracy, atol=1e-6)
 
-    def test_following_a_task_is_plain_sgd(self, problem):
-        tasks, loss, hits, weights = problem
-        result = rewards.stationarity(loss, hits, weights, 0.5, tasks, steps=7, batch_size=2)
-        assert result.errors.shape == (3, 7, 3)
-        task, fitted = tasks.tasks[2], weights
-        for step in range(7):
-            rows = [(2 * step) % 9, (2 * step + 1) % 9]
-            gradient = jax.grad(loss)(fitted, task.inputs[rows], task.labels[rows], 2)
-            fitted = jax.tree.map(lambda w, g: w - 0.5 * g, fitted, gradient)
-        right = np.asarray(hits(fitted))
-        expected = [1 - right[tasks.validation.labels == label].mean() for label in range(3)]
-        np.testing.assert_allclose(result.errors[2, -1], expected)
+    def test_plans_of_other_seeds_and_rates_share_what_they_can_and_equal_plans_of_their_own(self, planned):
+        make = probing.planner(planned.tasks, SMALL, CONFIG.resolve(planned.tasks), discount=0.9)
+        for seed, rate in ((0, 0.3), (4, 0.05)):
+            alone = ms.plan(planned.tasks, SMALL, replace(CONFIG, inner_rate=rate), discount=0.9, seed=seed)
+            jax.tree.map(np.testing.assert_array_equal, make(seed, rate).probe, alone.probe)
+        assert np.any(make(4, 0.05).probe.accuracy != planned.probe.accuracy)
+
+    def test_labels_of_their_own_are_read_from_their_own_heads(self):
+        tasks = make_own_label_tasks()
+        network = mlp(12, (6,))
+        plan = ms.plan(tasks, network, CONFIG)
+        assert not plan.coupled
+        assert plan.probe.by_class.shape == (2, 4, 3)
+        assert plan.probe.present.tolist() == [[True] * 4, [True, True, False, False]]
+        model = probing.initial_model(tasks, network, CONFIG)
+        weights = model.start(0)
+        objective = objective_of(tasks, network, CONFIG)
+        for number, task in enumerate(tasks.tasks):
+            x, y = task.inputs[:5], task.labels[:5]
+            scores = jax.nn.log_softmax(outputs(objective, weights, x, number))
+            expected = -scores[jnp.arange(5), y].mean()
+            assert float(model.loss(weights, x, y, number)) == pytest.approx(float(expected), rel=1e-5)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"network": "rnn"}, "unknown network"),
+            ({"config": ms.TrainConfig(batch_size=99)}, "batch_size is 99"),
+            ({"method": "magic"}, "unknown method 'magic'"),
+            ({"stride": "day"}, "stride is 'day'"),
+        ],
+    )
+    def test_bad_options_are_named(self, options, message):
+        with pytest.raises(ConfigError, match=message):
+            ms.plan(make_tasks(), **{"network": SMALL, "config": CONFIG, **options})
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return ms.plan(make_tasks(sizes=(40, 50, 30)), SMALL, CONFIG, discount=0.9)
+
+
+@pytest.mark.parametrize("name", ["gittins", "mdp"])
+def test_a_plan_from_the_initial_model_needs_labels(name):
+    linear = Network(lambda key, x: {"w": jnp.zeros((x.shape[1], 2))}, lambda weights, x: x @ weights["w"])
+    config = ms.TrainConfig(batch_size=10, meta_updates=2)
+    with pytest.raises(ConfigError, match="these tasks have numbers; use a scheduler that learns"):
+        ms.train(make_regression(), linear, name, config, scheduler_options={"refresh": 0})

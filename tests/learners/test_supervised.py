@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from metasched.runs.supervised import _chances, supervised
 
 import metasched as ms
 from helpers import make_own_label_tasks, make_tasks
+from metasched.learners.supervised import _chances, supervised
 
 
 def test_separable_classes_are_learned_from_all_rows():

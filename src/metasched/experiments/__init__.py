@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from metasched.experiments.base import REGIMES, Cell, Experiment
 from metasched.experiments.cifar import CIFAR
 from metasched.experiments.digits import DIGITS
-from metasched.experiments.methods import Method, paper_methods, source_methods
+from metasched.experiments.methods import Method, ordered_methods, paper_methods, source_methods
 from metasched.experiments.sources import ACTIVITY, GAS, MANY, REVIEWS, ROTATED, SCRIPTS
 from metasched.experiments.weather import WEATHER
 from metasched.experiments.weather_points import WEATHER_POINTS
@@ -18,6 +18,7 @@ __all__ = [
     "Cell",
     "Experiment",
     "Method",
+    "ordered_methods",
     "paper_methods",
     "source_methods",
 ]

@@ -116,8 +116,10 @@ def target_drawn(tasks: TaskSet, labels: int, seed: int, tuning: bool) -> TaskSe
     part = np.sort(order[: round(share * count)] if tuning else order[round(share * count) :])
     pool = Split(*(np.concatenate(both) for both in zip(tasks.validation, tasks.test, strict=True)))
     validation, test = few_labels(pool.labels[part], labels, seed)
-    origin = tasks.provenance[TEST]
-    numbers = np.concatenate([tasks.provenance[VALIDATION].rows, origin.rows])
+    first, second = tasks.provenance[VALIDATION], tasks.provenance[TEST]
+    origin, numbers = second, np.concatenate([first.rows, second.rows])
+    if first.source != second.source:
+        origin, numbers = replace(second, source=f"{first.source}, then {second.source}"), np.arange(count)
     note = f"{'tuning' if tuning else 'reported'} part, drawn by seed {seed}"
     provenance = {
         **tasks.provenance,

@@ -86,7 +86,7 @@ def settle_memory(
     gradient = config.gradient
     if gradient == "auto":
         gradient = "stored" if lanes * one * kept_weights(config, gradients.find("stored")) <= room else "remat"
-    needed = lanes * one * kept_weights(config, estimator or gradients.find(gradient))
+    needed = lanes * one * kept_weights(config, gradients.find(estimator or gradient))
     if needed > room:
         fewer = f"fewer seeds at once (now {lanes}), " if lanes > 1 else ""
         other = "" if gradient == "remat" else "gradient remat or first-order, "

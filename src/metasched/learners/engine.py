@@ -29,7 +29,7 @@ from metasched.learners.meta import meta
 from metasched.learners.networks import Network, Weights
 from metasched.learners.protocol import Knobs, Learner, State, Update
 from metasched.learners.rewards import Reward
-from metasched.learners.stream import Data, device_data
+from metasched.learners.stream import Data, device_data, target_rows
 from metasched.schedulers.base import Scheduler
 from metasched.tasks import TaskSet
 
@@ -69,7 +69,8 @@ class Models(NamedTuple):
 class Program(NamedTuple):
     """A learner with its data and compiled loop; :func:`prepare` makes one, any number of runs use it.
 
-    ``together`` lanes run side by side; 1 means one after another.
+    ``together`` lanes run side by side; 1 means one after another. With ``own_rows`` every lane has target rows of its
+    own (:class:`LaneRows`), of the same shapes; the sources are the same for all.
     """
 
     objective: Objective
@@ -81,6 +82,23 @@ class Program(NamedTuple):
     chunk: Callable[[Data, Rows, State, Any, Any], tuple[State, Log, Models]]
     further: Callable[[Data, State, Weights], Weights]
     full_score: Scorer
+    own_rows: bool = False
+
+
+class LaneRows(NamedTuple):
+    """The rows that a lane learns from and is measured on: on the device, and the task set they come from."""
+
+    data: Data
+    test: Rows
+    tasks: TaskSet
+
+
+def lane_rows(program: Program, tasks: TaskSet) -> LaneRows:
+    """The target's rows of a task set whose sources are the program's."""
+    config = program.objective.config
+    validation, judged = target_rows(tasks, config)
+    data = program.data._replace(validation=validation, judged=judged)
+    return LaneRows(data, measured_subset(tasks, config.eval_rows), tasks)
 
 
 def prepare(
@@ -95,6 +113,7 @@ def prepare(
     estimator: Estimator | None = None,
     learner: str = "meta",
     together: int = 1,
+    own_rows: bool = False,
 ) -> Program:
     """Check the settings against the tasks, copy the data to the device and set up compilation."""
     config = config.resolve(tasks)
@@ -105,7 +124,11 @@ def prepare(
     built = make_learner(learner, objective, Schedule(scheduler, tuple(rewards)), estimator, outer)
     chunk: Callable[..., Any] = partial(_chunk, objective, built)
     further: Callable[..., Any] = built.further
-    if together > 1:
+    if together > 1 and own_rows:
+        data_axes = Data(None, None, None, 0, 0, None)  # type: ignore[arg-type]
+        chunk = jax.vmap(chunk, in_axes=(data_axes, 0, 0, None, None))
+        further = jax.vmap(further, in_axes=(data_axes, 0, 0))
+    elif together > 1:
         chunk = _over_lanes(chunk, (None, None, 0, None, None))
         further = _over_lanes(further, (None, 0, 0))
     return Program(
@@ -114,10 +137,11 @@ def prepare(
         device_data(tasks, config),
         measured_subset(tasks, config.eval_rows),
         together,
-        built.init,
+        built.init if jax.default_backend() == "cpu" else jax.jit(built.init),
         jax.jit(chunk),
         jax.jit(further),
         full_scorer(objective),
+        own_rows,
     )
 
 
@@ -221,14 +245,22 @@ Chunk = tuple[Callable[[], dict[Lane, tuple[State, Models]]], list[tuple[Lane, R
 """State and models of every lane after a chunk, made when asked for; and a record for each update of each lane."""
 
 
-def run(program: Program, states: Mapping[Lane, State], ended: Collection[Lane] = ()) -> Iterator[Chunk[Lane]]:
+def run(
+    program: Program,
+    states: Mapping[Lane, State],
+    ended: Collection[Lane] = (),
+    rows: Mapping[Lane, LaneRows] | None = None,
+) -> Iterator[Chunk[Lane]]:
     """All updates that are left to ``states``, at most ``together`` lanes at a time.
 
     The last record of a lane has ``final``. One whose loss is no longer finite ends with a record that has
-    ``diverged``; the others go on. Lanes that ``ended`` so before stay as they are.
+    ``diverged``; the others go on. Lanes that ``ended`` so before stay as they are. ``rows`` are the lanes' own, for a
+    program made for that.
     """
+    usual = LaneRows(program.data, program.test, program.tasks)
     for group in _groups(program, states):
-        yield from _run_together(program, group, [states[lane] for lane in group], ended)
+        mine = [rows[lane] if rows else usual for lane in group]
+        yield from _run_together(program, group, [states[lane] for lane in group], mine, ended)
 
 
 def _groups(program: Program, states: Mapping[Lane, State]) -> Iterator[list[Lane]]:
@@ -244,9 +276,10 @@ def _groups(program: Program, states: Mapping[Lane, State]) -> Iterator[list[Lan
 
 
 def _run_together(
-    program: Program, lanes: Sequence[Lane], states: Sequence[State], ended: Collection[Lane]
+    program: Program, lanes: Sequence[Lane], states: Sequence[State], rows: Sequence[LaneRows], ended: Collection[Lane]
 ) -> Iterator[Chunk[Lane]]:
     config = program.objective.config
+    data, test = _rows_of_all(program, rows)
     done = int(states[0].update)
     stacked, began = _stack(program, states), [state.knobs for state in states]
     alive = {lane: lane not in ended for lane in lanes}
@@ -254,15 +287,25 @@ def _run_together(
     while done < config.meta_updates and any(alive.values()):
         count = min(count, CHUNK, config.meta_updates - done)
         start = time.monotonic()
-        stacked, log, models = program.chunk(program.data, program.test, stacked, done, count)
+        stacked, log, models = program.chunk(data, test, stacked, done, count)
         log = jax.tree.map(np.asarray, log)
         seconds = time.monotonic() - start
-        records = _records(program, lanes, began, alive, log, done, count)
+        records = _records(program, lanes, rows, began, alive, log, done, count)
         done += count
         if done == config.meta_updates:
-            _add_final(program, lanes, alive, stacked, models, records)
+            _add_final(program, lanes, rows, data, alive, stacked, models, records)
         yield partial(_by_lane, program, (stacked, models), lanes), records
         count = max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-3))))
+
+
+def _rows_of_all(program: Program, rows: Sequence[LaneRows]) -> tuple[Data, Rows]:
+    """What the program is given: the rows of its one lane, or of all; lanes' own are stacked like their states."""
+    if program.together == 1 or not program.own_rows:
+        return rows[0].data, rows[0].test
+    full = [*rows, *[rows[-1]] * (program.together - len(rows))]
+    own = [(each.data.validation, each.data.judged, each.test) for each in full]
+    validation, judged, test = jax.tree.map(lambda *leaves: jnp.stack(leaves), *own)
+    return rows[0].data._replace(validation=validation, judged=judged), test
 
 
 def _stack(program: Program, states: Sequence[State]) -> State:
@@ -290,6 +333,7 @@ def _by_lane(program: Program, stacked: Any, lanes: Sequence[Lane]) -> dict[Lane
 def _records(
     program: Program,
     lanes: Sequence[Lane],
+    rows: Sequence[LaneRows],
     began: Sequence[Knobs],
     alive: dict[Lane, bool],
     log: Log,
@@ -297,9 +341,9 @@ def _records(
     count: int,
 ) -> list[tuple[Lane, Record]]:
     """Records of one chunk, lane after lane; one that diverges is struck from ``alive``."""
-    counts = _class_counts(program, program.test.labels)
     records: list[tuple[Lane, Record]] = []
     for place, lane in enumerate(lanes):
+        counts = _class_counts(program, rows[place].test.labels)
         mine = log if program.together == 1 else jax.tree.map(lambda column, place=place: column[place], log)
         for number in range(count):
             if not alive[lane]:
@@ -363,6 +407,8 @@ def _class_counts(program: Program, labels: ArrayLike) -> NDArray[np.int64]:
 def _add_final(
     program: Program,
     lanes: Sequence[Lane],
+    rows: Sequence[LaneRows],
+    data: Data,
     alive: Mapping[Lane, bool],
     stacked: State,
     models: Models,
@@ -370,21 +416,27 @@ def _add_final(
 ) -> None:
     """Measure the last models on all test rows and put the result into each lane's last record."""
     objective = program.objective
-    counts = _class_counts(program, program.tasks.test.labels)
 
-    def scores(weights: Weights) -> NDArray[np.float64]:
+    def scores(weights: Weights) -> list[NDArray[np.float64]]:
+        """Sums of marks (width,) of every lane, on its own test rows."""
         stack = jax.tree.map(lambda leaf: leaf[None], weights) if program.together == 1 else weights
-        return program.full_score(stack, program.tasks)
+        found: dict[int, NDArray[np.float64]] = {}
+        for tasks in {id(each.tasks): each.tasks for each in rows}.values():
+            mine = np.array([place for place, each in enumerate(rows) if each.tasks is tasks])
+            own = stack if len(mine) == len(rows) else jax.tree.map(lambda leaf, mine=mine: leaf[mine], stack)
+            found |= dict(zip(mine.tolist(), program.full_score(own, tasks), strict=False))
+        return [found[place] for place in range(len(rows))]
 
     adapted, initial = scores(models.weights), scores(models.initial)
     further = None
     if objective.config.adapt_on_target:
-        further = scores(program.further(program.data, stacked, models.weights))
+        further = scores(program.further(data, stacked, models.weights))
     drawn = np.asarray(stacked.stream.drawn).reshape(-1, *stacked.stream.drawn.shape[-2:])
     last = dict(records)
     for place, lane in enumerate(lanes):
         if not alive[lane]:
             continue
+        counts = _class_counts(program, rows[place].tasks.test.labels)
         score = read_score(objective, adapted[place], counts)
         last[lane]["final"] = {
             "test_accuracy": score.accuracy,

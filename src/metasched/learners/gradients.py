@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from metasched.errors import unknown
+from metasched.errors import ConfigError, unknown
 from metasched.learners.config import TrainConfig
 from metasched.learners.inner import (
     Adapted,
@@ -212,6 +212,21 @@ def _step_back(objective: Objective, start: Start, rows: Rows, head: jax.Array, 
     return Start(by_argument[0], value / start.rates if one_rate else by_argument[2], by_argument.get(1))
 
 
+def first_order(scene: Scene, start: Start) -> Adapted:
+    """FOMAML: with the inner gradients g as constants w' = w − ρ ⊙ Σg, whose derivative needs no way back.
+
+    By w it is 1 and by ρ it is −Σg = (w' − w) / ρ.
+    """
+    still = lax.stop_gradient(start)
+    adapted = lax.stop_gradient(scanned(scene, still))
+
+    def tie(after: jax.Array, w: jax.Array, before: jax.Array, rate: jax.Array, constant: jax.Array) -> jax.Array:
+        return after + (w - before) + (rate / constant - 1) * (after - before)
+
+    rates = (rates_by_array(part.rates, part.weights) for part in (start, still))
+    return adapted._replace(weights=jax.tree.map(tie, adapted.weights, start.weights, still.weights, *rates))
+
+
 def reptile(scene: Scene, parameters: MetaParameters) -> Found:
     """Reptile's direction w₀ − w: w has seen the scheduled batches and then took one step on the target's rows.
 
@@ -239,7 +254,7 @@ _REGISTRY: Mapping[str, Estimator] = {
     "stored": Estimator(through(stored), _steps),
     "scan": Estimator(through(scanned), _steps),
     "remat": Estimator(through(rematerialised), _segments),
-    "first-order": Estimator(through(scanned), lambda config: 0),  # noqa: ARG005
+    "first-order": Estimator(through(first_order), lambda config: 0),  # noqa: ARG005
     "reptile": Estimator(reptile, lambda config: 0),  # noqa: ARG005
 }
 
@@ -253,6 +268,8 @@ def find(gradient: str | Estimator) -> Estimator:
     """The estimator of that name; one of your own is handed back."""
     if isinstance(gradient, Estimator):
         return gradient
+    if not isinstance(gradient, str):
+        raise ConfigError(f"gradient is {gradient!r}; give a name or an Estimator")
     if gradient not in _REGISTRY:
-        raise unknown("gradient", str(gradient), ("auto", *_REGISTRY))
+        raise unknown("gradient", gradient, ("auto", *_REGISTRY))
     return _REGISTRY[gradient]

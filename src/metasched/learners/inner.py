@@ -67,10 +67,8 @@ def rates_by_array(rates: RateTree, weights: Weights) -> Any:
 def descend(
     objective: Objective, weights: Weights, rates: RateTree, emphasis: jax.Array | None, batch: Rows, head: jax.Array
 ) -> Weights:
-    """One SGD step w ← w − rate · ∇loss(w) on one batch; first-order modes take the gradient for a constant."""
+    """One SGD step w ← w − rate · ∇loss(w) on one batch."""
     gradient = jax.grad(task_loss, argnums=1)(objective, weights, emphasis, batch, head)
-    if objective.config.gradient in ("first-order", "reptile"):
-        gradient = lax.stop_gradient(gradient)
     trained = trained_arrays(objective.network, weights, objective.config)
     by_array = rates_by_array(rates, weights)
     return jax.tree.map(lambda w, g, rate, moves: w - rate * g if moves else w, weights, gradient, by_array, trained)

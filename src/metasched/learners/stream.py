@@ -56,19 +56,23 @@ def device_data(tasks: TaskSet, config: TrainConfig | None = None) -> Data:
     config = config or TrainConfig()
     starts = np.concatenate([[0], np.cumsum(tasks.sizes)[:-1]])
     sources = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), *map(host_rows, tasks.tasks))
-    validation = to_device(host_rows(tasks.validation))
-    count = len(tasks.validation.labels)
-    kept = config.reward_rows is None or config.reward_rows >= count
-    judged = validation if kept else validation.take(np.random.default_rng(0).permutation(count)[: config.reward_rows])
     rarity = [-np.log(np.bincount(task.labels)[task.labels]) for task in tasks.tasks]
     return Data(
         sources,
         jnp.asarray(starts, jnp.int32),
         jnp.asarray(tasks.sizes, jnp.int32),
-        validation,
-        judged,
+        *target_rows(tasks, config),
         jnp.asarray(np.concatenate(rarity), jnp.float32) if config.balanced_loss else None,
     )
+
+
+def target_rows(tasks: TaskSet, config: TrainConfig) -> tuple[Rows, Rows]:
+    """The target's labelled rows on the device, and those of them that rewards are measured on."""
+    validation = to_device(host_rows(tasks.validation))
+    count = len(tasks.validation.labels)
+    if config.reward_rows is None or config.reward_rows >= count:
+        return validation, validation
+    return validation, validation.take(np.random.default_rng(0).permutation(count)[: config.reward_rows])
 
 
 def host_rows(split: Any) -> Rows:

@@ -135,19 +135,19 @@ def seconds_per_update(jobs: Sequence[Job], programs: Programs, updates: int = 5
         group = _Group([jobs[number] for number in numbers], 1, programs)
         program = group.program
         for place, number in enumerate(numbers):
-            state = group.first_state(place)
-            program.chunk(program.data, program.test, state, 0, 1)[1].loss.block_until_ready()
+            state, (data, test, _) = group.first_state(place), group.rows[place]
+            program.chunk(data, test, state, 0, 1)[1].loss.block_until_ready()
             began = time.monotonic()
-            program.chunk(program.data, program.test, state, 0, updates)[1].loss.block_until_ready()
+            program.chunk(data, test, state, 0, updates)[1].loss.block_until_ready()
             seconds[number] = (time.monotonic() - began) / updates
     return [seconds[number] for number in range(len(jobs))]
 
 
 def _by_shape(jobs: Sequence[Job]) -> list[list[int]]:
-    """Numbers of the jobs that may share a program."""
+    """Numbers of the jobs that may share a program: the same sources, target rows of one shape."""
     groups: dict[Hashable, list[int]] = {}
     for number, job in enumerate(jobs):
-        groups.setdefault((id(job.tasks), _shape(job)), []).append(number)
+        groups.setdefault((id(job.tasks.tasks), _shape(job)), []).append(number)
     return list(groups.values())
 
 
@@ -191,6 +191,9 @@ class _Group:
         if together is None:
             together = engine.side_by_side(first.tasks, first.network, config, len(jobs))
 
+        targets = {id(job.tasks): job.tasks for job in jobs}
+        own_rows = len(targets) > 1
+
         def make() -> Program:
             return engine.prepare(
                 *(first.tasks, first.network, scheduler, config, known),
@@ -199,10 +202,13 @@ class _Group:
                 estimator=first.own.gradient,
                 learner=first.description.spec.learner,
                 together=together,
+                own_rows=own_rows,
             )
 
-        key = (_shape(first), tuple(distinct), known, config.abstain, together)
+        key = (_shape(first), tuple(distinct), known, config.abstain, together, own_rows)
         self.program = programs.get(key, first.tasks, make)
+        rows = {number: engine.lane_rows(self.program, tasks) for number, tasks in targets.items()}
+        self.rows = {place: rows[id(job.tasks)] for place, job in enumerate(jobs)}
 
     def run(self, checkpoint_seconds: float) -> Iterator[tuple[int, Record, Result | None]]:
         """Every record of every job, those of an interrupted one again; a job's last record comes with its result."""
@@ -219,7 +225,7 @@ class _Group:
                 yield place, record, self._result(place, records[place], states[place], None, record)
         saved = time.monotonic()
         try:
-            for moved, lines in engine.run(self.program, states, ended):
+            for moved, lines in engine.run(self.program, states, ended, self.rows):
                 fresh: dict[int, list[Record]] = {}
                 for place, record in lines:
                     fresh.setdefault(place, []).append({"seed": self.jobs[place].description.spec.seed, **record})
@@ -247,7 +253,7 @@ class _Group:
         job = self.jobs[place]
         knobs = engine.knobs_of(job.config, self.rewards[place])
         seed = np.uint32(job.description.spec.seed)
-        state = self.program.start(self.program.data, seed, knobs)
+        state = self.program.start(self.rows[place].data, seed, knobs)
         return self._with_own(place, state, self.schedulers[place].init(seed_keys(seed)[1]))
 
     def _with_own(self, place: int, state: State, own: Any) -> State:
@@ -318,7 +324,7 @@ def _plans(jobs: Sequence[Job]) -> list[Plan | None]:
             found.append(None)
             continue
         asked = choices.plan_options(spec.scheduler, spec.options)
-        options = tuple(sorted(asked.items()))
+        options = (tuple(sorted(asked.items())), id(job.tasks))
         if options not in makers:
             makers[options] = planner(job.tasks, job.network, job.config, **asked)
         key = (options, spec.seed, job.config.inner_rate)

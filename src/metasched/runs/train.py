@@ -13,11 +13,11 @@ import optax
 from metasched import datasets
 from metasched.errors import ConfigError, RunError, unknown
 from metasched.learners import gradients, rewards
-from metasched.learners.checks import settle_memory
+from metasched.learners.checks import check_losses, check_network, settle_memory
 from metasched.learners.config import TrainConfig
 from metasched.learners.engine import LEARNERS, Record
 from metasched.learners.gradients import Estimator, MetaParameters
-from metasched.learners.losses import Loss, Losses, cross_entropy, squared_error
+from metasched.learners.losses import Loss, Losses, cross_entropy, objective_of, squared_error
 from metasched.learners.networks import Network, default_network
 from metasched.learners.rewards import Reward
 from metasched.runs import folder
@@ -137,7 +137,8 @@ def train(
     programs = engine.Programs()
 
     def work(word: str, where: Path | None) -> Run:
-        jobs = begun(jobs_of(tasks, name, word, settings, seeds, options, learner=learner, own=own, out=where), where)
+        known: dict[str, Any] = {"learner": learner, "own": own, "out": where, "together": seeds_at_once or 1}
+        jobs = begun(jobs_of(tasks, name, word, settings, seeds, options, **known), where)
         how = {"together": seeds_at_once, "checkpoint_seconds": checkpoint_seconds, "programs": programs}
         return _execute(jobs, where, on_record, sinks, **how)
 
@@ -191,9 +192,13 @@ def jobs_of(
     learner: str = "meta",
     own: Own = Own(),  # noqa: B008
     out: Path | None = None,
+    together: int = 1,
     **told: Any,
 ) -> list[Job]:
-    """A job for each seed, everything checked; ``told`` goes into the descriptions (method, role, study)."""
+    """A job for each seed, everything checked; ``told`` goes into the descriptions (method, role, study).
+
+    ``together`` of them are to run side by side, and must fit.
+    """
     seeds = [_seed(seed) for seed in seeds]
     if not seeds or len(set(seeds)) != len(seeds):
         raise ConfigError(f"seeds are {seeds}; give one or more different whole numbers ≥ 0")
@@ -207,7 +212,10 @@ def jobs_of(
     if choice.config.gradient != "auto":
         gradients.find(own.gradient or choice.config.gradient)
     built = default_network(tasks, own.network or network, choice.config.heads == "shared")
+    check_network(tasks, built, choice.config)
+    check_losses(tasks, objective_of(tasks, built, choice.config, own.losses).losses)
     settled = settle_memory(tasks, built, choice.config, estimator=own.gradient)
+    settle_memory(tasks, built, settled, together, own.gradient)
     common: dict[str, Any] = {
         "method": scheduler,
         "family": own.scheduler.family if own.scheduler is not None else family(choice.name),

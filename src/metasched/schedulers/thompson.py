@@ -13,13 +13,15 @@ LEAST = 0.5
 """Weight of its rewards below which a task counts as untried."""
 
 
-def thompson(num_tasks: int, model: str = "gaussian", scale: str = "spread", forget: float = 1.0) -> Scheduler:
+def thompson(
+    num_tasks: int, model: str = "gaussian", scale: str = "spread", forget: float = 1.0, width: float = 1.0
+) -> Scheduler:
     """Draw a plausible mean reward for every task from its posterior and take the largest.
 
     ``model="gaussian"``: θ_i ~ N(μ_i, σ² / V_i), where σ is the observed :func:`~.arms.spread` of the rewards
     (``scale="spread"``), their deviation within a task (``scale="within"``) or 1 (``scale="fixed"``); every task is
     tried once first. ``forget`` is the weight of a reward one batch later: below 1 a task that rests loses weight and
-    is tried again.
+    is tried again. ``width`` stretches σ: above 1 draws are more even, below 1 the best task is locked onto sooner.
 
     ``model="beta"``: θ_i ~ Beta(1 + Σ r, 1 + Σ (1 − r)), exact for rewards 0 and 1; rewards outside [0, 1] are clipped.
 
@@ -29,12 +31,13 @@ def thompson(num_tasks: int, model: str = "gaussian", scale: str = "spread", for
     options.choice("model", model, ("gaussian", "beta"))
     options.choice("scale", scale, (*arms.SCALES, "within"))
     fade = options.number("forget", forget, above=0, most=1)
+    stretch = options.number("width", width, above=0)
 
     def gaussian(state: Arms, labels: jax.Array) -> jax.Array:
         del labels
         noise = jax.random.normal(key_of_draw(state.key, state.turn), (num_tasks,))
         sigma = {"spread": arms.spread, "within": arms.within}.get(scale, lambda _: 1)(state)
-        draws = state.mean + sigma * noise / jnp.sqrt(jnp.maximum(state.visits, LEAST))
+        draws = state.mean + stretch * sigma * noise / jnp.sqrt(jnp.maximum(state.visits, LEAST))
         return arms.best(jnp.where(state.visits > LEAST, draws, jnp.inf))
 
     def beta(state: Arms, labels: jax.Array) -> jax.Array:

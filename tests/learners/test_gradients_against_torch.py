@@ -8,13 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from metasched.meta.inner import device_data
-from metasched.meta.networks import cnn, mlp
-from metasched.meta.objective import Learner, heads_of
-from metasched.meta.outer import first_state, meta_loss
 
 import metasched as ms
-from metasched import schedulers
+from metasched.learners import gradients
+from metasched.learners.networks import cnn, mlp
+from metasched.learners.stream import device_data
+from scenes import first_of, objective_for, scene_of
 
 torch = pytest.importorskip("torch")
 
@@ -37,14 +36,14 @@ def make_tasks(shape):
 
 def ours_meta_gradient(tasks, network, precision):
     """Initial weights, and the derivative of the outer loss by them and by the logarithm of the inner rate."""
-    config = ms.TrainConfig(batch_size=BATCH, batches_per_update=STEPS, inner_rate=INNER_RATE).resolve(tasks)
-    learner = Learner(network, schedulers.cyclic(TASKS), config, heads_of(tasks))
+    settings = {"batch_size": BATCH, "batches_per_update": STEPS, "inner_rate": INNER_RATE}
+    objective = objective_for(tasks, network, **settings)
     with jax.enable_x64(precision == "float64"):
-        data = cast(device_data(tasks, config), precision)
-        state = first_state(learner, data, seed=0)
+        data = cast(device_data(tasks, objective.config), precision)
+        schedule, state = first_of(objective, data)
         parameters = cast(state.parameters, precision)
-        value = jax.jit(lambda p: meta_loss(learner, data, data.validation, p, state.stream, state.knobs)[0])
-        gradient = jax.jit(jax.grad(value))(parameters)
+        scene = scene_of(objective, schedule, data, state)
+        _, gradient = jax.jit(lambda parameters: gradients.find("stored").find(scene, parameters))(parameters)
     return parameters.weights, parameters.log_rate, gradient.weights, gradient.log_rate
 
 

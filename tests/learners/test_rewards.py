@@ -1,0 +1,243 @@
+"""What schedulers are told: rewards by name and of one's own, against a second calculation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import metasched as ms
+from helpers import make_regression, make_tasks
+from metasched.errors import ConfigError
+from metasched.learners import gradients, rewards
+from metasched.learners.gradients import Scene
+from metasched.learners.inner import Schedule, Start
+from metasched.learners.networks import Network, mlp
+from metasched.learners.rewards import Judged, Turn, judge
+from metasched.learners.stream import device_data
+from metasched.schedulers.base import Scheduler
+from scenes import first_of, follow, objective_for, program_for, start
+
+ORDER = [1, 2, 0]
+RATE = 0.3
+
+
+def turn_of(number=1, was=(0.0, 0.0), now=(0.0, 0.0)):
+    """A turn with nothing in it but its number, and loss and score of the model before and after."""
+    was, now = (Judged(*map(jnp.float32, judged)) for judged in (was, now))
+    return Turn(jnp.int32(number), None, None, was, now, None, None, None)
+
+
+CALLS = {
+    "find": rewards.find,
+    "argument": lambda name: ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4), reward=name),
+    "setting": lambda name: ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4, reward=name)),
+}
+
+
+class TestRegistry:
+    def test_every_name_is_a_function(self):
+        assert rewards.names() == ("scaled", "accuracy", "gain")
+        assert ms.rewards.names() == rewards.names()
+        assert [rewards.find(name) for name in rewards.names()] == [rewards.scaled, rewards.accuracy, rewards.gain]
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_an_unknown_name_is_one_clear_line(self, call):
+        with pytest.raises(ConfigError) as error:
+            CALLS[call]("gains")
+        wanted = f"unknown reward 'gains'; did you mean 'gain'? Known: {', '.join(sorted(rewards.names()))}"
+        assert str(error.value) == wanted
+
+    @pytest.mark.parametrize("odd", [3, ["gain"], 0.5])
+    def test_what_is_neither_a_name_nor_a_function_is_refused(self, odd):
+        with pytest.raises(ConfigError, match="give a name or a function of an objective and a turn"):
+            ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4), reward=odd)
+
+    def test_a_function_of_ones_own_is_handed_back(self):
+        def own(objective, turn):
+            return turn.now.loss
+
+        assert rewards.find(own) is own
+
+
+class TestByHand:
+    def test_scaled_is_the_papers(self):
+        scaled = [(0.75, 1, 0.75), (0.75, 16, 0.0), (1.0, 100, 1.0)]
+        for score, number, expected in scaled:
+            found = rewards.scaled(None, turn_of(number, now=(0.0, score)))
+            assert float(found) == pytest.approx(expected), (score, number)
+
+    def test_accuracy_is_the_score_after_the_batch(self):
+        assert float(rewards.accuracy(None, turn_of(was=(1.0, 0.25), now=(2.0, 0.5)))) == 0.5
+
+    def test_gain_is_the_loss_that_the_batch_saved(self):
+        assert float(rewards.gain(None, turn_of(was=(2.0, 0.1), now=(0.5, 0.2)))) == 1.5
+
+
+class TestOneOf:
+    def test_the_number_decides_when_the_program_runs(self):
+        known = tuple(map(rewards.find, rewards.names()))
+        turn = turn_of(4, (2.0, 0.1), (0.5, 0.75))
+        chosen = jax.jit(lambda which: rewards.one_of(known, which, None, turn))
+        for number, reward in enumerate(known):
+            assert float(chosen(number)) == float(reward(None, turn))
+        assert len({float(chosen(number)) for number in range(len(known))}) == len(known)
+
+    def test_a_whole_number_is_told_as_a_float(self):
+        known = (lambda objective, turn: turn.number, lambda objective, turn: 7)
+        for which, expected in enumerate((4.0, 7.0)):
+            told = rewards.one_of(known, jnp.int32(which), None, turn_of(4))
+            assert told.dtype == jnp.float32
+            assert float(told) == expected
+        assert rewards.one_of(known[1:], jnp.int32(0), None, turn_of(4)).dtype == jnp.float32
+
+
+def loss_before(objective, turn):
+    return rewards.judge(objective, turn.before, turn.target).loss
+
+
+def step_length(objective, turn):
+    """How far the batch moved the weights."""
+    return sum(((a - b) ** 2).sum() for a, b in zip(*map(jax.tree.leaves, (turn.after, turn.before)), strict=True))
+
+
+def batch_checksum(objective, turn):
+    """Tells which rows the batch had."""
+    return (turn.batch.inputs.sum(axis=1) * jnp.arange(1, 5)).sum() + 100 * turn.batch.labels.sum()
+
+
+KNOWN = (*map(rewards.find, rewards.names()), loss_before, step_length, batch_checksum)
+
+
+class Told:
+    """Three batches of a fixed schedule in one compiled program, in which any of ``KNOWN`` may be told."""
+
+    def __init__(self):
+        self.tasks = make_tasks(sizes=(12, 20, 9))
+        objective = objective_for(self.tasks, batches_per_update=len(ORDER))
+        data = device_data(self.tasks, objective.config)
+        _, state = first_of(objective, data, follow(ORDER))
+        self.first, schedule = state.parameters.weights, Schedule(follow(ORDER), KNOWN)
+
+        @jax.jit
+        def told(which):
+            scene = Scene(objective, schedule, data, data.validation, state.stream, which)
+            return gradients.scanned(scene, Start(self.first, jnp.float32(RATE))).stream.scheduler[1]
+
+        self.network, self.told = objective.network, told
+
+    def of(self, reward):
+        return np.asarray(self.told(KNOWN.index(reward)))
+
+    def loss(self, weights, x, y):
+        return -jax.nn.log_softmax(self.network.apply(weights, x))[jnp.arange(len(y)), y].mean()
+
+    def walk(self):
+        """Weights before and after each batch and its rows, on the host."""
+        weights, slope = self.first, jax.jit(jax.grad(self.loss))
+        for number in ORDER:
+            task = self.tasks.tasks[number]
+            x, y = task.inputs[:4], task.labels[:4]
+            after = jax.tree.map(lambda w, g: w - RATE * g, weights, slope(weights, x, y))
+            yield weights, after, x, y
+            weights = after
+
+
+@pytest.fixture(scope="module")
+def told():
+    return Told()
+
+
+@pytest.fixture(scope="module")
+def turns(told):
+    return list(told.walk())
+
+
+class TestInTheLoop:
+    """Each against a second calculation, all in one program."""
+
+    def accuracies(self, told, turns):
+        x, y = told.tasks.validation.inputs, told.tasks.validation.labels
+        return [
+            float((np.asarray(told.network.apply(after, x)).argmax(axis=1) == y).mean()) for _, after, _, _ in turns
+        ]
+
+    def losses(self, told, turns, which):
+        x, y = told.tasks.validation.inputs, told.tasks.validation.labels
+        return np.array([float(told.loss(turn[which], x, y)) for turn in turns])
+
+    def test_accuracy_is_that_of_the_validation_rows(self, told, turns):
+        np.testing.assert_allclose(told.of(rewards.accuracy), self.accuracies(told, turns), atol=1e-6)
+
+    def test_scaled_counts_batches_from_one(self, told, turns):
+        expected = [1 - t**0.5 * (1 - score) for t, score in enumerate(self.accuracies(told, turns), start=1)]
+        np.testing.assert_allclose(told.of(rewards.scaled), expected, atol=1e-6)
+
+    def test_gain_is_by_how_much_the_batch_lowered_the_validation_loss(self, told, turns):
+        expected = self.losses(told, turns, 0) - self.losses(told, turns, 1)
+        np.testing.assert_allclose(told.of(rewards.gain), expected, atol=1e-6)
+        assert np.abs(expected).min() > 1e-3
+
+    def test_a_turn_has_the_weights_before_and_after_and_the_targets_rows(self, told, turns):
+        np.testing.assert_allclose(told.of(loss_before), self.losses(told, turns, 0), atol=1e-6)
+        moved = [
+            sum(float(((a - b) ** 2).sum()) for a, b in zip(*map(jax.tree.leaves, turn[:2]), strict=True))
+            for turn in turns
+        ]
+        np.testing.assert_allclose(told.of(step_length), moved, atol=1e-6)
+
+    def test_a_turn_has_the_batch(self, told, turns):
+        expected = [(x.sum(axis=1) * [1, 2, 3, 4]).sum() + 100 * y.sum() for _, _, x, y in turns]
+        np.testing.assert_allclose(told.of(batch_checksum), expected, rtol=1e-5)
+
+
+def test_rewards_let_no_gradient_through():
+    tasks = make_tasks()
+    objective = objective_for(tasks)
+    data = device_data(tasks)
+    _, state = first_of(objective, data)
+    slope = jax.grad(lambda weights: sum(judge(objective, weights, data.judged)))(state.parameters.weights)
+    assert all(not np.any(leaf) for leaf in jax.tree.leaves(slope))
+
+
+def test_judging_counts_the_rows_kept_for_it():
+    tasks = make_tasks(validation=20)
+    objective = objective_for(tasks, reward_rows=5)
+    data = device_data(tasks, objective.config)
+    _, state = first_of(objective, data)
+    weights = state.parameters.weights
+    predicted = objective.network.apply(weights, data.judged.inputs).argmax(axis=1)
+    assert len(predicted) == 5
+    expected = float((predicted == data.judged.labels).mean())
+    assert float(judge(objective, weights, data.judged).score) == pytest.approx(expected)
+
+
+def test_a_function_of_ones_own_is_what_the_scheduler_of_a_run_is_told():
+    """A scheduler that draws the task it was last told, and a reward that tells 1, 2, 0 by the number of the batch."""
+    obedient = Scheduler(
+        lambda key: jnp.int32(0),
+        lambda state, labels: state,
+        lambda state, labels, task, reward: jnp.round(reward).astype(jnp.int32),
+    )
+    config = ms.TrainConfig(batch_size=4, batches_per_update=5, meta_updates=2, gradient="first-order", eval_every=2)
+    run = ms.train(make_tasks(), mlp(3, (6,)), obedient, config, reward=lambda objective, turn: turn.number % 3)
+    assert [record["tasks"] for record in run.records] == [[0, 1, 2, 0, 1], [2, 1, 2, 0, 1]]
+
+
+def test_in_regression_the_reward_is_the_papers_with_the_scaled_error():
+    linear = Network(
+        lambda key, x: {"w": jnp.zeros((x.shape[1], 2)), "b": jnp.zeros(2)},
+        lambda weights, x: x @ weights["w"] + weights["b"],
+    )
+    tasks = make_regression()
+    config = {"batch_size": 10, "meta_updates": 1, "batches_per_update": 3, "inner_rate": 0.1}
+    program = program_for(tasks, linear, follow([1, 1, 1]), **config, gradient="first-order")
+    state, _, _ = program.chunk(program.data, program.test, start(program), 0, 1)
+    task, variance = tasks.tasks[1], tasks.validation.targets.var(axis=0).sum()
+    w, b = np.zeros((4, 2)), np.zeros(2)
+    for number in range(3):
+        rows = [(10 * number + offset) % len(task) for offset in range(10)]
+        x, miss = task.inputs[rows], task.inputs[rows] @ w + b - task.targets[rows]
+        w, b = w - 0.1 * x.T @ miss / 10, b - 0.1 * miss.mean(axis=0)
+        error = ((tasks.validation.inputs @ w + b - tasks.validation.targets) ** 2).sum(axis=1).mean() / variance
+        told = float(state.stream.scheduler[1][number])
+        assert told == pytest.approx(1 - np.sqrt(number + 1) * error, rel=1e-4)
