@@ -9,10 +9,11 @@ import meta_work
 from meta_work import TASKS, Work
 
 import metasched as ms
-from metasched.meta import loop
-from metasched.meta.networks import default_network
-from metasched.meta.objective import task_loss
-from metasched.meta.outer import meta_loss
+from metasched.learners import engine, gradients, rewards
+from metasched.learners.gradients import Scene
+from metasched.learners.inner import Schedule
+from metasched.learners.losses import task_loss
+from metasched.learners.networks import default_network
 from metasched.schedulers.base import Scheduler
 
 UPDATES = 8
@@ -44,7 +45,7 @@ class Gradient(NamedTuple):
 
 def program_of(
     work: Work, scheduler: Scheduler | None = None, config: dict[str, Any] | None = None, seeds: int = 1
-) -> loop.Program:
+) -> engine.Program:
     """A learner on the rows of ``work``, ready to run."""
     tasks = meta_work.tasks_of(work)
     if scheduler is None and work.scheduler == "ucb":
@@ -60,43 +61,51 @@ def program_of(
         **(config or {}),
     )
     network = default_network(tasks, work.network)
-    return loop.prepare(tasks, network, scheduler or ms.schedulers.cyclic(TASKS), settings, together=seeds)
+    chosen = scheduler or ms.schedulers.cyclic(TASKS)
+    return engine.prepare(tasks, network, chosen, settings, [rewards.scaled], together=seeds)
+
+
+def start(program: engine.Program, seed: int) -> Any:
+    """The state before the first meta-update."""
+    return program.start(program.data, seed, engine.knobs_of(program.objective.config))
 
 
 def ours_meta_gradient(work: Work, **config: Any) -> Gradient:
     """The meta-gradient at the first state, outer loss on the first ``outer_rows`` validation rows."""
     program = program_of(work, config=config)
-    state = loop.start(program, seed=0)
+    state = start(program, seed=0)
     batch = program.data.validation.take(slice(0, work.outer_rows))
+    schedule = Schedule(ms.schedulers.cyclic(TASKS), (rewards.scaled,))
 
-    def value(parameters):
-        return meta_loss(program.learner, program.data, batch, parameters, state.stream, state.knobs)
+    def find(parameters):
+        scene = Scene(program.objective, schedule, program.data, batch, state.stream, state.knobs.reward)
+        return gradients.find(program.objective.config.gradient).find(scene, parameters)
 
-    gradient, adapted = jax.jit(jax.grad(value, has_aux=True))(state.parameters)
+    (_, adapted), gradient = jax.jit(find)(state.parameters)
     return Gradient(state.parameters.weights, gradient.weights, float(gradient.log_rate), adapted.tasks.tolist())
 
 
-def ours_update(program: loop.Program) -> Run:
+def ours_update(program: engine.Program) -> Run:
     """Meta-updates of one seed, always from the same state."""
-    state = loop.start(program, seed=0)
+    state = start(program, seed=0)
     return Run(lambda: jax.block_until_ready(program.chunk(program.data, program.test, state, 0, UPDATES)), UPDATES)
 
 
 def ours_seeds(work: Work, seeds: int, config: dict[str, Any]) -> Run:
     """Meta-updates of many seeds at once."""
     program = program_of(work, config=config, seeds=seeds)
-    states = loop.stack(program, [loop.start(program, seed) for seed in range(seeds)])
+    states = engine._stack(program, [start(program, seed) for seed in range(seeds)])
     return Run(lambda: jax.block_until_ready(program.chunk(program.data, program.test, states, 0, UPDATES)), UPDATES)
 
 
 def xla_step_flops(work: Work) -> tuple[float, float]:
     """What XLA counts for the gradient of one inner step, and for that and a Hessian-vector product together."""
     program = program_of(work)
-    weights = loop.start(program, seed=0).parameters.weights
+    weights = start(program, seed=0).parameters.weights
     batch = program.data.sources.take(slice(0, work.rows))
 
     def gradient(weights):
-        return jax.grad(task_loss, argnums=1)(program.learner, weights, None, batch, program.learner.heads.target)
+        return jax.grad(task_loss, argnums=1)(program.objective, weights, None, batch, program.objective.heads.target)
 
     def product(weights, direction):
         return jax.jvp(gradient, (weights,), (direction,))

@@ -49,8 +49,8 @@ def advance(cursors: Array, sizes: Array, task: Array, batch_size: int, cursor: 
 
 
 @lru_cache(maxsize=64)
-def _count(number: int) -> NDArray[np.int64]:
+def _count(number: int) -> NDArray[np.int32]:
     """0, 1, …, number − 1, made once: a chooser asks for them with every draw."""
-    numbers = np.arange(number)
+    numbers = np.arange(number, dtype=np.int32)
     numbers.flags.writeable = False
     return numbers

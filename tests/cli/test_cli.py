@@ -52,9 +52,7 @@ class TestTrain:
         assert [(record["seed"], record["update"]) for record in records] == [
             (seed, update) for seed in (0, 1) for update in (1, 2, 3, 4)
         ]
-        lines = [
-            line for seed in (0, 1) for line in Path(f"runs/a/seed-{seed}/metrics.jsonl").read_text().splitlines()
-        ]
+        lines = [line for seed in (0, 1) for line in Path(f"runs/a/seed-{seed}/metrics.jsonl").read_text().splitlines()]
         assert records == list(map(json.loads, lines))
         assert result == {"final": {str(r["seed"]): r["final"] for r in records if "final" in r}, "out": "runs/a"}
 

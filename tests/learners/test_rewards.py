@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from helpers import make_regression, make_tasks
+from helpers import as_float64, make_own_label_tasks, make_regression, make_tasks
 from metasched.errors import ConfigError
 from metasched.learners import gradients, rewards
 from metasched.learners.gradients import Scene
 from metasched.learners.inner import Schedule, Start
+from metasched.learners.losses import goodness, marks
 from metasched.learners.networks import Network, mlp
 from metasched.learners.rewards import Judged, Turn, judge
 from metasched.learners.stream import device_data
@@ -24,7 +25,7 @@ RATE = 0.3
 def turn_of(number=1, was=(0.0, 0.0), now=(0.0, 0.0)):
     """A turn with nothing in it but its number, and loss and score of the model before and after."""
     was, now = (Judged(*map(jnp.float32, judged)) for judged in (was, now))
-    return Turn(jnp.int32(number), None, None, was, now, None, None, None)
+    return Turn(jnp.int32(number), None, None, was, now, None, None, jnp.bool_(True), None, None)
 
 
 CALLS = {
@@ -36,9 +37,11 @@ CALLS = {
 
 class TestRegistry:
     def test_every_name_is_a_function(self):
-        assert rewards.names() == ("scaled", "accuracy", "gain")
+        assert rewards.names() == ("scaled", "accuracy", "gain", "transfer", "alignment")
         assert ms.rewards.names() == rewards.names()
-        assert [rewards.find(name) for name in rewards.names()] == [rewards.scaled, rewards.accuracy, rewards.gain]
+        assert [rewards.find(name) for name in rewards.names()] == [
+            *(rewards.scaled, rewards.accuracy, rewards.gain, rewards.transfer, rewards.alignment)
+        ]
 
     @pytest.mark.parametrize("call", CALLS)
     def test_an_unknown_name_is_one_clear_line(self, call):
@@ -75,7 +78,7 @@ class TestByHand:
 
 class TestOneOf:
     def test_the_number_decides_when_the_program_runs(self):
-        known = tuple(map(rewards.find, rewards.names()))
+        known = (rewards.scaled, rewards.accuracy, rewards.gain)
         turn = turn_of(4, (2.0, 0.1), (0.5, 0.75))
         chosen = jax.jit(lambda which: rewards.one_of(known, which, None, turn))
         for number, reward in enumerate(known):
@@ -241,3 +244,121 @@ def test_in_regression_the_reward_is_the_papers_with_the_scaled_error():
         error = ((tasks.validation.inputs @ w + b - tasks.validation.targets) ** 2).sum(axis=1).mean() / variance
         told = float(state.stream.scheduler[1][number])
         assert told == pytest.approx(1 - np.sqrt(number + 1) * error, rel=1e-4)
+
+
+class TestTransfer:
+    """r = ⟨∇a(w; S), ∇a(w; T)⟩ / ‖∇a(w; T)‖, and the facts that it rests on."""
+
+    def turn(self, objective, weights, rows, target, head=0, trains=True):
+        slope = rewards.target_slope(objective, weights, target)
+        return Turn(jnp.int32(1), weights, weights, None, None, rows, jnp.int32(head), jnp.bool_(trains), target, slope)
+
+    def told(self, objective, weights, rows, target, **more):
+        return float(rewards.transfer(objective, self.turn(objective, weights, rows, target, **more)))
+
+    @pytest.fixture
+    def scene(self):
+        tasks = make_tasks(sizes=(400, 20, 9), validation=30)
+        objective = objective_for(tasks, hidden=(8,))
+        data = device_data(tasks, objective.config)
+        weights = objective.network.init(jax.random.key(0), data.validation.inputs[:1])
+        return objective, weights, data.sources.take(slice(0, 400)), data.validation
+
+    @pytest.mark.usefixtures("_float64")
+    @pytest.mark.parametrize("kind", ["classes", "balanced", "numbers"])
+    def test_it_is_how_fast_the_target_rises_on_the_way_that_the_batch_wants(self, kind):
+        """Central differences: a(w + ε·∇a(w; S); T) along the batch's slope, over the length of the target's."""
+        tasks = make_regression() if kind == "numbers" else make_tasks(validation=30)
+        objective = objective_for(tasks, hidden=(8,), balanced_accuracy=kind == "balanced")
+        data = as_float64(device_data(tasks, objective.config))
+        weights = as_float64(objective.network.init(jax.random.key(0), data.validation.inputs[:1]))
+        rows, target = data.sources.take(slice(0, 9)), data.validation
+
+        def value(weights, rows):
+            return goodness(objective, weights, rows, 0)
+
+        way, step = jax.grad(value)(weights, rows), 1e-5
+        ahead, back = (jax.tree.map(lambda w, d, s=s: w + s * d, weights, way) for s in (step, -step))
+        rise = (value(ahead, target) - value(back, target)) / (2 * step)
+        length = sum((g**2).sum() for g in jax.tree.leaves(jax.grad(value)(weights, target))) ** 0.5
+        assert abs(rise) > 1e-4
+        assert self.told(objective, weights, rows, target) == pytest.approx(float(rise / length), rel=1e-5)
+
+    def test_the_targets_own_rows_earn_the_length_of_its_slope(self, scene):
+        objective, weights, _, target = scene
+        slope = jax.tree.leaves(rewards.target_slope(objective, weights, target))
+        length = float(sum((g**2).sum() for g in slope) ** 0.5)
+        assert self.told(objective, weights, target, target) == pytest.approx(length, rel=1e-5)
+
+    def test_the_same_distribution_earns_most_shuffled_labels_nothing_and_wrong_ones_less(self, scene):
+        objective, weights, rows, target = scene
+        good = self.told(objective, weights, rows, target)
+        wrong = self.told(objective, weights, rows._replace(labels=(rows.labels + 1) % 3), target)
+        orders = [np.random.default_rng(seed).permutation(400) for seed in range(30)]
+        shuffled = [self.told(objective, weights, rows._replace(labels=rows.labels[order]), target) for order in orders]
+        assert good > 0.1
+        assert wrong < 0
+        assert abs(np.mean(shuffled)) < 0.1 * good
+
+    def test_rows_already_learned_and_hopeless_ones_earn_nothing(self, scene):
+        objective, weights, rows, target = scene
+        good = self.told(objective, weights, rows, target)
+        certain = jax.tree.map(lambda w: 1000 * w, weights)
+        right = np.flatnonzero(marks(objective, certain, rows) > 0)
+        wrong = np.flatnonzero(marks(objective, certain, rows) == 0)
+        slope = rewards.target_slope(objective, weights, target)
+        for chosen in (right, wrong):
+            turn = self.turn(objective, certain, rows.take(chosen), target)._replace(slope=slope)
+            assert abs(float(rewards.transfer(objective, turn))) < 1e-3 * good
+
+    def test_abstaining_is_worth_zero_and_so_is_a_target_that_is_learned(self, scene):
+        objective, weights, rows, target = scene
+        assert self.told(objective, weights, rows, target, trains=False) == 0
+        turn = self.turn(objective, weights, rows, target)
+        flat = turn._replace(slope=jax.tree.map(jnp.zeros_like, turn.slope))
+        assert float(rewards.transfer(objective, flat)) == 0
+        assert float(rewards.alignment(objective, turn._replace(trains=jnp.bool_(False)))) == 0
+
+    def test_tasks_with_heads_of_their_own_are_compared_by_what_they_share(self):
+        tasks = make_own_label_tasks()
+        objective = objective_for(tasks, hidden=(8,))
+        data = device_data(tasks, objective.config)
+        weights = objective.network.init(jax.random.key(0), data.validation.inputs[:1])
+        turn = self.turn(objective, weights, data.sources.take(slice(0, 40)), data.validation, head=0)
+        body = [jax.grad(goodness, argnums=1)(objective, weights, turn.batch, 0)[0], turn.slope[0]]
+        mine, target = (jnp.concatenate([layer["w"].ravel(), layer["b"]]) for layer in body)
+        expected = float(mine @ target / jnp.linalg.norm(target))
+        assert float(rewards.transfer(objective, turn)) == pytest.approx(expected, rel=1e-4)
+
+    def test_alignment_is_the_cosine_of_the_two_loss_gradients(self, scene):
+        objective, weights, rows, target = scene
+        turn = self.turn(objective, weights, rows, target)
+
+        def flat(rows):
+            def loss(weights):
+                scores = jax.nn.log_softmax(objective.network.apply(weights, rows.inputs))
+                return -scores[jnp.arange(len(rows.labels)), rows.labels].mean()
+
+            return jax.flatten_util.ravel_pytree(jax.grad(loss)(weights))[0]
+
+        a, b = flat(rows), flat(target)
+        expected = float(a @ b / jnp.linalg.norm(a) / jnp.linalg.norm(b))
+        assert float(rewards.alignment(objective, turn)) == pytest.approx(expected, abs=1e-5)
+
+    @pytest.mark.parametrize("learner", ["meta", "joint"])
+    def test_the_targets_slope_may_be_kept_for_some_batches(self, learner):
+        tasks = make_tasks(sizes=(60, 50, 40))
+        known = {"batch_size": 4, "meta_updates": 2, "batches_per_update": 6, "inner_rate": 0.3, "outer_rate": 0.05}
+        drawn = {}
+        for every in (1, 3):
+            config = ms.TrainConfig(**known, reward="transfer", slope_every=every)
+            run = ms.train(tasks, mlp(3, (8,)), follow([0, 1, 2]), config, learner=learner)
+            drawn[every] = run.records[-1]["loss"]
+        assert drawn[1] == drawn[3], "the slope decides rewards, never the training"
+
+    def test_a_bandit_told_it_draws_from_the_sources_that_help(self):
+        tasks = make_tasks(sizes=(60, 60, 60), validation=20).variant(noise={"task-0": 1.0, "task-1": 1.0})
+        config = ms.TrainConfig(batch_size=10, meta_updates=6, batches_per_update=20, outer_rate=3e-3)
+        run = ms.train(tasks, mlp(3, (8,)), "thompson", config, learner="joint", reward="transfer")
+        drawn = run.records[-1]["drawn"]
+        assert drawn[2] > 0.6 * sum(drawn)

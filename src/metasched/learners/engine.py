@@ -16,7 +16,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.errors import unknown
+from metasched.errors import ConfigError, unknown
 from metasched.learners import gradients
 from metasched.learners.checks import check_losses, check_network, lanes_that_fit, settle_memory
 from metasched.learners.config import TrainConfig
@@ -182,8 +182,13 @@ def _over_lanes(function: Callable[..., Any], axes: Sequence[int | None]) -> Cal
 
 
 def refill(program: Program, tasks: TaskSet) -> Program:
-    """The same program with other rows of the same shapes; nothing is compiled again."""
+    """The same program with other rows of the same shapes; nothing is compiled again.
+
+    In regression the unit of errors is compiled in, so there it takes the same rows only.
+    """
     config = program.objective.config
+    if program.objective.variance is not None and tasks.fingerprint != program.tasks.fingerprint:
+        raise ConfigError("a program for numbers to predict has their variance compiled in; prepare another")
     data, test = device_data(tasks, config), measured_subset(tasks, config.eval_rows)
     return program._replace(tasks=tasks, data=data, test=test)
 

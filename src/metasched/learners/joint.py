@@ -46,7 +46,7 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
     from the first step to the last.
     """
     config = objective.config
-    for name, usual in (("steps_per_batch", 1), ("row_weights", False), ("initial_share", 0.0)):
+    for name, usual in (("steps_per_batch", 1), ("row_weights", False), ("initial_share", 0.0), ("adapt_on_target", 0)):
         if getattr(config, name) != usual:
             raise ConfigError(f"{name} is for Algorithm 1; leave it out with the joint learner")
     if config.validation_batch == "ucb":
