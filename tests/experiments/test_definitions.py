@@ -6,7 +6,7 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched.datasets import cifar100, climatenet, mnist, optdigits, semeion
-from metasched.experiments import EXPERIMENTS, REGIMES, Cell, Experiment, methods
+from metasched.experiments import EXPERIMENTS, Cell, Experiment, ordered_methods, paper_methods, source_methods
 from metasched.learners.networks import default_network
 from metasched.runs.train import jobs_of
 
@@ -17,7 +17,30 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
+PAPER = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.methods is paper_methods}
+OURS = {name: experiment for name, experiment in EXPERIMENTS.items() if name not in PAPER}
+
+
+@pytest.mark.parametrize("experiment", OURS.values(), ids=list(OURS))
+class TestSourcesThatDiffer:
+    def test_both_learners_have_the_same_cells_and_rates_tuned_in_one_of_them(self, experiment):
+        by_learner = {"meta": [], "joint": []}
+        for cell in experiment.cells:
+            assert cell.regime == "sources"
+            assert cell.name.startswith(f"{cell.learner}-{cell.draw_labels}")
+            by_learner[cell.learner].append((cell.draw_labels, cell.data, cell.config))
+        assert by_learner["meta"] == by_learner["joint"]
+        assert {f"{learner}-{experiment.tuned_in}" for learner in by_learner} <= {
+            cell.name for cell in experiment.cells
+        }
+
+    def test_one_method_alone_is_ours_and_uniform_is_there(self, experiment):
+        found = experiment.methods(make_tasks(), "joint")
+        assert [method.name for method in found if method.role == "ours"] == ["thompson-transfer"]
+        assert "uniform" in {method.name for method in found}
+
+
+@pytest.mark.parametrize("experiment", PAPER.values(), ids=list(PAPER))
 class TestEveryExperiment:
     def test_names_are_unique_and_rates_are_tuned_in_one_of_its_cells(self, experiment):
         names = [cell.name for cell in experiment.cells]
@@ -29,7 +52,7 @@ class TestEveryExperiment:
         assert all(0 < cell.threshold < 1 for cell in experiment.cells)
 
     def test_every_regime_is_there(self, experiment):
-        assert {cell.regime for cell in experiment.cells} == set(REGIMES)
+        assert {cell.regime for cell in experiment.cells} == {"paper", "few-label", "robust"}
 
     def test_more_labels_are_held_to_more(self, experiment):
         few = [cell for cell in experiment.cells if cell.regime == "few-label"]
@@ -96,17 +119,24 @@ def test_an_irrelevant_tasks_inputs_have_their_values_in_one_order_of_its_own(ma
     assert changed.fingerprint != plain.fingerprint
 
 
+EVERY = {
+    method.name: method
+    for make in (paper_methods, source_methods, ordered_methods)
+    for method in make(make_tasks(useful=("task-1",)), "joint")
+}.values()
+
+
 class TestMethods:
     def test_names_are_unique_and_every_family_is_there(self):
-        found = methods(5)
+        found = paper_methods(make_tasks(sizes=(12, 20, 9, 8, 7)))
         assert len({method.name for method in found}) == len(found)
         assert {method.family for method in found} == {"static", "active", "control"}
         assert [method.name for method in found if method.name.startswith("single:")] == [
             f"single:{number}" for number in range(1, 6)
         ]
 
-    @pytest.mark.parametrize("method", methods(3), ids=lambda method: method.name)
+    @pytest.mark.parametrize("method", EVERY, ids=lambda method: method.name)
     def test_every_method_is_a_run(self, method):
         config = ms.TrainConfig(batch_size=4, reward=method.reward, abstain=method.abstain)
-        (job,) = jobs_of(make_tasks(), "mlp", method.scheduler, config, (0,), method.options)
+        (job,) = jobs_of(make_tasks(useful=("task-1",)), "mlp", method.scheduler, config, (0,), method.options)
         assert job.description.family == method.family

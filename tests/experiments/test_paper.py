@@ -8,7 +8,8 @@ import pytest
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.experiments import Cell, Experiment, methods, paper
+from metasched.experiments import Cell, Experiment, paper, paper_methods, source_methods
+from metasched.experiments.base import target_drawn
 from metasched.experiments.evidence import _tested, write_evidence
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
@@ -17,7 +18,7 @@ CONFIG = ms.TrainConfig(
     batch_size=5, batches_per_update=6, meta_updates=4, eval_every=1, eval_rows=200, validation_batch="all"
 )
 SEEDS = (0, 1)
-NAMES = [method.name for method in methods(3)]
+NAMES = [method.name for method in paper_methods(make_tasks())]
 UPDATES = 3
 """Meta-updates of a quick run."""
 
@@ -153,7 +154,7 @@ def test_more_seeds_run_only_what_is_missing(experiment, finished, ran):
 
 def test_every_method_is_tuned_on_the_same_grid(experiment, tmp_path, ran, monkeypatch):
     grid = ((0.01, 1e-3), (0.1, 3e-3))
-    monkeypatch.setattr(paper, "GRID", grid)
+    monkeypatch.setattr(paper, "GRIDS", {"meta": grid})
     monkeypatch.setattr(paper, "TUNING_SEEDS", (1001,))
     full = replace(experiment, cells=experiment.cells[:1])
     paper.run_experiment(full, full.cells, sweep(tmp_path, quick=False, seeds=(0,), timing=False))
@@ -204,3 +205,38 @@ def test_a_quick_cell_is_short_and_otherwise_the_same():
     assert short.reward_rows is None
     given = {"steps_per_batch": 100, "batches_per_update": 6, "meta_updates": 60, "reward_rows": 50, "eval_rows": 200}
     assert replace(short, **given) == cell.config
+
+
+def test_labels_drawn_by_seed_are_rows_that_tuning_never_saw(tmp_path, ran, monkeypatch):
+    """Both learners; every seed has labels of its own, and all runs of a cell still share one program."""
+    monkeypatch.setattr(paper, "GRIDS", {"joint": ((0.01, 1e-3),)})
+    monkeypatch.setattr(paper, "TUNING_SEEDS", (1001,))
+    path = tmp_path / "set.npz"
+    tasks = make_tasks(sizes=(60, 50, 40), validation=40, test=160)
+    ms.datasets.save_npz(tasks, path)
+    cell = Cell("joint-9", "sources", "joint, 9 labels", CONFIG, 0.6, learner="joint", draw_labels=9)
+    experiment = Experiment("made-up", "made up", str(path), "mlp", "9", (cell,), source_methods)
+    made = []
+    real = paper.engine.engine.prepare
+    monkeypatch.setattr(paper.engine.engine, "prepare", lambda *given, **more: made.append(1) or real(*given, **more))
+    (written,) = paper.run_experiment(experiment, (cell,), sweep(tmp_path / "out", quick=False, timing=False))
+    assert len(made) == 4  # tuning and the cell, each with a program for target-only beside the others
+    found = list(outcomes.read(written))
+    ours = [outcome for outcome in found if outcome.role == "ours"]
+    assert [(outcome.method, outcome.spec.seed) for outcome in ours] == [("thompson-transfer", seed) for seed in SEEDS]
+    assert {outcome.spec.learner for outcome in found} == {"joint"}
+    assert len({outcome.spec.data.fingerprint for outcome in found}) == len(SEEDS)
+    loaded = experiment.load(cell)
+    tuned, first, second = (
+        target_drawn(loaded, 9, seed, tuning) for seed, tuning in ((1001, True), (0, False), (1, False))
+    )
+
+    def rows(split):
+        return {row.tobytes() for row in split.inputs}
+
+    everything = rows(tuned.validation) | rows(tuned.test)
+    for reported in (first, second):
+        assert not everything & (rows(reported.validation) | rows(reported.test))
+        assert len(reported.validation.labels) == 9
+    assert rows(first.validation) != rows(second.validation)
+    assert rows(first.validation) | rows(first.test) == rows(second.validation) | rows(second.test)

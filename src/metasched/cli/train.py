@@ -89,6 +89,7 @@ def train(
     scheduler: str = "cyclic",
     option: Options = (),
     data: Options = (),
+    learner: str = "meta",
     network: str = "auto",
     seed: int = 0,
     seeds: int = 1,
@@ -107,6 +108,7 @@ def train(
         scheduler: A scheduler; auto: what the evidence on label order calls for; target-only: no source rows at all.
         option: An option of the scheduler, key=value; may be repeated.
         data: An option of the data set, key=value, such as target_labels=30; may be repeated.
+        learner: meta: Algorithm 1; joint: one model trained on source and target batches together.
         network: auto, mlp or cnn.
         seed: The first seed.
         seeds: Train with this many seeds, counting up from the first.
@@ -132,6 +134,7 @@ def train(
             network,
             scheduler,
             config,
+            learner=learner,
             seeds=chosen,
             scheduler_options=options,
             out=folder,

@@ -11,7 +11,7 @@ from metasched.experiments.base import REGIMES, Cell, Regime
 
 PAPER_SETS = ("digits", "cifar", "weather")
 EVERY_SET = tuple(EXPERIMENTS)
-TYPICAL = ("30 labels", "B=20", "own heads", "U850")
+TYPICAL = ("30 labels", "B=20", "own heads", "U850", "joint, 30 labels")
 """The variants that speak for their experiment and regime, where one has to."""
 HEADLINED = (*TYPICAL, "80% noisy")
 """The same among the headlines."""
@@ -50,6 +50,9 @@ def _output(
     return OUTPUTS[name]
 
 
+SOURCES = _output(
+    "sources", "Sources that differ", regimes=("sources",), variants=("Algorithm 1, 30 labels", "joint, 30 labels")
+)
 FEW_LABEL = _output("few-label", "Few target labels", regimes=("few-label",))
 ROBUST = _output("robust", "Noisy and irrelevant sources", regimes=("robust",))
 FIG2 = _output("fig2", "Figure 2: scaled validation error by class", ("digits",))
@@ -58,7 +61,7 @@ FIG4 = _output("fig4", "Figure 4: CIFAR-100", ("cifar",), ("paper",))
 FIG5 = _output("fig5", "Figure 5: weather by test feature", ("weather",), ("paper",), ("U850", "V850"))
 RUNS = _output("runs", "Runs of your own", ())
 TIME = _output("time", "Accuracy against wall time", regimes=("few-label",))
-SCHEDULES = _output("schedules", "Which task when", regimes=("few-label", "robust"))
+SCHEDULES = _output("schedules", "Which task when", regimes=("few-label", "robust", "sources"))
 PLANNED = _output("planned", "Planned contrasts", regimes=REGIMES)
 TABLE1 = _output("table1", "Table 1: sample efficiency gain", PAPER_SETS, ("paper",))
 TABLE2 = _output("table2", "Table 2: weather accuracy by test feature", ("weather",), ("paper",))

@@ -9,9 +9,10 @@ import numpy as np
 from msgspec import Struct
 
 from metasched.report.statistics import Floats
+from metasched.runs.choices import TARGET_ONLY as TARGET_ONLY
+from metasched.runs.choices import USEFUL as USEFUL
 from metasched.runs.outcome import About, Family, Origin, Outcome
 
-TARGET_ONLY = "target-only"
 OWN_RUNS = "own runs"
 """The regime of cells made of ordinary runs."""
 

@@ -11,7 +11,7 @@ from metasched.experiments import REGIMES, outputs, published
 from metasched.experiments.outputs import Output
 from metasched.optional import require
 from metasched.report import compare, statistics
-from metasched.report.cells import TARGET_ONLY, Cell, Method, Source
+from metasched.report.cells import TARGET_ONLY, USEFUL, Cell, Method, Source
 from metasched.report.palette import ABSTAINED, Stroke, in_order, stroke
 from metasched.report.pieces import UnavailableError, makes
 from metasched.report.results import Results
@@ -78,7 +78,7 @@ def scaled_errors(output: Output, results: Results) -> list[Figure]:
     return figures
 
 
-@makes(outputs.FIG3, outputs.FIG4, outputs.FIG5, outputs.FEW_LABEL, outputs.ROBUST)
+@makes(outputs.SOURCES, outputs.FIG3, outputs.FIG4, outputs.FIG5, outputs.FEW_LABEL, outputs.ROBUST)
 def behind(output: Output, results: Results) -> list[Figure]:
     """Accuracy against samples in the cells that stand behind a figure."""
     return [_curves(output, results.behind(output))]
@@ -91,11 +91,18 @@ def own_runs(output: Output, results: Results) -> list[Figure]:
 
 
 def shown(cell: Cell) -> list[Method]:
-    """The methods that a figure draws: the paper's, the best of each kind, the planned one, target-only."""
+    """The methods that a figure draws: the paper's, the best of each kind, the planned one, target-only.
+
+    Where one was planned: that one, its baseline, the useful sources alone, target-only.
+    """
+    planned = compare.planned(cell)
+    if planned:
+        wanted = (*(method.name for method in planned), USEFUL, TARGET_ONLY)
+        return [cell.methods[name] for name in wanted if name in cell.methods]
     best = [compare.best_static(cell), compare.best_active(cell), compare.best_single(cell)]
-    names = [method.name for method in (*best, *(compare.planned(cell) or ())) if method]
-    wanted = dict.fromkeys((*reversed(published.ORDER), *names, TARGET_ONLY))
-    return [cell.methods[name] for name in wanted if name in cell.methods]
+    names = [method.name for method in best if method]
+    drawn = dict.fromkeys((*reversed(published.ORDER), *names, TARGET_ONLY))
+    return [cell.methods[name] for name in drawn if name in cell.methods]
 
 
 def _strokes(cells: Iterable[Cell]) -> list[Stroke]:

@@ -27,10 +27,12 @@ HUES = {
     "gittins": "#d55e00",
     "mdp": "#0b75bc",
     "thompson": "#2b93cc",
+    "useful": "#00897b",
 }
 SPARE = ("#2b93cc", "#b0508a", "#6f8f00", "#9a6a2f", "#5c7cfa", "#b85c5c")
 SOLID: tuple[int, ...] = ()
 DASHES: dict[str, tuple[int, ...]] = {
+    "-transfer": (),
     "-gain": (7, 3),
     "-refresh": (3, 2),
     "-gain+abstain": (8, 3, 2, 3),
