@@ -1,3 +1,8 @@
+import os
+
+# Most of the suite's time is compiling; tests need right programs, not fast ones. Read when JAX starts.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import jax
 import pytest
 

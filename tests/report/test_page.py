@@ -52,7 +52,7 @@ class TestWhatIsOnThePage:
         assert places == sorted(places)
 
     def test_every_figure_and_table_is_there_but_for_runs_of_ones_own(self, report):
-        assert [name for name, _ in report.missing] == ["runs", "planned"]
+        assert [name for name, _ in report.missing] == ["sources", "runs", "planned"]
         assert len({figure.key for figure in report.figures}) == len(report.figures)
         assert len({sheet.key for sheet in report.tables}) == len(report.tables)
 
