@@ -9,7 +9,7 @@ demo: $(VENV)/.installed-demo
 	@$(BIN)/metasched demo
 
 test: lint types
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 results: $(VENV)/.installed-report
 	@$(BIN)/python tools/readme.py

@@ -23,8 +23,8 @@ SHOWN = (
 
 def sources(cells: dict[str, Cell]) -> str:
     """One line for each cell with a planned contrast: ours against uniform, between no source and the useful ones."""
-    head = ["", "target only", "uniform", "**ours**", "ours − uniform", "useful sources alone", "fewer rows"]
-    lines = [f"| {' | '.join(head)} |", "|---|---|---|---|---|---|---|"]
+    head = ["", "target only", "uniform", "**ours**", "ours − uniform", "fewer rows", "best static", "useful alone"]
+    lines = [f"| {' | '.join(head)} |", "|---|---|---|---|---|---|---|---|"]
     for cell in cells.values():
         pair = compare.planned(cell)
         if pair is None:
@@ -36,8 +36,9 @@ def sources(cells: dict[str, Cell]) -> str:
             plain(uniform),
             f"**{plain(ours)}**",
             str(sheets.signed(compare.difference(ours, uniform))),
-            plain(cell.methods.get(USEFUL)),
             str(sheets.ratio(compare.gain_to_final(uniform, ours))),
+            told(compare.best_static(cell)),
+            plain(cell.methods.get(USEFUL)),
         ]
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"

@@ -218,7 +218,7 @@ import sys
 import metasched as ms
 from metasched.learners.networks import mlp
 tasks = ms.datasets.load(sys.argv[1])
-config = ms.TrainConfig(batch_size=4, meta_updates=800, eval_every=1)
+config = ms.TrainConfig(batch_size=4, meta_updates=3000, eval_every=1)
 ms.train(
     tasks, mlp(3, (32,)), "uniform", config, seeds=(0,), out=sys.argv[2], checkpoint_seconds=float(sys.argv[3])
 )
