@@ -109,6 +109,7 @@ def test_cut_off_it_goes_on_to_the_same_numbers_and_side_by_side_is_alone(tasks,
 def test_what_only_algorithm_1_has_is_refused(tasks, tmp_path, change):
     with pytest.raises(ConfigError, match="is for Algorithm 1; leave it out with the joint learner"):
         ms.train(tasks, NETWORK, "cyclic", config(**change), learner="joint", out=tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_learner_that_is_not_there_is_named(tasks):

@@ -46,11 +46,7 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
     from the first step to the last.
     """
     config = objective.config
-    for name, usual in (("steps_per_batch", 1), ("row_weights", False), ("initial_share", 0.0), ("adapt_on_target", 0)):
-        if getattr(config, name) != usual:
-            raise ConfigError(f"{name} is for Algorithm 1; leave it out with the joint learner")
-    if config.validation_batch == "ucb":
-        raise ConfigError("validation_batch ucb is for Algorithm 1; give uniform or all with the joint learner")
+    check_settings(config)
     batches = config.batches_per_update or 0
     steps = config.meta_updates * max(batches, 1)
 
@@ -119,6 +115,15 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
         )
 
     return Learner(init, update, lambda data, state, weights: weights)  # noqa: ARG005
+
+
+def check_settings(config: TrainConfig) -> None:
+    """Refuse what only Algorithm 1 has."""
+    for name, usual in (("steps_per_batch", 1), ("row_weights", False), ("initial_share", 0.0), ("adapt_on_target", 0)):
+        if getattr(config, name) != usual:
+            raise ConfigError(f"{name} is for Algorithm 1; leave it out with the joint learner")
+    if config.validation_batch == "ucb":
+        raise ConfigError("validation_batch ucb is for Algorithm 1; give uniform or all with the joint learner")
 
 
 def target_batch(config: TrainConfig, validation: Rows, key: jax.Array, number: jax.Array) -> Rows:

@@ -17,6 +17,7 @@ from metasched.learners.checks import check_losses, check_network, settle_memory
 from metasched.learners.config import TrainConfig
 from metasched.learners.engine import LEARNERS, Record
 from metasched.learners.gradients import Estimator, MetaParameters
+from metasched.learners.joint import check_settings
 from metasched.learners.losses import Loss, Losses, cross_entropy, objective_of, squared_error
 from metasched.learners.networks import Network, default_network
 from metasched.learners.rewards import Reward
@@ -209,6 +210,8 @@ def jobs_of(
     else:
         choice = choose(scheduler, options, tasks, config)
     rewards.find(own.reward or choice.config.reward)
+    if learner == "joint":
+        check_settings(choice.config)
     if choice.config.gradient != "auto":
         gradients.find(own.gradient or choice.config.gradient)
     built = default_network(tasks, own.network or network, choice.config.heads == "shared")
