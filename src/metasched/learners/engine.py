@@ -94,7 +94,9 @@ class LaneRows(NamedTuple):
 
 
 def lane_rows(program: Program, tasks: TaskSet) -> LaneRows:
-    """The target's rows of a task set whose sources are the program's."""
+    """The target's rows of a task set whose sources are the program's; its own are on the device already."""
+    if tasks is program.tasks:
+        return LaneRows(program.data, program.test, tasks)
     config = program.objective.config
     validation, judged = target_rows(tasks, config)
     data = program.data._replace(validation=validation, judged=judged)
@@ -262,7 +264,7 @@ def run(
     ``diverged``; the others go on. Lanes that ``ended`` so before stay as they are. ``rows`` are the lanes' own, for a
     program made for that.
     """
-    usual = LaneRows(program.data, program.test, program.tasks)
+    usual = lane_rows(program, program.tasks)
     for group in _groups(program, states):
         mine = [rows[lane] if rows else usual for lane in group]
         yield from _run_together(program, group, [states[lane] for lane in group], mine, ended)

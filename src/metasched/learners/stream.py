@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 def device_data(tasks: TaskSet, config: TrainConfig | None = None) -> Data:
     """Copy what the learner may see to the default device; the test rows stay behind."""
     config = config or TrainConfig()
-    starts = np.concatenate([[0], np.cumsum(tasks.sizes)[:-1]])
+    starts = cursors.starts_of(np.asarray(tasks.sizes))
     sources = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), *map(host_rows, tasks.tasks))
     rarity = [-np.log(np.bincount(task.labels)[task.labels]) for task in tasks.tasks]
     return Data(

@@ -87,8 +87,12 @@ def _unmeasured() -> NoReturn:
 
 def plan_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Of a scheduler's options, those of its plan; none where it makes none."""
-    planned = name in schedulers.names() and schedulers.needs_plan(name)
-    return {key: value for key, value in options.items() if planned and key in PLAN_OPTIONS}
+    return {key: value for key, value in options.items() if planned(name) and key in PLAN_OPTIONS}
+
+
+def planned(name: str) -> bool:
+    """Whether a choice of that name makes a plan; words that are no scheduler's own name do not."""
+    return name in schedulers.names() and schedulers.needs_plan(name)
 
 
 def build(

@@ -320,7 +320,7 @@ def _plans(jobs: Sequence[Job]) -> list[Plan | None]:
     found: list[Plan | None] = []
     for job in jobs:
         spec = job.description.spec
-        if job.own.scheduler is not None or not _planned(spec.scheduler):
+        if job.own.scheduler is not None or not choices.planned(spec.scheduler):
             found.append(None)
             continue
         asked = choices.plan_options(spec.scheduler, spec.options)
@@ -332,10 +332,6 @@ def _plans(jobs: Sequence[Job]) -> list[Plan | None]:
             plans[key] = makers[options](spec.seed, job.config.inner_rate)
         found.append(plans[key])
     return found
-
-
-def _planned(name: str) -> bool:
-    return name in schedulers.names() and schedulers.needs_plan(name)
 
 
 def _scheduler(job: Job, plan: Plan | None) -> Scheduler:
