@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metasched.tasks import builders, checks, summary, variants
+from metasched.tasks.preparation import Preparation
 from metasched.tasks.provenance import Provenance
 from metasched.tasks.task import TEST, VALIDATION, Split, Task
 
@@ -31,6 +32,8 @@ class TaskSet:
     ``useful`` names the tasks known to help with the target, in any order, or is None where nobody knows. Nothing is
     learnt from it and the fingerprint leaves it out: it is what a report measures choosing against. A task that a
     variant spoils is no longer in it.
+
+    ``preparation``, where rows came from tables, is how their columns became inputs; a model keeps it for new rows.
     """
 
     name: str
@@ -43,6 +46,7 @@ class TaskSet:
     notes: tuple[str, ...] = ()
     recipe: Mapping[str, Any] | None = None
     useful: tuple[str, ...] | None = None
+    preparation: Preparation | None = None
 
     def __post_init__(self) -> None:
         checks.check(self)
