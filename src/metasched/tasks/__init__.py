@@ -12,7 +12,7 @@ from metasched.tasks.preparation import Column, Columns, Place, Preparation
 from metasched.tasks.provenance import Provenance
 from metasched.tasks.task import TEST, VALIDATION, Split, Task
 from metasched.tasks.taskset import TaskSet
-from metasched.tasks.variants import stratified_rows
+from metasched.tasks.variants import few_labels, stratified_rows
 
 __all__ = [
     "TEST",
@@ -31,6 +31,7 @@ __all__ = [
     "TaskSet",
     "as_targets",
     "bin_edges",
+    "few_labels",
     "from_pixels",
     "refuse_overlap",
     "stratified_rows",
