@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tyro
 
-from metasched.cli.common import Options, SetName, app, pairs, print_json, stderr
+from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, stderr
 from metasched.errors import ConfigError, StoreError, unknown
 
 data_app = tyro.extras.SubcommandApp()
@@ -137,18 +137,16 @@ def path(name: tyro.conf.Positional[str] = "") -> None:
 
 
 @data_app.command
-def show(set: SetName, data: Options = ()) -> None:
+def show(set: SetName, rows: RowFlags = Rows()) -> None:  # noqa: B008
     """What a data set holds: tasks, rows, labels, sources.
 
     Example: metasched data show digits --data target_labels=30
 
     Args:
-        set: A data set, an .npz file, or a folder of images.
-        data: An option of the data set, key=value; may be repeated.
+        set: A data set, a CSV, Parquet or .npz file, a folder of tables or of images.
+        rows: Which rows, and what to predict.
     """
-    from metasched import datasets
-
-    print(datasets.load(set, **pairs("--data", data)).summary())
+    print(rows.load(set).summary())
 
 
 @data_app.command(name="simulate-weather")

@@ -5,14 +5,14 @@ from typing import Literal
 
 from rich.console import Console
 
-from metasched.cli.common import Options, SetName, Settings, app, at_least_one, pairs, print_json, say
+from metasched.cli.common import RowFlags, Rows, SetName, Settings, app, at_least_one, print_json, say
 from metasched.learners.config import TrainConfig
 
 
 @app.command
 def diagnose(
     set: SetName,
-    data: Options = (),
+    rows: RowFlags = Rows(),  # noqa: B008
     network: str = "auto",
     permutations: int = 10_000,
     steps: int = 120,
@@ -25,8 +25,8 @@ def diagnose(
     Example: metasched diagnose digits --out transitions.svg
 
     Args:
-        set: A data set, an .npz file, or a folder of images.
-        data: An option of the data set, key=value; may be repeated.
+        set: A data set, a CSV, Parquet or .npz file, a folder of tables or of images.
+        rows: Which rows, and what to predict.
         network: The network whose reward is followed: auto, mlp or cnn.
         permutations: Shuffles behind every p-value.
         steps: Inner steps over which the scaled reward is followed; 0 leaves that out.
@@ -34,13 +34,12 @@ def diagnose(
         out: Also write the transition matrices as a chart (.svg, .png, .pdf or .html).
         json: Print as JSON.
     """
-    from metasched import datasets
     from metasched.learners.diagnose import diagnose as run
     from metasched.report import charts, evidence
 
     if out is not None:
         charts.check_format(out)
-    tasks = datasets.load(set, **pairs("--data", data))
+    tasks = rows.load(set)
     result = run(tasks, network, permutations=permutations, steps=steps, seed=seed)
     if out is not None:
         charts.save_chart(charts.transition_chart(result), out)
@@ -68,7 +67,7 @@ def diagnose(
 def plan(
     set: SetName,
     config: Settings = TrainConfig(),  # noqa: B008
-    data: Options = (),
+    rows: RowFlags = Rows(),  # noqa: B008
     network: str = "auto",
     discount: float = 0.99,
     stride: Literal["batch", "row"] = "batch",
@@ -84,9 +83,9 @@ def plan(
     Example: metasched plan digits --data target_labels=30 --discount 0.99
 
     Args:
-        set: A data set, an .npz file, or a folder of images.
+        set: A data set, a CSV, Parquet or .npz file, a folder of tables or of images.
         config: Settings of Algorithm 1; batch size, inner rate and steps per batch matter here.
-        data: An option of the data set, key=value; may be repeated.
+        rows: Which rows, and what to predict.
         network: The network whose initial model is probed: auto, mlp or cnn.
         discount: Worth of a reward one batch later; from 0 up to, but not including, 1.
         stride: Whether the chain moves by a batch (P^B) or, as the paper writes it, by a row (P).
@@ -97,12 +96,11 @@ def plan(
         seed: Of the initial weights.
         json: Print as JSON.
     """
-    from metasched import datasets
     from metasched.learners.probe import plan as make
     from metasched.report import plans
 
     at_least_one("batches", batches)
-    tasks = datasets.load(set, **pairs("--data", data))
+    tasks = rows.load(set)
     result = make(
         tasks,
         network,

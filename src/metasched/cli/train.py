@@ -13,6 +13,8 @@ from rich.console import Console
 
 from metasched.cli.common import (
     Options,
+    RowFlags,
+    Rows,
     SetName,
     Settings,
     app,
@@ -88,7 +90,7 @@ def train(
     config: Settings = TrainConfig(),  # noqa: B008
     scheduler: str = "cyclic",
     option: Options = (),
-    data: Options = (),
+    rows: RowFlags = Rows(),  # noqa: B008
     learner: str = "meta",
     network: str = "auto",
     seed: int = 0,
@@ -103,11 +105,11 @@ def train(
     Example: metasched train demo --scheduler uniform --seed 11 --out runs/a
 
     Args:
-        set: A data set (see 'metasched data list'), an .npz file, or a folder of images.
+        set: A data set (see 'metasched data list'), a CSV, Parquet or .npz file, a folder of tables or of images.
         config: Settings of Algorithm 1.
         scheduler: A scheduler; auto: what the evidence on label order calls for; target-only: no source rows at all.
         option: An option of the scheduler, key=value; may be repeated.
-        data: An option of the data set, key=value, such as target_labels=30; may be repeated.
+        rows: Which rows, and what to predict.
         learner: meta: Algorithm 1; joint: one model trained on source and target batches together.
         network: auto, mlp or cnn.
         seed: The first seed.
@@ -117,14 +119,13 @@ def train(
         quiet: No progress.
         json: Print every meta-update as a line of JSON when it happens, and a last line with the result.
     """
-    from metasched import datasets
     from metasched.runs import train as runs
     from metasched.runs.choices import BEST_SINGLE
 
     options = pairs("--option", option)
     chosen = [seed + number for number in range(at_least_one("seeds", seeds))]
     folder = out or Path("runs") / f"{Path(set).stem}-{scheduler}-{_now()}"
-    tasks = datasets.load(set, **pairs("--data", data))
+    tasks = rows.load(set)
     if not (json or quiet):
         print(tasks.summary(), end="\n\n")
 
