@@ -60,6 +60,8 @@ class Goal:
 def target_parts(names: Sequence[str], target: str | None, where: str) -> tuple[str, ...]:
     """Which parts are the target's: ``(target,)``, or validation and test where the user has divided it."""
     divided = [name for name in (VALIDATION, TEST) if name in names]
+    if not names:
+        raise DataError(f"{where}: holds no sources; give at least one, and a target")
     if len(divided) == 1:
         raise DataError(f"{where}: has '{divided[0]}' but not {({VALIDATION, TEST} - {*divided}).pop()!r}; give both")
     if divided and target is not None:
