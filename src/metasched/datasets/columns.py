@@ -26,7 +26,7 @@ def table_files(folder: Path) -> list[Path]:
 def from_columns(
     path: str | os.PathLike[str],
     *,
-    target: str | None = None,
+    target: str | int | None = None,
     target_labels: int | None = None,
     seed: int = 0,
     label: str = "label",
@@ -94,7 +94,7 @@ def from_columns(
     else:
         tables = by_source(read(path), source)
     goal = Goal(
-        target=target,
+        target=None if target is None else str(target),
         target_labels=target_labels,
         seed=seed,
         label=label,

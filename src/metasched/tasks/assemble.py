@@ -43,6 +43,7 @@ class Goal:
         target_labels: how many of the target's rows are for validation; None: half, at most 100.
         seed: decides which.
         label: what the labels are called.
+        order: of the classes; others follow, sorted.
         regression: whether to predict numbers; None: where they are not all whole.
         bins: of these numbers, which schedulers see as labels.
         allow_overlap: let a validation row be a test row too.
@@ -52,6 +53,7 @@ class Goal:
     target_labels: int | None = None
     seed: int = 0
     label: str = "label"
+    order: tuple[str, ...] = ()
     regression: bool | None = None
     bins: int = 10
     allow_overlap: bool = False
@@ -92,6 +94,7 @@ def assemble(
         {key: part.place for key, part in parts.items()},
         title=goal.label,
         regression=goal.regression,
+        order=goal.order,
     )
     origin, said = _divided(parts, own, labelling, goal)
     _refuse_unlearnable(parts, origin, labelling, goal.label)

@@ -1,6 +1,6 @@
 """What every row is to be predicted as: classes named in the data, or numbers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ def label(
     *,
     title: str = "label",
     regression: bool | None = None,
+    order: Sequence[str] = (),
 ) -> Labelling:
     """Labels of every part from what its rows say, text or numbers.
 
@@ -48,6 +49,7 @@ def label(
         places: by part, where a row is.
         title: what messages call the labels.
         regression: whether to predict numbers; None: see above.
+        order: of the classes; others follow, sorted.
     """
     for part, own in cells.items():
         empty = [row for row, text in enumerate(as_texts(own)) if text is None]
@@ -64,7 +66,7 @@ def label(
             f"{places[part](0)}: '{title}' is text; numbers are predicted from numbers: leave out regression"
         )
     if not numeric:
-        return _classes(cells, target, numeric=False, title=title)
+        return _classes(cells, target, numeric=False, title=title, order=order)
     numbers = {part: as_numbers(title, own, places[part]) for part, own in cells.items()}
     together = np.concatenate(list(numbers.values()))
     whole = bool(np.all(together == np.floor(together)))
@@ -79,10 +81,12 @@ def label(
             f"'{title}' has {different:,} different whole numbers; give regression=True to predict the number, or "
             "regression=False if they are classes"
         )
-    return _classes(numbers, target, numeric=True, title=title)
+    return _classes(numbers, target, numeric=True, title=title, order=order)
 
 
-def _classes(cells: Mapping[str, Cells], target: Collection[str], *, numeric: bool, title: str) -> Labelling:
+def _classes(
+    cells: Mapping[str, Cells], target: Collection[str], *, numeric: bool, title: str, order: Sequence[str]
+) -> Labelling:
     texts = {part: [str(text) for text in as_texts(own)] for part, own in cells.items()}
     names = {part: set(own) for part, own in texts.items()}
     goal = set[str]().union(*(names[part] for part in target))
@@ -94,7 +98,8 @@ def _classes(cells: Mapping[str, Cells], target: Collection[str], *, numeric: bo
     shared = all(own & goal for own in names.values())
 
     def ordered(own: set[str]) -> tuple[str, ...]:
-        return tuple(sorted(own, key=float if numeric else None))
+        rest = sorted(own.difference(order), key=float if numeric else None)
+        return (*(name for name in order if name in own), *rest)
 
     classes = {part: ordered(every if shared else goal if part in target else names[part]) for part in cells}
     values = {}

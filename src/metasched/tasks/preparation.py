@@ -16,6 +16,8 @@ from metasched.tasks.arrays import Inputs
 
 MOST_CATEGORIES = 100
 """A column with more different texts than this is refused: it is a name or a typo rather than a category."""
+LARGEST = 1e100
+"""Numbers beyond this, either way, are refused: their squares would overflow."""
 ABSENT = "(missing)"
 """The category of an empty cell."""
 
@@ -159,9 +161,12 @@ def as_numbers(name: str, cells: Cells, place: Place) -> NDArray[np.float64]:
                 raise DataError(
                     f"{place(row)}: column '{name}' has {_shown(cell)} where a number belongs; mend it"
                 ) from None
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        raise DataError(f"{place(int(np.argmax(infinite)))}: column '{name}' is infinite; mend or drop the row")
+    excess = np.abs(numbers) > LARGEST
+    if excess.any():
+        row = int(np.argmax(excess))
+        raise DataError(
+            f"{place(row)}: column '{name}' is {numbers[row]:g}, too large to learn from; mend or drop the row"
+        )
     return numbers
 
 
@@ -186,8 +191,10 @@ def _number(name: str, cells: Cells, missing: str | None, scaled: bool, place: P
     fill = mean if missing == "mean" else None
     if not scaled:
         return Column(name=name, kind="number", fill=fill)
-    constant = not present.size or present.min() == present.max()
-    return Column(name=name, kind="number", mean=mean, scale=1.0 if constant else float(present.std()), fill=fill)
+    spread = float(present.std()) if present.size and present.min() < present.max() else 0.0
+    if not spread:
+        return Column(name=name, kind="number", mean=float(present[0]) if present.size else 0.0, fill=fill)
+    return Column(name=name, kind="number", mean=mean, scale=spread, fill=fill)
 
 
 def _category(name: str, cells: Cells, missing: str | None, wanted: bool, place: Place) -> Column:
