@@ -66,6 +66,7 @@ class TestColumns:
             ("a,b\n1,2\n\n3\n4,5,6\n", r"t\.csv line 4: has 1 cells, the first line names 2 \(2 such rows\)"),
             ('a,b\n"1\n0",2\n3,4,5\n', r"t\.csv line 4: has 3 cells"),
             ("a;b\n1;2\n", r"t\.csv: has one column, 'a;b'; .* give separator=';'"),
+            ("a;b\n1,5;2,5\n", r"t\.csv: has one column, 'a;b'; .* give separator=';'"),
             ("1,2\n3,4\n", r"t\.csv: the first line holds numbers; put a line with the names"),
             (",a\n0,1\n", r"t\.csv: column 1 has no name"),
             ("a,a\n0,1\n", r"t\.csv: two columns are named 'a'"),

@@ -88,6 +88,11 @@ class TestRefused:
             fit({"age": ["20", "30", "abc", "41"]})
         assert fit({"age": ["20", "30", "abc", "41"]}, categorical=["age"]).width == 4
 
+    def test_numbers_with_a_decimal_comma(self):
+        with pytest.raises(DataError, match="row 1: column 'age' has '20,5'; if that is a number give decimal=','"):
+            fit({"age": ["20,5", "30,1", "41"]})
+        assert fit({"place": ["Bern, CH", "Köln, DE"]}).width == 2
+
     def test_text_where_training_had_numbers(self):
         with pytest.raises(DataError, match="row 2: column 'age' has 'old' where a number belongs"):
             fit({"age": AGES}).inputs({"age": ["31", "old"]})

@@ -13,7 +13,7 @@ from metasched.errors import DataError
 from metasched.optional import require
 from metasched.tasks import Inputs, Place
 from metasched.tasks.arrow import columns_of
-from metasched.tasks.preparation import is_number
+from metasched.tasks.preparation import is_number, shown
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")
@@ -99,13 +99,13 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
         )
     except (arrow.ArrowException, OSError) as error:
         raise DataError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]}); mend it") from None
+    _check_header(path, table.column_names, separator)
     if ragged:
         row = ragged[0]
         raise DataError(
             f"{_line(path, row.number - 1, separator)}: has {row.actual_columns} cells, the first line names "
             f"{row.expected_columns} ({len(ragged):,} such rows); mend it, and put cells with '{separator}' in quotes"
         )
-    _check_header(path, table.column_names, separator)
     if quotes % 2 and any("\n" in str(cell) for row in table[-1:].to_pylist() for cell in row.values()):
         raise DataError(
             f"{_line(path, table.num_rows - 1, separator)}: a quote after this line is never closed; close or remove it"
@@ -130,7 +130,7 @@ def _check_header(path: Path, names: list[str], separator: str) -> None:
     others = [other for other in ";,\t|" if other != separator and other in names[0]]
     if len(names) == 1 and others:
         raise DataError(
-            f"{path}: has one column, '{names[0]}'; if its cells are separated by {others[0]!r}, "
+            f"{path}: has one column, {shown(names[0])}; if its cells are separated by {others[0]!r}, "
             f"give separator={others[0]!r}"
         )
     if "" in names:

@@ -72,7 +72,7 @@ class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.fill is None and gaps.any():
             raise DataError(
                 f"{place(int(np.argmax(gaps)))}: column '{self.name}' is empty ({gaps.sum():,} such rows); fill it, "
-                "or train with missing=mean"
+                "or train with missing=mean (--missing mean)"
             )
 
 
@@ -159,7 +159,7 @@ def as_numbers(name: str, cells: Cells, place: Place) -> NDArray[np.float64]:
                 numbers[row] = np.nan if _is_missing(cell) else float(cell)
             except (TypeError, ValueError):
                 raise DataError(
-                    f"{place(row)}: column '{name}' has {_shown(cell)} where a number belongs; mend it"
+                    f"{place(row)}: column '{name}' has {shown(cell)} where a number belongs; mend it"
                 ) from None
     excess = np.abs(numbers) > LARGEST
     if excess.any():
@@ -182,6 +182,12 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def shown(cell: Any) -> str:
+    """A cell for a message: quoted, and cut where it is long."""
+    text = str(cell)
+    return repr(text if len(text) <= 40 else text[:39] + "…")
 
 
 def _number(name: str, cells: Cells, missing: str | None, scaled: bool, place: Place) -> Column:
@@ -214,13 +220,19 @@ def _category(name: str, cells: Cells, missing: str | None, wanted: bool, place:
 
 
 def _refuse_stray_text(name: str, texts: Sequence[str | None], place: Place) -> None:
-    """A column that is mostly numbers is one of numbers with a slip of the pen."""
+    """A column that is mostly numbers is one of numbers with a slip of the pen, or with commas for points."""
     strays = [row for row, text in enumerate(texts) if text is not None and not is_number(text)]
     count = sum(text is not None for text in texts)
     if strays and len(strays) < count / 2:
         raise DataError(
-            f"{place(strays[0])}: column '{name}' has {_shown(texts[strays[0]])} among numbers ({len(strays):,} such "
+            f"{place(strays[0])}: column '{name}' has {shown(texts[strays[0]])} among numbers ({len(strays):,} such "
             f"rows); mend it, or give categorical={name}"
+        )
+    commas = sum(is_number(text.replace(",", ".", 1)) for text in texts if text is not None and "," in text)
+    if commas > count / 2:
+        first = next(row for row, text in enumerate(texts) if text is not None and "," in text)
+        raise DataError(
+            f"{place(first)}: column '{name}' has {shown(texts[first])}; if that is a number give decimal=','"
         )
 
 
@@ -241,11 +253,6 @@ def _text(cell: Any) -> str:
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         return str(int(cell))
     return str(cell)
-
-
-def _shown(cell: Any) -> str:
-    text = str(cell)
-    return repr(text if len(text) <= 40 else text[:39] + "…")
 
 
 def _row(row: int) -> str:
