@@ -10,7 +10,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ LARGEST_BYTES = 8 * 1024**3
 def from_images(
     root: str | os.PathLike[str],
     *,
-    size: Sequence[int] | None = None,
+    size: tuple[int, int] | None = None,
     colour: bool = True,
     target: str | None = None,
     target_labels: int | None = None,
@@ -52,7 +52,7 @@ def from_images(
     root = Path(root)
     if not root.is_dir():
         raise DataError(f"{root}: no such folder")
-    if size is not None and (len(size) != 2 or min(size) < 1):
+    if size is not None and (len([*size]) != 2 or min(size) < 1):
         raise ConfigError(f"size is {size}; give (height, width)")
     folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
     parts = {path.name: path for path in folders}
@@ -114,7 +114,7 @@ def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
     return sorted(files, key=lambda item: (_natural(item[0].name), item[1]))
 
 
-def _shape(root: Path, first: Path, size: Sequence[int] | None, colour: bool) -> tuple[int, ...]:
+def _shape(root: Path, first: Path, size: tuple[int, int] | None, colour: bool) -> tuple[int, ...]:
     """Shape of one input: that of the first image, or what was asked for."""
     with _opened(root, first) as image:
         height, width = size or (image.height, image.width)
@@ -122,7 +122,7 @@ def _shape(root: Path, first: Path, size: Sequence[int] | None, colour: bool) ->
 
 
 def _read(
-    root: Path, files: list[tuple[Path, int]], shape: tuple[int, ...], size: Sequence[int] | None
+    root: Path, files: list[tuple[Path, int]], shape: tuple[int, ...], size: tuple[int, int] | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
     """Images (n, *shape) uint8, labels (n,) and a checksum over the files."""
     digest = hashlib.sha256()
