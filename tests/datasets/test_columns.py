@@ -126,7 +126,7 @@ def test_files_larger_than_the_limit_together_are_refused_unread(shops):
     with (shops / "big.csv").open("wb") as stream:
         stream.truncate(2_000_000_000)
     with pytest.raises(
-        DataError, match=r"shops: 2,000,\d{3},\d{3} bytes to read, more than the limit of 1,073,741,824"
+        DataError, match=r"big\.csv: 2,000,\d{3},\d{3} bytes to read, more than the limit of 1,073,741,824"
     ):
         load(shops)
 

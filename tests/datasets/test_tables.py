@@ -47,6 +47,10 @@ class TestColumns:
         assert got["b"].tolist() == ["x\r\ny", "z"]
         assert place_in(path)(1) == f"{path} line 5"
 
+    def test_a_cell_too_long_to_count_lines_leaves_the_number_of_the_row(self, tmp_path):
+        path = self.write(tmp_path, f"a,b\n{'x' * 200_000},1\n")
+        assert place_in(path)(0) == f"{path} row 1"
+
     def test_a_late_text_makes_the_whole_column_text(self, tmp_path):
         rows = ["1" * 100] * 20_000  # past the first megabyte, from which types would be inferred
         assert read_columns(self.write(tmp_path, "\n".join(["a", *rows, "x"])))["a"][-1] == "x"

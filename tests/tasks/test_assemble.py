@@ -71,6 +71,15 @@ def test_a_test_row_that_repeats_a_validation_row_is_left_out_of_our_own_divisio
     assert len(assembled(parts, target="t", target_labels=10, allow_overlap=True).test.labels) == 10
 
 
+def test_a_row_in_both_files_of_a_divided_target_is_named_in_both():
+    inputs = np.random.default_rng(5).normal(size=(4, 2)).astype(np.float32)
+    parts = {"s": part("s", ["a", "b"]), "validation": part("validation", ["a", "b"] * 2, inputs=inputs)}
+    parts["test"] = part("test", ["a", "b"], inputs=inputs[[1, 3]])
+    with pytest.raises(DataError, match=r"test\.csv line 3: repeats validation\.csv line 5; remove one of them"):
+        assembled(parts)
+    assert len(assembled(parts, allow_overlap=True).test.labels) == 2
+
+
 def test_a_target_of_equal_rows_is_refused():
     parts = {"s": part("s", ["a", "b"]), "t": part("t", ["a", "b"] * 10, inputs=np.zeros((20, 2), np.float32))}
     with pytest.raises(DataError, match="every test row repeats a validation row; give allow_overlap=True"):

@@ -74,7 +74,8 @@ def from_columns(
             raise DataError(f"{file}: no such file")
     if label in unused or label in codes:
         raise ConfigError(f"'{label}' is the column to predict; leave it out of drop and categorical")
-    refuse_large(path, sum(file.stat().st_size for file in files), limit)
+    sizes = {file: file.stat().st_size for file in files}
+    refuse_large(max(files, key=sizes.__getitem__), sum(sizes.values()), limit)
 
     def read(file: Path) -> Table:
         columns = read_columns(

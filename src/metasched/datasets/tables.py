@@ -75,7 +75,10 @@ def _line(path: Path, record: int, separator: str) -> str:
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         reader = csv.reader(stream, delimiter=separator)
         lines = (reader.line_num for cells in reader if cells)
-        return f"{path} line {next(islice(lines, record, None), record + 1)}"
+        try:
+            return f"{path} line {next(islice(lines, record, None), record + 1)}"
+        except csv.Error:  # a cell too long for that reader
+            return f"{path} row {record}"
 
 
 def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -> Any:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
 from metasched.errors import ConfigError, DataError, unknown
 from metasched.tasks import builders
-from metasched.tasks.arrays import Inputs, RowNumbers
+from metasched.tasks.arrays import Inputs, Labels, RowNumbers
 from metasched.tasks.bins import bin_edges
 from metasched.tasks.labelling import Labelling, label
 from metasched.tasks.preparation import Cells, Place, Preparation
@@ -116,7 +117,7 @@ def assemble(
     )
 
 
-def strata(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
+def strata(values: NDArray[Any]) -> Labels:
     """What rows are divided by: their labels, or tenths of the first number to predict."""
     if values.dtype.kind in "iu":
         return values.astype(np.int32)
@@ -124,9 +125,7 @@ def strata(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
     return np.searchsorted(bin_edges(first, 10), first, side="right").astype(np.int32)
 
 
-def divide(
-    values: np.ndarray[Any, Any], target: str, count: int | None, seed: int
-) -> tuple[RowNumbers, RowNumbers, str]:
+def divide(values: NDArray[Any], target: str, count: int | None, seed: int) -> tuple[RowNumbers, RowNumbers, str]:
     """Rows of the target for validation and for test, both in their order, and how they were chosen, in words."""
     if len(values) < 2:
         raise DataError(f"target '{target}' has {len(values)} row; give rows to learn from and rows to test")
@@ -147,29 +146,56 @@ def _divided(
     """For every task, validation and test: the part and the rows it is made of; and what was done, in words."""
     origin = {key: (key, np.arange(len(part.inputs))) for key, part in parts.items() if key not in own}
     if goal.target is None:
-        rows = np.arange(len(parts[VALIDATION].inputs))
-        notes = []
-        if goal.target_labels is not None:
-            count = goal.target_labels
-            rows = stratified_rows(strata(labelling.values[VALIDATION]), count, np.random.default_rng(goal.seed))
-            notes = [f"{count:,} of {len(parts[VALIDATION].inputs):,} validation rows are used (seed {goal.seed})"]
-        origin |= {VALIDATION: (VALIDATION, rows), TEST: (TEST, np.arange(len(parts[TEST].inputs)))}
-        return origin, notes
-    values = labelling.values[goal.target]
-    validation, test, note = divide(values, goal.target, goal.target_labels, goal.seed)
-    notes = [note]
-    if not goal.allow_overlap:
-        inputs = parts[goal.target].inputs
-        learnt = {(inputs[row].tobytes(), values[row]) for row in validation}
-        fresh = np.array([(inputs[row].tobytes(), values[row]) not in learnt for row in test], bool)
-        if not fresh.all():
-            notes.append(
-                f"{np.sum(~fresh):,} test rows that repeat a validation row are left out (allow_overlap=True: kept)"
-            )
-        if not fresh.any():
-            raise DataError(f"target '{goal.target}': every test row repeats a validation row; give allow_overlap=True")
-        test = test[fresh]
+        validation, test, notes = _divided_by_user(parts, labelling, goal)
+        return origin | {VALIDATION: (VALIDATION, validation), TEST: (TEST, test)}, notes
+    validation, test, notes = _divided_by_us(parts[goal.target], labelling.values[goal.target], goal.target, goal)
     return origin | {VALIDATION: (goal.target, validation), TEST: (goal.target, test)}, notes
+
+
+def _divided_by_user(
+    parts: Mapping[str, Part], labelling: Labelling, goal: Goal
+) -> tuple[RowNumbers, RowNumbers, list[str]]:
+    """All rows of both parts, or as many of the first as are asked for; a row in both is refused."""
+    validation, test = (np.arange(len(parts[part].inputs)) for part in (VALIDATION, TEST))
+    notes = []
+    if goal.target_labels is not None:
+        notes = [f"{goal.target_labels:,} of {len(validation):,} validation rows are used (seed {goal.seed})"]
+        labels = strata(labelling.values[VALIDATION])
+        validation = stratified_rows(labels, goal.target_labels, np.random.default_rng(goal.seed))
+    if not goal.allow_overlap:
+        learnt = parts[VALIDATION], labelling.values[VALIDATION], validation
+        for row, twin in _repeated(learnt, (parts[TEST], labelling.values[TEST], test)).items():
+            raise DataError(
+                f"{parts[TEST].place(row)}: repeats {parts[VALIDATION].place(twin)}; remove one of them, or give "
+                "allow_overlap=True if your rows legitimately repeat"
+            )
+    return validation, test, notes
+
+
+def _divided_by_us(
+    part: Part, values: NDArray[Any], target: str, goal: Goal
+) -> tuple[RowNumbers, RowNumbers, list[str]]:
+    """Rows drawn for validation, and the others, but for those that repeat one of the first."""
+    validation, test, note = divide(values, target, goal.target_labels, goal.seed)
+    twins = {} if goal.allow_overlap else _repeated((part, values, validation), (part, values, test))
+    if len(twins) == len(test):
+        raise DataError(f"target '{target}': every test row repeats a validation row; give allow_overlap=True")
+    if not twins:
+        return validation, test, [note]
+    left_out = f"{len(twins):,} test rows that repeat a validation row are left out (allow_overlap=True: kept)"
+    return validation, np.setdiff1d(test, [*twins]), [note, left_out]
+
+
+def _repeated(
+    learnt: tuple[Part, NDArray[Any], RowNumbers], tested: tuple[Part, NDArray[Any], RowNumbers]
+) -> dict[int, int]:
+    """Rows to test that are also to be learnt from, inputs and label alike, and which those are."""
+
+    def keys(part: Part, values: NDArray[Any], rows: RowNumbers) -> list[tuple[tuple[bytes, float], int]]:
+        return [((part.inputs[row].tobytes(), float(np.float32(values[row]))), int(row)) for row in rows]
+
+    known = dict(keys(*learnt))
+    return {row: known[key] for key, row in keys(*tested) if key in known}
 
 
 def _refuse_unlearnable(
