@@ -131,10 +131,21 @@ def test_files_larger_than_the_limit_together_are_refused_unread(shops):
         load(shops)
 
 
+def test_a_column_that_only_some_files_have_may_be_dropped(shops):
+    before = load(shops).fingerprint
+    rows = (shops / "shop2.csv").read_text().splitlines()
+    (shops / "shop2.csv").write_text(
+        "\n".join(f"{row},{number or 'id'}" for number, row in enumerate(rows))
+    )
+    assert load(shops, drop="id").fingerprint == before
+
+
 def test_options_that_do_not_fit_are_refused(shops):
     with pytest.raises(ConfigError, match="'bought' is the column to predict"):
         load(shops, drop="bought,city")
     with pytest.raises(ConfigError, match=r"unknown option of data set .* 'lable'; did you mean 'label'"):
         load(shops, lable="bought")
+    with pytest.raises(ConfigError, match="unknown column to drop 'citty'; did you mean 'city'"):
+        load(shops, drop=["citty"])
     with pytest.raises(ConfigError, match="unknown target 'shop4'; did you mean"):
         load(shops, target="shop4")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from metasched.datasets.store import sha256
-from metasched.datasets.tables import LARGEST_BYTES, SUFFIXES, place_in, read_columns, refuse_large
-from metasched.errors import ConfigError, DataError
+from metasched.datasets.tables import LARGEST_BYTES, SUFFIXES, column_names, place_in, read_columns, refuse_large
+from metasched.errors import ConfigError, DataError, unknown
 from metasched.tasks import Provenance, TaskSet
 from metasched.tasks.assemble import Goal
 from metasched.tasks.table import Table, by_source, from_tables
@@ -74,6 +74,10 @@ def from_columns(
             raise DataError(f"{file}: no such file")
     if label in unused or label in codes:
         raise ConfigError(f"'{label}' is the column to predict; leave it out of drop and categorical")
+    names = {name for file in files for name in column_names(file, separator)} if unused else set()
+    for name in unused:
+        if name not in names:
+            raise unknown("column to drop", name, names)
     sizes = {file: file.stat().st_size for file in files}
     refuse_large(max(files, key=sizes.__getitem__), sum(sizes.values()), limit)
 

@@ -19,6 +19,7 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")
 LARGEST_BYTES = 1024**3
 _LARGEST_BLOCK = 2**31 - 1
+_LONGEST_HEADER = 2**20
 
 
 def read_columns(
@@ -48,10 +49,23 @@ def read_columns(
     if path.suffix.lower() == ".parquet":
         table = _read_parquet(path, drop, limit)
     else:
-        table = _read_csv(path, text, separator or SEPARATORS.get(path.suffix.lower(), ","), decimal)
+        table = _read_csv(path, text, _separator(path, separator), decimal)
     if not table.num_rows:
         raise DataError(f"{path}: has no rows; give it some or leave it out")
     return columns_of(table, str(path), drop)
+
+
+def column_names(path: Path, separator: str | None = None) -> list[str]:
+    """The names of a file's columns, without its rows; none where it is no table."""
+    if path.suffix.lower() == ".parquet":
+        arrow, reader = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
+        try:
+            return list(reader.read_schema(path).names)
+        except (arrow.ArrowException, OSError):
+            return []
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+        first = stream.readline(_LONGEST_HEADER)
+        return next(csv.reader([first], delimiter=_separator(path, separator)), [])
 
 
 def refuse_large(path: Path, size: int, limit: int) -> None:
@@ -67,7 +81,11 @@ def place_in(path: Path, separator: str | None = None) -> Place:
     """Where a row of that file is: ``mine/a.csv line 7`` in a text file (the header is line 1), else ``… row 6``."""
     if path.suffix.lower() == ".parquet":
         return lambda row: f"{path} row {row + 1}"
-    return lambda row: _line(path, row + 1, separator or SEPARATORS.get(path.suffix.lower(), ","))
+    return lambda row: _line(path, row + 1, _separator(path, separator))
+
+
+def _separator(path: Path, separator: str | None) -> str:
+    return separator or SEPARATORS.get(path.suffix.lower(), ",")
 
 
 def _line(path: Path, record: int, separator: str) -> str:
