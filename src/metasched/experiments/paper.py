@@ -25,6 +25,7 @@ from metasched.learners.measure import measured_order
 from metasched.learners.supervised import supervised
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
+from metasched.runs.choices import SINGLE
 from metasched.runs.files import write_error, write_json
 from metasched.runs.origin import device
 from metasched.runs.outcome import Final, Outcome, Study
@@ -231,7 +232,10 @@ def _whole_lines(path: Path) -> list[Outcome]:
 
 
 def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
-    """The result file of a cell: rows by label in the paper's regime alone, schedules where a figure shows them."""
+    """The result file of a cell: rows by label in the paper's regime alone, schedules where a figure shows them.
+
+    Where labels are drawn by seed, single tasks keep their final accuracies and no curves.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     shown = cell.name in ("few-label-30", "robust-40") or cell.draw_labels == SHOWN_LABELS
     first = {outcome.method: outcome.run for outcome in reversed(found) if outcome.final is not None}
@@ -239,7 +243,15 @@ def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
     def scheduled(outcome: Outcome) -> bool:
         return shown and (first.get(outcome.method) == outcome.run or (bool(cell.draw_labels) and outcome.role == OURS))
 
-    lines = [compact(outcome, by_label=cell.regime == "paper", schedule=scheduled(outcome)) for outcome in found]
+    lines = [
+        compact(
+            outcome,
+            by_label=cell.regime == "paper",
+            schedule=scheduled(outcome),
+            curve=not (cell.draw_labels and outcome.spec.scheduler.startswith(SINGLE)),
+        )
+        for outcome in found
+    ]
     outcomes.write(path, lines)
 
 
