@@ -1,4 +1,4 @@
-"""Rewrite what the README shows of the results: the figures and the tables between its markers.
+"""Rewrite what README and docs/results.md show of the results: the figures and the tables between markers.
 
 python tools/readme.py            # rewrite
 python tools/readme.py --check    # exit 1 if the table is not that of the results
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from metasched.optional import require
-from metasched.report import compare, page, results, sheets
+from metasched.report import compare, page, results, sheets, statistics
 from metasched.report.cells import TARGET_ONLY, USEFUL, Cell, Method
 
 ROOT = Path(__file__).parent.parent
@@ -21,15 +21,45 @@ SHOWN = (
 )
 
 
+LEARNERS = ("Algorithm 1", "joint")
+WORDS = ("uniform", "ours", "ours − uniform", "useful alone")
+
+
 def sources(cells: dict[str, Cell]) -> str:
-    """One line for each cell with a planned contrast: ours against uniform, between no source and the useful ones."""
-    head = ["", "target only", "uniform", "**ours**", "ours − uniform", "fewer rows", "best static", "useful alone"]
-    lines = [f"| {' | '.join(head)} |", "|---|---|---|---|---|---|---|---|"]
-    for cell in cells.values():
-        pair = compare.planned(cell)
-        if pair is None:
+    """One line for each set with 30 labels: both learners, ours against uniform."""
+    head = ["30 labels", "target only", *(f"{learner}: {word}" for learner in LEARNERS for word in WORDS)]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for key, joint in cells.items():
+        experiment, name = key.split("/")
+        if not name.startswith("joint-30"):
             continue
-        ours, uniform = pair
+        variant = joint.variant.removeprefix("joint, 30 labels").removeprefix(", ")
+        words = [f"{experiment}{variant and f', {variant}'}", plain(joint.methods.get(TARGET_ONLY))]
+        for cell in (cells[f"{experiment}/{name.replace('joint', 'meta')}"], joint):
+            ours, uniform = expected(cell)
+            words += [plain(uniform), f"**{plain(ours)}**", str(sheets.signed(compare.difference(ours, uniform)))]
+            words.append(plain(cell.methods.get(USEFUL)))
+        lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+def contrasts(cells: dict[str, Cell]) -> str:
+    """One line for each cell with a planned contrast: ours against uniform, between no source and the useful ones."""
+    head = [
+        "target only",
+        "uniform",
+        "**ours**",
+        "ours − uniform",
+        "fewer rows",
+        "best static",
+        "best single",
+        "useful",
+    ]
+    lines = [f"|  | {' | '.join(head)} |", "|---|---|---|---|---|---|---|---|---|"]
+    for cell in cells.values():
+        if compare.planned(cell) is None:
+            continue
+        ours, uniform = expected(cell)
         words = [
             cell.label,
             plain(cell.methods.get(TARGET_ONLY)),
@@ -38,10 +68,49 @@ def sources(cells: dict[str, Cell]) -> str:
             str(sheets.signed(compare.difference(ours, uniform))),
             str(sheets.ratio(compare.gain_to_final(uniform, ours))),
             told(compare.best_static(cell)),
+            told(compare.best_single(cell)).replace("single:", "task "),
             plain(cell.methods.get(USEFUL)),
         ]
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
+
+
+ACTIVE = ("ucb", "gittins", "mdp", "exp3-alignment", "ucb-transfer", "gittins-transfer", "mdp-transfer")
+
+
+def others(cells: dict[str, Cell]) -> str:
+    """Final accuracy of every active method beside ours, 30 labels."""
+    names = (*ACTIVE, "thompson-transfer")
+    lines = [f"|  | {' | '.join(names[:-1])} | **ours** |", "|---" * (len(names) + 1) + "|"]
+    for key, cell in cells.items():
+        if cell.regime == "sources" and "-30" in key:
+            lines.append(f"| {cell.label} | {' | '.join(plain(cell.methods.get(name)) for name in names)} |")
+    return "\n".join(lines) + "\n"
+
+
+ORDERED = ("gittins-transfer", "mdp-transfer")
+BLIND = ("thompson-transfer", "ucb-transfer")
+
+
+def order(cells: dict[str, Cell]) -> str:
+    """On activity: schedulers that know the label order less those that do not, three target users together."""
+    lines = ["|  | Algorithm 1 | joint |", "|---|---|---|"]
+    for knowing in ORDERED:
+        for blind in BLIND:
+            words = []
+            for learner in ("meta", "joint"):
+                mine = [cell for key, cell in cells.items() if key.startswith(f"activity/{learner}-30")]
+                gaps = [compare.differences(cell.methods[knowing], cell.methods[blind]) for cell in mine]
+                words.append(str(sheets.signed(statistics.mean_of_means(gaps))))
+            lines.append(f"| {knowing} − {blind} | {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+def expected(cell: Cell) -> tuple[Method, Method]:
+    """The method named beforehand and uniform."""
+    pair = compare.planned(cell)
+    assert pair is not None, cell.key
+    return pair
 
 
 def table(cells: dict[str, Cell]) -> str:
@@ -86,13 +155,22 @@ def between(text: str, name: str, content: str) -> str:
 def main() -> None:
     """Rewrite, or check."""
     found = results.load([ROOT / "results"])
-    path = ROOT / "README.md"
-    text = path.read_text()
     cells = {cell.key: cell for cell in found.cells}
-    wanted = between(between(text, "results", table(cells)), "sources", sources(cells))
+    wanted = {
+        ROOT / "README.md": {"results": table, "sources": sources},
+        ROOT / "docs" / "results.md": {"contrasts": contrasts, "others": others, "order": order},
+    }
+    for path, tables in wanted.items():
+        text = path.read_text()
+        fresh = text
+        for name, make in tables.items():
+            fresh = between(fresh, name, make(cells))
+        if "--check" not in sys.argv:
+            path.write_text(fresh)
+        elif fresh != text:
+            sys.exit(f"{path.relative_to(ROOT)}: a table is not that of results/; run 'make results'")
     if "--check" in sys.argv:
-        sys.exit(0 if wanted == text else "README.md: a table is not that of results/; run 'make results'")
-    path.write_text(wanted)
+        return
     FIGURES.mkdir(parents=True, exist_ok=True)
     for name, experiments in (("few-label", ("digits",)), ("sources", ("scripts",))):
         kept = tuple(cell for cell in found.cells if cell.experiment in experiments)

@@ -8,7 +8,7 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched.datasets import cifar100, climatenet, mnist, optdigits, semeion
-from metasched.experiments import EXPERIMENTS, Cell, Experiment, ordered_methods, paper_methods, source_methods
+from metasched.experiments import EXPERIMENTS, Cell, Experiment, paper_methods, source_methods
 from metasched.learners.networks import default_network
 from metasched.runs.train import jobs_of
 
@@ -122,9 +122,7 @@ def test_an_irrelevant_tasks_inputs_have_their_values_in_one_order_of_its_own(ma
 
 
 KNOWN = replace(make_tasks(), useful=("task-1",))
-EVERY = {
-    method.name: method for make in (paper_methods, source_methods, ordered_methods) for method in make(KNOWN, "joint")
-}.values()
+EVERY = {method.name: method for make in (paper_methods, source_methods) for method in make(KNOWN, "joint")}.values()
 
 
 class TestMethods:

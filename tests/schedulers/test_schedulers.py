@@ -193,6 +193,16 @@ def test_sequential_finishes_a_task_before_the_next():
     assert choices(scheduler, 10) == [0, 0, 1, 1, 1, 2, 3, 3, 0, 0]
 
 
+def test_sequential_in_random_order_finishes_tasks_in_an_order_that_the_seed_draws():
+    scheduler = schedulers.make("sequential", num_tasks=4, passes=PASSES, order="random")
+    rounds = {seed: choices(scheduler, sum(PASSES), seed=seed) for seed in range(8)}
+    orders = {tuple(dict.fromkeys(taken)) for taken in rounds.values()}
+    assert len(orders) > 3
+    for taken in rounds.values():
+        order = list(dict.fromkeys(taken))
+        assert taken == [task for task in order for _ in range(PASSES[task])]
+
+
 def test_uniform_takes_every_task_equally_often():
     taken = choices(schedulers.make("uniform", num_tasks=4), 2000, jit=True)
     expected = 500

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from metasched.experiments.base import REGIMES, Cell, Experiment
 from metasched.experiments.cifar import CIFAR
 from metasched.experiments.digits import DIGITS
-from metasched.experiments.methods import Method, ordered_methods, paper_methods, source_methods
-from metasched.experiments.sources import ACTIVITY, GAS, MANY, REVIEWS, ROTATED, SCRIPTS
+from metasched.experiments.methods import Method, paper_methods, source_methods
+from metasched.experiments.sources import ACTIVITY, GAS, MANY, NOISY, REVIEWS, ROTATED, SCRIPTS
 from metasched.experiments.weather import WEATHER
 from metasched.experiments.weather_points import WEATHER_POINTS
 
@@ -18,7 +18,6 @@ __all__ = [
     "Cell",
     "Experiment",
     "Method",
-    "ordered_methods",
     "paper_methods",
     "source_methods",
 ]
@@ -27,6 +26,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         *(DIGITS, CIFAR, WEATHER, WEATHER_POINTS),
-        *(SCRIPTS, ROTATED, MANY, REVIEWS, GAS, ACTIVITY),
+        *(SCRIPTS, ROTATED, MANY, NOISY, REVIEWS, GAS, ACTIVITY),
     )
 }

@@ -11,14 +11,14 @@ from metasched.runs.outcome import Outcome
 POINTS = 16
 
 
-def compact(outcome: Outcome, *, by_label: bool, schedule: bool) -> Outcome:
+def compact(outcome: Outcome, *, by_label: bool, schedule: bool, curve: bool = True) -> Outcome:
     """The same outcome in fewer bytes; doing it twice changes nothing.
 
     Curves are thinned to at most ``POINTS`` measurements, dense at first and sparse later, the last one included.
-    Accuracies have three decimals, final ones four. Rows by label and accuracy by class stay with ``by_label``, the
-    batches of every update with ``schedule``.
+    Without ``curve`` the last is all. Accuracies have three decimals, final ones four. Rows by label and accuracy by
+    class stay with ``by_label``, the batches of every update with ``schedule``.
     """
-    kept = thinned(len(outcome.updates))
+    kept = thinned(len(outcome.updates))[0 if curve else -1 :]
     final = outcome.final and msgspec.structs.replace(
         outcome.final,
         **{name: _rounded(value, 4) for name, value in msgspec.structs.asdict(outcome.final).items()},

@@ -9,6 +9,8 @@ from metasched.schedulers.base import Family
 from metasched.tasks import TaskSet
 
 SUPERVISED = "supervised"
+OURS = "ours"
+"""The role of the method that is named beforehand, and of what we tried beside it."""
 DISCOUNT = 0.9
 """γ of every plan: about ten batches of foresight."""
 
@@ -47,9 +49,9 @@ def paper_methods(tasks: TaskSet, learner: str = "meta") -> tuple[Method, ...]:
         Method("mdp", "paper", "mdp", {"refresh": 0, **plan}),
         Method("thompson-gain", "field", "thompson", **gain),
         Method("discounted-ucb-gain", "field", "discounted_ucb", **gain),
-        Method("ucb-gain", "ours", "ucb", {"upper": 0.5}, **gain),
-        Method("gittins-refresh", "ours", "gittins", plan, **gain),
-        Method("mdp-refresh", "ours", "mdp", plan, **gain),
+        Method("ucb-gain", OURS, "ucb", {"upper": 0.5}, **gain),
+        Method("gittins-refresh", OURS, "gittins", plan, **gain),
+        Method("mdp-refresh", OURS, "mdp", plan, **gain),
         Method("ucb-gain+abstain", "ours, may abstain", "ucb", {"upper": 0.5}, abstain=True, **gain),
         Method("gittins-refresh+abstain", "ours, may abstain", "gittins", plan, abstain=True, **gain),
     )
@@ -59,26 +61,18 @@ def source_methods(tasks: TaskSet, learner: str) -> tuple[Method, ...]:
     """Where sources differ: Thompson sampling on transfer is ours, named before any run, against uniform."""
     del learner
     transfer: dict[str, Any] = {"reward": "transfer"}
-    return (
-        *_baselines(tasks),
-        *([Method(USEFUL, "the useful sources alone", USEFUL)] if tasks.useful else []),
-        Method("ucb", "paper", "ucb", {"scale": "fixed"}),
-        Method("thompson-transfer", "ours", "thompson", {"forget": FADE}, **transfer),
-        Method("ucb-transfer", "bounds on transfer", "ucb", {"upper": 1.0}, **transfer),
-        Method("exp3-alignment", "FLAD", "exp3", reward="alignment"),
-    )
-
-
-def ordered_methods(tasks: TaskSet, learner: str) -> tuple[Method, ...]:
-    """The same, and the schedulers that know the order, for tasks whose rows have one."""
-    transfer: dict[str, Any] = {"reward": "transfer"}
     plan = {"discount": DISCOUNT}
     return (
-        *source_methods(tasks, learner),
+        *_baselines(tasks, {"order": "random"}),
+        *([Method(USEFUL, "the useful sources alone", USEFUL)] if tasks.useful else []),
+        Method("ucb", "paper", "ucb", {"scale": "fixed"}),
         Method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
         *([Method("mdp", "paper", "mdp", {"refresh": 0, **plan})] if _joint_states(tasks) <= MOST_STATES else []),
+        Method("thompson-transfer", OURS, "thompson", {"forget": FADE}, **transfer),
+        Method("ucb-transfer", "bounds on transfer", "ucb", {"upper": 1.0}, **transfer),
         Method("gittins-transfer", "labels, one index a task", "gittins", plan, **transfer),
         Method("mdp-transfer", "labels of all tasks", "mdp", plan, **transfer),
+        Method("exp3-alignment", "FLAD", "exp3", reward="alignment"),
     )
 
 
@@ -92,10 +86,10 @@ def _joint_states(tasks: TaskSet) -> float:
     return float(max(len(task.classes) for task in tasks.tasks)) ** len(tasks.tasks)
 
 
-def _baselines(tasks: TaskSet) -> tuple[Method, ...]:
+def _baselines(tasks: TaskSet, in_turn: Mapping[str, Any] | None = None) -> tuple[Method, ...]:
     return (
         Method("cyclic", "round robin over tasks", "cyclic"),
-        Method("sequential", "task after task", "sequential"),
+        Method("sequential", "task after task", "sequential", in_turn or {}),
         Method("uniform", "drawn at random", "uniform"),
         Method(TARGET_ONLY, "no source rows", TARGET_ONLY),
         *(

@@ -19,12 +19,13 @@ from metasched.datasets.weather import FILE
 from metasched.errors import DataError, RunError
 from metasched.experiments.base import Cell, Experiment, target_drawn
 from metasched.experiments.compact import compact
-from metasched.experiments.methods import SUPERVISED, Method
+from metasched.experiments.methods import OURS, SUPERVISED, Method
 from metasched.learners.config import TrainConfig
 from metasched.learners.measure import measured_order
 from metasched.learners.supervised import supervised
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
+from metasched.runs.choices import SINGLE
 from metasched.runs.files import write_error, write_json
 from metasched.runs.origin import device
 from metasched.runs.outcome import Final, Outcome, Study
@@ -39,6 +40,8 @@ GRIDS = {
 """Inner and outer rates that are tried for every method alike, by learner; joint training has no inner one."""
 TUNING_SEEDS = (1001, 1002)
 """Never reported."""
+MORE_TUNING_SEEDS = (1001, 1002, 1003, 1004)
+"""Where each seed has labels of its own."""
 QUICK_TEST_ROWS = 300
 SHOWN_LABELS = 30
 """Cells with so many labels, where they are drawn by seed, keep a schedule for the figures."""
@@ -104,23 +107,18 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], sweep: Sweep)
 
 
 def _all_jobs(experiment: Experiment, cell: Cell, sweep: Sweep, tuning: Tuning | None, study: Study) -> list[Job]:
-    """Every method with every seed; where labels are drawn by seed, each seed has rows of its own."""
-    tasks = _tasks(experiment, cell, sweep)
-    everyone = experiment.methods(tasks, cell.learner)
+    """Every method with every seed."""
+    rows = _rows_by_seed(cell, _tasks(experiment, cell, sweep), sweep.seeds, tuning=False)
+    everyone = experiment.methods(rows[sweep.seeds[0]], cell.learner)
     rates = {method.name: _rates(tuning, method, cell.config) for method in everyone}
+    return [job for method in everyone for job in _jobs(experiment, cell, rows, method, rates[method.name], study)]
+
+
+def _rows_by_seed(cell: Cell, tasks: TaskSet, seeds: Sequence[int], tuning: bool) -> dict[int, TaskSet]:
+    """The rows of every seed; where labels are drawn by seed, each has its own."""
     if cell.draw_labels is None:
-        rows = dict.fromkeys(sweep.seeds, tasks)
-    else:
-        rows = {seed: target_drawn(tasks, cell.draw_labels, seed, tuning=False) for seed in sweep.seeds}
-    by_rows: dict[int, list[int]] = {}
-    for seed, own in rows.items():
-        by_rows.setdefault(id(own), []).append(seed)
-    return [
-        job
-        for method in everyone
-        for seeds in by_rows.values()
-        for job in _jobs(experiment, cell, rows[seeds[0]], method, rates[method.name], seeds, study)
-    ]
+        return dict.fromkeys(seeds, tasks)
+    return {seed: target_drawn(tasks, cell.draw_labels, seed, tuning) for seed in seeds}
 
 
 def _tuned_in(experiment: Experiment, learner: str) -> Cell:
@@ -179,19 +177,26 @@ def _study(experiment: Experiment, cell: Cell, tuning: Tuning | None) -> Study:
 def _jobs(
     experiment: Experiment,
     cell: Cell,
-    tasks: TaskSet,
+    rows: Mapping[int, TaskSet],
     method: Method,
     rates: tuple[float, float],
-    seeds: Sequence[int],
     study: Study,
 ) -> list[Job]:
-    """One method of a cell, over seeds."""
+    """One method of a cell, over seeds with their rows."""
     inner, outer = rates
     config = replace(cell.config, inner_rate=inner, outer_rate=outer, reward=method.reward, abstain=method.abstain)
-    named: dict[str, Any] = {"method": method.name, "role": method.role, "study": study}
-    return jobs_of(
-        tasks, experiment.network, method.scheduler, config, seeds, method.options, learner=cell.learner, **named
-    )
+    told: dict[str, Any] = {"method": method.name, "role": method.role, "study": study}
+    what = (method.scheduler, config)
+    seeds: dict[int, list[int]] = {}
+    for seed, own in rows.items():
+        seeds.setdefault(id(own), []).append(seed)
+    return [
+        job
+        for alike in seeds.values()
+        for job in jobs_of(
+            rows[alike[0]], experiment.network, *what, alike, method.options, learner=cell.learner, **told
+        )
+    ]
 
 
 def _finish(jobs: Sequence[Job], path: Path, name: str, sweep: Sweep, programs: Programs) -> list[Outcome]:
@@ -227,12 +232,24 @@ def _whole_lines(path: Path) -> list[Outcome]:
 
 
 def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
-    """The result file of a cell; rows by label in the paper's regime alone, schedules where a figure shows them."""
+    """The result file of a cell: rows by label in the paper's regime alone, schedules where a figure shows them.
+
+    Where labels are drawn by seed, single tasks keep their final accuracies and no curves.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     shown = cell.name in ("few-label-30", "robust-40") or cell.draw_labels == SHOWN_LABELS
     first = {outcome.method: outcome.run for outcome in reversed(found) if outcome.final is not None}
+
+    def scheduled(outcome: Outcome) -> bool:
+        return shown and (first.get(outcome.method) == outcome.run or (bool(cell.draw_labels) and outcome.role == OURS))
+
     lines = [
-        compact(outcome, by_label=cell.regime == "paper", schedule=shown and first.get(outcome.method) == outcome.run)
+        compact(
+            outcome,
+            by_label=cell.regime == "paper",
+            schedule=scheduled(outcome),
+            curve=not (cell.draw_labels and outcome.spec.scheduler.startswith(SINGLE)),
+        )
         for outcome in found
     ]
     outcomes.write(path, lines)
@@ -268,23 +285,17 @@ def _tune(experiment: Experiment, learner: str, sweep: Sweep, programs: Programs
     if path.exists():
         return dict(json.loads(path.read_text()))
     cell = _tuned_in(experiment, learner)
-    tasks = experiment.load(cell, sweep.data.get(experiment.name))
-    if cell.draw_labels is not None:
-        tasks = target_drawn(tasks, cell.draw_labels, TUNING_SEEDS[0], tuning=True)
-    everyone, grid = experiment.methods(tasks, learner), GRIDS[learner]
+    seeds = TUNING_SEEDS if cell.draw_labels is None else MORE_TUNING_SEEDS
+    rows = _rows_by_seed(cell, experiment.load(cell, sweep.data.get(experiment.name)), seeds, tuning=True)
+    everyone, grid = experiment.methods(rows[seeds[0]], learner), GRIDS[learner]
     study = _study(experiment, cell, None)
-    jobs = [
-        job
-        for method in everyone
-        for rates in grid
-        for job in _jobs(experiment, cell, tasks, method, rates, TUNING_SEEDS, study)
-    ]
+    jobs = [job for method in everyone for rates in grid for job in _jobs(experiment, cell, rows, method, rates, study)]
     found = _finish(jobs, sweep.work(name), name, sweep, programs)
     finals = [0.0 if outcome.final is None else outcome.final.test_accuracy for outcome in found]
-    scores = np.asarray(finals).reshape(len(everyone), len(grid), len(TUNING_SEEDS)).mean(axis=2)
+    scores = np.asarray(finals).reshape(len(everyone), len(grid), len(seeds)).mean(axis=2)
     inner_rates, outer_rates = (sorted(set(column)) for column in zip(*grid, strict=True))
     tuning = {
-        "seeds": list(TUNING_SEEDS),
+        "seeds": list(seeds),
         "cell": study.cell,
         "grid": {"inner_rate": inner_rates, "outer_rate": outer_rates},
         "chosen": {
@@ -364,7 +375,7 @@ def _add_seconds(
     jobs = [
         job
         for method in experiment.methods(tasks, cell.learner)
-        for job in _jobs(experiment, cell, tasks, method, usual, (0,), study)
+        for job in _jobs(experiment, cell, {0: tasks}, method, usual, study)
     ]
     names = [job.description.method for job in jobs]
     alone = dict(zip(names, engine.seconds_per_update(jobs, programs), strict=True))

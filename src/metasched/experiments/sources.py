@@ -3,10 +3,12 @@
 The target's labels are drawn anew for every seed, and rates are tuned on rows of the target that are never reported.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from metasched.experiments.base import LABELS, Cell, Experiment
-from metasched.experiments.methods import ordered_methods, source_methods
+from metasched.experiments.methods import source_methods
 from metasched.learners.config import TrainConfig
 
 CONFIG = TrainConfig(
@@ -32,33 +34,44 @@ def _cells(config: TrainConfig, threshold: float, labels: tuple[int, ...] = LABE
 
 
 def _experiment(
-    name: str, title: str, config: TrainConfig = CONFIG, threshold: float = 0.7, labels: tuple[int, ...] = LABELS
+    name: str,
+    title: str,
+    config: TrainConfig = CONFIG,
+    threshold: float = 0.7,
+    labels: tuple[int, ...] = LABELS,
+    dataset: str | None = None,
 ) -> Experiment:
-    return Experiment(name, title, name, "mlp", "30", _cells(config, threshold, labels), source_methods)
+    return Experiment(name, title, dataset or name, "mlp", "30", _cells(config, threshold, labels), source_methods)
 
 
+def _with_variants(experiment: Experiment, changes: Mapping[str, Mapping[str, Any]]) -> Experiment:
+    """Cells with 30 labels once more in other settings: a word for the name and what differs, by words for people."""
+    usual = [cell for cell in experiment.cells if cell.draw_labels == SHOWN]
+    more = [
+        replace(cell, **{**change, "name": f"{cell.name}-{change['name']}", "variant": f"{cell.variant}, {words}"})
+        for words, change in changes.items()
+        for cell in usual
+    ]
+    return replace(experiment, cells=(*experiment.cells, *more))
+
+
+SHOWN = 30
+"""Labels of the cells that have variants."""
 SCRIPTS = _experiment("scripts", "Scripts: digits and letters of twelve collections teach USPS")
-ROTATED = _experiment("rotated", "Rotated MNIST: twelve angles teach one between two of them")
+ROTATED = _with_variants(
+    _experiment("rotated", "Rotated MNIST: twelve angles teach one between two of them"),
+    {"three times as many batches": {"name": "long", "config": replace(CONFIG, meta_updates=90, eval_every=6)}},
+)
 MANY = _experiment("many", "Many: twenty digit sources, fifteen of them spoilt, teach MNIST", threshold=0.6)
+NOISY = _with_variants(
+    _experiment("noisy", "Noisy: five digit sources, some with shuffled labels, teach MNIST", dataset="digits"),
+    {"40 % noisy": {"name": "40", "noisy": (1, 2)}, "80 % noisy": {"name": "80", "noisy": (0, 1, 2, 3)}},
+)
 REVIEWS = _experiment("reviews", "Reviews: fifteen kinds of goods teach books")
-GAS = replace(
-    _experiment("gas", "Gas sensors: seven batches in time teach the last", threshold=0.8), methods=ordered_methods
-)
-_ACTIVITY = _experiment(
-    "activity", "Activity: 24 people in recorded order teach one", replace(CONFIG, meta_updates=20), labels=(10, 30)
-)
-ACTIVITY = replace(
-    _ACTIVITY,
-    methods=ordered_methods,
-    cells=(
-        *_ACTIVITY.cells,
-        *(
-            replace(
-                cell, name=f"{cell.name}-user-{user}", variant=f"{cell.variant}, user {user}", data={"target": user}
-            )
-            for user in (29, 13)
-            for cell in _ACTIVITY.cells
-            if cell.draw_labels == 30
-        ),
+GAS = _experiment("gas", "Gas sensors: seven batches in time teach the last", threshold=0.8)
+ACTIVITY = _with_variants(
+    _experiment(
+        "activity", "Activity: 24 people in recorded order teach one", replace(CONFIG, meta_updates=20), labels=(10, 30)
     ),
+    {f"user {user}": {"name": f"user-{user}", "data": {"target": user}} for user in (29, 13)},
 )

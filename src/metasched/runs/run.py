@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -144,10 +145,15 @@ def seconds_per_update(jobs: Sequence[Job], programs: Programs, updates: int = 5
 
 
 def _by_shape(jobs: Sequence[Job]) -> list[list[int]]:
-    """Numbers of the jobs that may share a program: the same sources, target rows of one shape."""
+    """Numbers of the jobs that may share a program: the same sources, target rows of one shape.
+
+    Side by side every lane computes what any lane decides by, so on accelerators those that plan have their own.
+    """
+    apart = jax.default_backend() != "cpu"
     groups: dict[Hashable, list[int]] = {}
     for number, job in enumerate(jobs):
-        groups.setdefault((id(job.tasks.tasks), _shape(job)), []).append(number)
+        plans = apart and choices.planned(job.description.spec.scheduler)
+        groups.setdefault((id(job.tasks.tasks), plans, _shape(job)), []).append(number)
     return list(groups.values())
 
 

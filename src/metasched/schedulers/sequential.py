@@ -1,36 +1,49 @@
 """Task after task: all rows of the first, then all rows of the second."""
 
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from metasched.errors import ConfigError
+from metasched.schedulers import options
 from metasched.schedulers.base import Scheduler
 
 
-def sequential(num_tasks: int, passes: Sequence[int] | None = None) -> Scheduler:
-    """``passes[i]`` batches of task i before task i + 1 has its turn; after the last task the first again.
+class SequentialState(NamedTuple):
+    """The next batch's number in a round through all tasks, int32 (), and the order of the tasks, int32 (N,)."""
+
+    turn: jax.Array
+    order: jax.Array
+
+
+def sequential(
+    num_tasks: int, passes: Sequence[int] | None = None, order: Literal["given", "random"] = "given"
+) -> Scheduler:
+    """``passes[i]`` batches of task i before the next task has its turn; after the last task the first again.
 
     ``passes`` is the number of batches in one pass through each task (⌊n_i / B⌋); without it every task has one, which
-    is :func:`~metasched.schedulers.cyclic`.
+    is :func:`~metasched.schedulers.cyclic`. Tasks come in the given order, or in one that the seed draws: where the
+    useful ones stand first in a file, a short run through the given order flatters this schedule.
     """
     counts = np.ones(num_tasks, np.int32) if passes is None else np.asarray(passes, np.int32)
     if counts.shape != (num_tasks,) or counts.min() < 1:
         raise ConfigError(f"passes is {passes}; give one whole number ≥ 1 for each of the {num_tasks} tasks")
-    ends = np.cumsum(counts, dtype=np.int32)
+    drawn = options.choice("order", order, ("given", "random")) == "random"
 
-    def init(key: jax.Array) -> jax.Array:
-        del key
-        return jnp.zeros((), jnp.int32)
+    def init(key: jax.Array) -> SequentialState:
+        tasks = jnp.arange(num_tasks, dtype=jnp.int32)
+        return SequentialState(jnp.zeros((), jnp.int32), jax.random.permutation(key, tasks) if drawn else tasks)
 
-    def select(turn: jax.Array, labels: jax.Array) -> jax.Array:
+    def select(state: SequentialState, labels: jax.Array) -> jax.Array:
         del labels
-        return jnp.searchsorted(jnp.asarray(ends), turn, side="right").astype(jnp.int32)
+        ends = jnp.cumsum(jnp.asarray(counts)[state.order])
+        return state.order[jnp.searchsorted(ends, state.turn, side="right")]
 
-    def update(turn: jax.Array, labels: jax.Array, task: jax.Array, reward: jax.Array) -> jax.Array:
+    def update(state: SequentialState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> SequentialState:
         del labels, task, reward
-        return (turn + 1) % int(ends[-1])
+        return state._replace(turn=(state.turn + 1) % int(counts.sum()))
 
     return Scheduler(init, select, update, family="static")
