@@ -134,9 +134,7 @@ def test_files_larger_than_the_limit_together_are_refused_unread(shops):
 def test_a_column_that_only_some_files_have_may_be_dropped(shops):
     before = load(shops).fingerprint
     rows = (shops / "shop2.csv").read_text().splitlines()
-    (shops / "shop2.csv").write_text(
-        "\n".join(f"{row},{number or 'id'}" for number, row in enumerate(rows))
-    )
+    (shops / "shop2.csv").write_text("\n".join(f"{row},{number or 'id'}" for number, row in enumerate(rows)))
     assert load(shops, drop="id").fingerprint == before
 
 
