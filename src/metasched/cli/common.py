@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
+from metasched.cli.commands import Commands
 from metasched.errors import ConfigError
 from metasched.learners.config import TrainConfig
 
@@ -17,7 +18,12 @@ Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 Settings = Annotated[TrainConfig, tyro.conf.arg(name="")]
 SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
-app = tyro.extras.SubcommandApp()
+app = Commands(
+    "Decides which data source the next training batch comes from.\n\n"
+    "Begin with 'metasched demo'; 'metasched train --help' explains one command.\n\n"
+    "'metasched --version' tells the version.",
+    order=("demo", "data", "diagnose", "plan", "train", "resume", "predict", "compare", "report", "paper"),
+)
 
 
 def pairs(flag: str, words: Sequence[str]) -> dict[str, Any]:

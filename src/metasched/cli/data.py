@@ -4,10 +4,11 @@ from pathlib import Path
 
 import tyro
 
+from metasched.cli.commands import Commands
 from metasched.cli.common import Options, SetName, app, pairs, print_json, stderr
 from metasched.errors import ConfigError, StoreError, unknown
 
-data_app = tyro.extras.SubcommandApp()
+data_app = Commands("What data sets are here; bring them, check them, make them.")
 app.command(data_app, name="data")
 
 
