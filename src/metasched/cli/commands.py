@@ -60,7 +60,7 @@ class Commands:
                     prog=prog,
                     args=[*words, "--help"] if isinstance(last, Commands) and len(path) == len(words) else words,
                     description=self.description,
-                    config=(tyro.conf.FlagCreatePairsOff,),
+                    config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
                 )
         except SystemExit as stopped:
             if stopped.code == 2:

@@ -10,12 +10,10 @@ from rich.console import Console
 
 from metasched.cli.commands import Commands
 from metasched.errors import ConfigError
-from metasched.learners.config import TrainConfig
 
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""
 
-Settings = Annotated[TrainConfig, tyro.conf.arg(name="")]
 SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
 app = Commands(

@@ -5,8 +5,8 @@ from typing import Literal
 
 from rich.console import Console
 
-from metasched.cli.common import Options, SetName, Settings, app, at_least_one, pairs, print_json, say
-from metasched.learners.config import TrainConfig
+from metasched.cli.common import Options, SetName, app, at_least_one, pairs, print_json, say
+from metasched.cli.settings import Settings
 
 
 @app.command
@@ -67,7 +67,7 @@ def diagnose(
 @app.command
 def plan(
     set: SetName,
-    config: Settings = TrainConfig(),  # noqa: B008
+    config: Settings,
     data: Options = (),
     network: str = "auto",
     discount: float = 0.99,
