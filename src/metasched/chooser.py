@@ -105,7 +105,7 @@ class Chooser:
         elif options:
             raise ConfigError(f"options {sorted(options)} need a scheduler given by name")
         self._step = _compiled(scheduler)
-        key = jax.random.key(check.whole("seed", seed, least=0))
+        key = jax.random.key(check.whole("seed", seed, least=0, most=2**32 - 1))
         self._state: State = jax.device_put(scheduler.init(key), jax.local_devices(backend="cpu")[0])
 
         self._name = secrets.token_hex(8)

@@ -25,17 +25,23 @@ app = Commands(
 
 
 def pairs(flag: str, words: Sequence[str]) -> dict[str, Any]:
-    """``key=value`` words as a dictionary; a value is a Python literal where it can be, else text."""
+    """``key=value`` words as a dictionary; a value is a Python literal where it can be (``false`` too), else text."""
     options: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not key or not equals:
             raise ConfigError(f"{flag} {word}: expected key=value")
-        try:
-            options[key.replace("-", "_")] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            options[key.replace("-", "_")] = value
+        options[key.replace("-", "_")] = _literal(value)
     return options
+
+
+def _literal(value: str) -> Any:
+    if value.lower() in ("true", "false", "none"):
+        value = value.capitalize()
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
 
 
 def listed(words: str) -> list[str]:

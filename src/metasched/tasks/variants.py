@@ -46,7 +46,7 @@ def with_shuffled_order(tasks: "TaskSet", seed: int) -> "TaskSet":
 def with_irrelevant(tasks: "TaskSet", name: str, seed: int) -> "TaskSet":
     """The values of every input of a task in one random order."""
     task = _task(tasks, name)
-    _refuse_negative(seed)
+    refuse_negative(seed)
     order = np.random.default_rng(seed).permutation(task.inputs[0].size)
     inputs = task.inputs.reshape(len(task), -1)[:, order].reshape(task.inputs.shape)
     changed = _replace_task(tasks, replace(task, inputs=inputs), "values of every input in one random order")
@@ -140,10 +140,11 @@ def _without_use(tasks: "TaskSet", name: str) -> "TaskSet":
 
 def _generator(seed: int, purpose: str) -> np.random.Generator:
     """A stream of its own for each purpose, so that one option never changes what another draws."""
-    _refuse_negative(seed)
+    refuse_negative(seed)
     return np.random.default_rng([seed, crc32(purpose.encode())])
 
 
-def _refuse_negative(seed: int) -> None:
+def refuse_negative(seed: int) -> None:
+    """An error for a seed below 0."""
     if seed < 0:
         raise ConfigError(f"seed is {seed}; give an integer ≥ 0")
