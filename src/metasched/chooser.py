@@ -327,7 +327,9 @@ def _sizes(tasks: TaskSet | Sequence[int] | int) -> NDArray[np.int64]:
     sizes = list(tasks)
     if not sizes:
         raise ConfigError("sizes are empty; give the number of rows of each task")
-    return np.array([check.whole(f"size of task {i}", _plain(size), least=1) for i, size in enumerate(sizes)], np.int64)
+    return np.array(
+        [check.whole(f"size of task {i}", _plain(size), least=1) for i, size in enumerate(sizes, 1)], np.int64
+    )
 
 
 def _plain(value: Any) -> Any:

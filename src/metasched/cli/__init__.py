@@ -12,11 +12,11 @@ from typing import Any
 import jax
 from rich.markup import escape
 
-from metasched import __version__
 from metasched.cli import data, evidence, paper, report, train
 from metasched.cli.common import app, stderr
 from metasched.datasets.store import cache_folder
 from metasched.errors import MetaschedError
+from metasched.runs.origin import version_of
 
 __all__ = ["data", "evidence", "main", "paper", "report", "train"]
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if words == ["--version"]:
-            print(f"metasched {__version__}")
+            print(f"metasched {version_of('metasched')}")
         else:
             app.parse(words, "metasched")()
     except MetaschedError as error:

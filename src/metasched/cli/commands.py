@@ -6,11 +6,13 @@ from contextlib import redirect_stderr
 from functools import partial, wraps
 from inspect import getdoc
 from io import StringIO
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import tyro
 
 from metasched.errors import ConfigError, unknown
+
+Function = TypeVar("Function", bound=Callable[..., None])
 
 COMPLETION = "--tyro-print-completion"
 SHELLS = ("bash", "zsh", "fish", "tcsh")
@@ -33,6 +35,15 @@ class Commands:
         self.description = description
         self.order = order
         self.members: dict[str, Callable[..., None] | Commands] = {}
+
+    @overload
+    def command(self, member: Function) -> Function: ...
+
+    @overload
+    def command(self, member: None = None, *, name: str) -> Callable[[Function], Function]: ...
+
+    @overload
+    def command(self, member: "Commands", *, name: str) -> "Commands": ...
 
     def command(self, member: Any = None, *, name: str | None = None) -> Any:
         """Register a function, with or without a name of its own, or a group."""
@@ -89,14 +100,19 @@ class Commands:
             if isinstance(member, Commands):
                 parser.command(member._parser(words[1:] if asked else ()), name=name, help=member.description)
             else:
-                parser.command(_later(member), name=name, help=None if asked else _first_line(member))
+                parser.command(name=name, help=None if asked else _first_line(member))(_later(member))
         return parser
 
 
 def one_line(box: str, prog: str) -> str:
-    """A parser's message in a frame as one line: what is wrong, the nearest flag, where help is."""
-    lines = [line.strip(" │") for line in _COLOUR.sub("", box).splitlines() if line[:1] not in "╭╰"]
-    fault, *rest = [" ".join(part.split()) for part in re.split(r"\n─+\n", "\n".join(lines))]
+    """A parser's message in a frame as one line: what is wrong, the nearest flag, where help is.
+
+    The title is part of the frame; where a stream takes ASCII alone there is only a rule below it.
+    """
+    plain = _COLOUR.sub("", box).strip()
+    lines = [line.strip(" │") for line in plain.splitlines() if line[:1] not in "╭╰"]
+    parts = [" ".join(part.split()) for part in re.split(r"\n[─-]{3,}\n", "\n".join(lines))]
+    fault, *rest = parts if plain.startswith("╭") else parts[1:] or parts
     near = re.search(r"Perhaps you meant: (--[\w-]+)", " ".join(rest))
     hint = f"; did you mean '{near[1]}'?" if near else ""
     return f"{fault.replace(' (required)', '').rstrip('.:')}{hint} (see {prog} --help)"

@@ -29,7 +29,7 @@ def documented(kind: type) -> dict[str, str]:
 
 
 _TEXTS = documented(TrainConfig) | {
-    "reward": f"What a scheduler is told after a batch: {', '.join(rewards.names())} (docs/learner.md says what each is)."
+    "reward": f"What a scheduler is told after a batch: {', '.join(rewards.names())} (see docs/learner.md)."
 }
 _TYPES = get_type_hints(TrainConfig)
 
@@ -52,9 +52,11 @@ def _settings(first: Any, others: Any) -> TrainConfig:
     return TrainConfig(**asdict(first), **asdict(others))
 
 
+_annotated: Any = Annotated  # the groups are made when the module is read, so no type checker knows them
+_unprefixed: Any = tyro.conf.OmitArgPrefixes
 _settings.__annotations__ = {
-    "first": Annotated[_First, tyro.conf.arg(name="")],
-    "others": tyro.conf.OmitArgPrefixes[Annotated[_Others, tyro.conf.arg(name="training")]],
+    "first": _annotated[_First, tyro.conf.arg(name="")],
+    "others": _unprefixed[_annotated[_Others, tyro.conf.arg(name="training")]],
     "return": TrainConfig,
 }
 

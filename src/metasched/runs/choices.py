@@ -142,7 +142,7 @@ def _index(tasks: TaskSet, given: Any) -> int:
         return names.index(str(given))
     if (type(given) is int or str(given).isdecimal()) and 1 <= int(given) <= len(names):
         return int(given) - 1
-    raise unknown(f"task (give a name, or a number from 1 to {len(names)})", given, names)
+    raise ConfigError(f"{unknown('task', given, names)}; or give a number from 1 to {len(names)}")
 
 
 def _indices(tasks: TaskSet, given: Any) -> list[int]:

@@ -1,7 +1,7 @@
 """Independent draws: every task equally likely, every time."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,9 @@ def uniform(num_tasks: int, tasks: Sequence[int] | None = None) -> Scheduler:
 
     ``tasks`` are the indices of those that are drawn from; by default all.
     """
-    if not isinstance(tasks, Sequence | None) or isinstance(tasks, str):
-        raise ConfigError(f"tasks is {tasks!r}; give a list of indices")
+    given: Any = tasks
+    if not isinstance(given, Sequence | None) or isinstance(given, str):
+        raise ConfigError(f"tasks is {given!r}; give a list of indices")
     known = range(num_tasks) if tasks is None else tuple(tasks)
     if not known or len(set(known)) < len(known):
         raise ConfigError(f"tasks are {list(known)}; give one or more different indices")

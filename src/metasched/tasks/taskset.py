@@ -156,7 +156,7 @@ class TaskSet:
         """
         given = {"target_labels": target_labels, "noise": noise, "shuffle_order": shuffle_order, "seed": seed}
         options.check(TaskSet.variant, given)
-        variants.refuse_negative(seed)
+        variants.check_seed(seed)
         result = replace(self, recipe=None)
         if target_labels is not None:
             result = variants.with_target_labels(result, target_labels, seed)
