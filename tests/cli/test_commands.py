@@ -1,6 +1,7 @@
 """Words in: the command, its help, or one line."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -77,37 +78,47 @@ def test_every_command_has_help_with_an_example_that_fits_80_columns(capsys, mon
     assert [line for line in text.splitlines() if len(line) > 80 and not line.startswith("usage: ")] == []
 
 
-def test_the_list_of_commands_has_one_line_about_each_in_the_order_of_use(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    text = printed(capsys, "--help")
+def framed(*words):
+    """Help as a terminal of 80 columns shows it."""
+    environment = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-m", "metasched", *words, "--help"]
+    return subprocess.run(command, capture_output=True, check=True, env=environment).stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def flags():
+    """Flags of train, in order, with their texts; the titles of their groups stand between them."""
+    found = {}
+    for part in re.split(r"^(?=│ --|╭─)", framed("train"), flags=re.MULTILINE):
+        flag, *text = part.strip("╭─│ ").replace("│", " ").split()
+        found[flag] = " ".join(text)
+    return found
+
+
+def test_the_list_of_commands_has_one_line_about_each_in_the_order_of_use():
+    text = framed()
     assert "Example" not in text
-    assert re.findall(r"^\W+  \W ([a-z-]+) ", text, re.MULTILINE) == app.names()
+    assert re.findall(r"• (\S+)", text) == app.names()
     assert app.names()[:2] == ["demo", "data"]
 
 
-def test_train_shows_the_ten_flags_that_matter_first(capsys):
-    text = printed(capsys, "train", "--help")
-    first, rest = text.split(" further options ")
-    flags = re.findall(r"^\W*(--[a-z-]+)", first.split(" options ")[1], re.MULTILINE)
+def test_train_shows_the_ten_flags_that_matter_first(flags):
+    names = list(flags)
+    first = names[names.index("options") + 1 : names.index("further")]
     ten = "scheduler option reward learner data meta-updates batch-size seeds out json"
-    assert sorted(flags) == sorted(f"--{name}" for name in ten.split())
-    assert "--inner-rate" in rest
+    assert sorted(first) == sorted(f"--{name}" for name in ten.split())
+    assert names.index("further") < names.index("training") < names.index("--inner-rate")
 
 
-def test_every_setting_is_a_flag_with_a_text_and_the_default_of_the_settings(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "500")
-    text = printed(capsys, "train", "--help")
+def test_every_setting_is_a_flag_with_a_text_and_the_default_of_the_settings(flags):
     for name, value in vars(ms.TrainConfig()).items():
-        line = re.search(rf" --{name.replace('_', '-')} .*\\n?.*", text)[0]
-        assert re.search(rf"[a-z].*\(default: {re.escape(str(value))}\)", line), name
+        text = flags[f"--{name.replace('_', '-')}"]
+        assert re.search(rf"[a-z]{{3}}.*\(default: {re.escape(str(value))}\)", text), name
 
 
-def test_the_names_of_schedulers_and_rewards_are_in_the_help(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "2000")
-    text = printed(capsys, "train", "--help")
-    scheduler, reward = (re.search(rf" --{flag} .*", text)[0] for flag in ("scheduler", "reward"))
-    assert all(name in scheduler for name in methods())
-    assert all(name in reward for name in rewards.names())
+def test_the_names_of_schedulers_and_rewards_are_in_the_help(flags):
+    assert all(name in flags["--scheduler"] for name in methods())
+    assert all(name in flags["--reward"] for name in rewards.names())
 
 
 def test_a_first_word_of_a_group_is_called_later_with_its_flags():

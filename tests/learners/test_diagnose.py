@@ -84,7 +84,8 @@ def test_the_reward_is_followed_when_asked():
 
 def test_says_what_it_does_before_it_does_it():
     steps = []
-    diagnose(make_tasks(), permutations=9, steps=2, on_step=lambda *step: steps.append(step))
+    config = ms.TrainConfig(batch_size=4)
+    diagnose(make_tasks(), config=config, permutations=9, steps=2, on_step=lambda *step: steps.append(step))
     assert steps == [*((n, 4, f"order of task-{n}") for n in range(3)), (3, 4, "reward over 2 steps")]
 
 
