@@ -19,6 +19,7 @@ from metasched.datasets.npz import from_npz, save_npz
 from metasched.datasets.store import DataFile
 from metasched.errors import ConfigError, DataError, unknown
 from metasched.tasks import TaskSet
+from metasched.tasks.options import check
 
 __all__ = ["files", "from_images", "from_npz", "load", "names", "save_npz"]
 
@@ -64,7 +65,7 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
         if key not in own and key not in rest:
             raise unknown(f"option of data set '{name}'", key, [*signature(builder).parameters, *_VARIANT_OPTIONS])
     try:
-        tasks = builder(**own)
+        tasks = builder(**check(builder, own))
         if rest:
             tasks = tasks.variant(**rest)
     except TypeError as error:

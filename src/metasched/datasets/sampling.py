@@ -6,12 +6,12 @@ import numpy as np
 
 from metasched.errors import ConfigError
 from metasched.tasks import Labels, RowNumbers, stratified_rows
+from metasched.tasks.variants import check_seed
 
 
 def few_labels(labels: Labels, count: int, seed: int) -> tuple[RowNumbers, RowNumbers]:
     """``count`` rows of the target, stratified by class and by ``seed``, for validation; all others for test."""
-    if seed < 0:
-        raise ConfigError(f"seed is {seed}; give an integer ≥ 0")
+    check_seed(seed)
     validation = stratified_rows(labels, count, np.random.default_rng(seed))
     test = np.setdiff1d(np.arange(len(labels)), validation)
     if not len(test):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metasched.tasks import builders, checks, summary, variants
+from metasched.tasks import builders, checks, options, summary, variants
 from metasched.tasks.provenance import Provenance
 from metasched.tasks.task import TEST, VALIDATION, Split, Task
 
@@ -154,6 +154,9 @@ class TaskSet:
             shuffle_order: permute the rows of every task, inputs with their labels, so that order says nothing.
             seed: any integer ≥ 0.
         """
+        given = {"target_labels": target_labels, "noise": noise, "shuffle_order": shuffle_order, "seed": seed}
+        options.check(TaskSet.variant, given)
+        variants.check_seed(seed)
         result = replace(self, recipe=None)
         if target_labels is not None:
             result = variants.with_target_labels(result, target_labels, seed)
