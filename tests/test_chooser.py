@@ -281,9 +281,9 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("sizes", "options", "message"),
         [
-            ([5, 0], {}, "size of task 1 is 0; give a whole number ≥ 1"),
+            ([5, 0], {}, "size of task 2 is 0; give a whole number ≥ 1"),
             ([], {}, "sizes are empty"),
-            ([5, 2.5], {}, "size of task 1 is 2.5"),
+            ([5, 2.5], {}, "size of task 2 is 2.5"),
             (0, {}, "the number of sources is 0"),
             (SIZES, {"batch_size": 0}, "batch_size is 0"),
             (SIZES, {"seed": -1}, "seed is -1"),

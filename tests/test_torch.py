@@ -136,7 +136,7 @@ class TestMixer:
 
     def test_refuses_a_source_that_can_be_read_only_once_or_is_empty(self):
         mixer = Mixer(ms.Chooser("single", 1), [iter([1, 2])])
-        with pytest.raises(ConfigError, match="source 0 is empty, or can be iterated only once"):
+        with pytest.raises(ConfigError, match="source 1 is empty, or can be iterated only once"):
             for _ in mixer:
                 pass
         with pytest.raises(ConfigError, match="there are 1 sources, but the chooser has 3"):

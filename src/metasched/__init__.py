@@ -15,10 +15,13 @@ from metasched.learners.diagnose import Diagnosis, diagnose
 from metasched.learners.networks import Network
 from metasched.learners.probe import plan
 from metasched.planning.plan import Plan
+from metasched.runs.origin import version_of
 from metasched.runs.trackers import Tracker
 from metasched.runs.train import Run, resume, train
 from metasched.schedulers import Scheduler
 from metasched.tasks import Provenance, Split, Task, TaskSet
+
+__version__ = version_of("metasched")
 
 __all__ = [
     "Chooser",
@@ -35,6 +38,7 @@ __all__ = [
     "TaskSet",
     "Tracker",
     "TrainConfig",
+    "__version__",
     "datasets",
     "dependence",
     "diagnose",

@@ -105,7 +105,7 @@ class Chooser:
         elif options:
             raise ConfigError(f"options {sorted(options)} need a scheduler given by name")
         self._step = _compiled(scheduler)
-        key = jax.random.key(check.whole("seed", seed, least=0))
+        key = jax.random.key(check.whole("seed", seed, least=0, most=2**32 - 1))
         self._state: State = jax.device_put(scheduler.init(key), jax.local_devices(backend="cpu")[0])
 
         self._name = secrets.token_hex(8)
@@ -327,7 +327,9 @@ def _sizes(tasks: TaskSet | Sequence[int] | int) -> NDArray[np.int64]:
     sizes = list(tasks)
     if not sizes:
         raise ConfigError("sizes are empty; give the number of rows of each task")
-    return np.array([check.whole(f"size of task {i}", _plain(size), least=1) for i, size in enumerate(sizes)], np.int64)
+    return np.array(
+        [check.whole(f"size of task {i}", _plain(size), least=1) for i, size in enumerate(sizes, 1)], np.int64
+    )
 
 
 def _plain(value: Any) -> Any:

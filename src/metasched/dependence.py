@@ -10,7 +10,7 @@ verdict looks for drift first and never claims more than was tested.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,8 +115,9 @@ def transition_matrix(labels: ArrayLike, num_classes: int, *, smoothing: float =
 
     A label that never occurs has a row of zeros and is never entered, smoothed or not; all other rows sum to one.
     """
-    if not (np.isfinite(smoothing) and smoothing >= 0):
-        raise ConfigError(f"smoothing is {smoothing}; give a number of pseudo-counts ≥ 0")
+    given: Any = smoothing
+    if not (isinstance(given, int | float | np.number) and np.isfinite(given) and given >= 0):
+        raise ConfigError(f"smoothing is {given!r}; give a number of pseudo-counts ≥ 0")
     if stride < 1:
         raise ConfigError(f"stride is {stride}; give a whole number of rows ≥ 1")
     counts = transition_counts(labels, num_classes).astype(np.float64)

@@ -30,14 +30,14 @@ class RunError(MetaschedError):
     """A run folder that cannot be created, read or continued."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:
+def unknown(kind: str, name: object, known: Iterable[str]) -> ConfigError:
     """The error for a misspelt name, with the nearest known one first.
 
     >>> str(unknown("data set", "digit", ["cifar", "digits"]))
     "unknown data set 'digit'; did you mean 'digits'? Known: cifar, digits"
     """
     names = sorted(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""
     listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
     return ConfigError(f"unknown {kind} '{name}'; {hint}Known: {listed or 'none'}")

@@ -156,7 +156,7 @@ class Mixer(data.IterableDataset):  # type: ignore[misc]
                 self._taken[task] += 1
                 return batch
             streams[task], self._taken[task] = iter(self._sources[task]), 0
-        raise ConfigError(f"source {task} is empty, or can be iterated only once")
+        raise ConfigError(f"source {task + 1} is empty, or can be iterated only once")
 
     def tell(self, draw: Draw, reward: float) -> None:
         """The reward of a draw; under ``torch.distributed`` that of rank 0 counts."""

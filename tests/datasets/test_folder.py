@@ -110,7 +110,7 @@ def test_images_that_would_not_fit_are_refused_before_they_are_read(tree):
 @pytest.mark.parametrize("size", [(3,), (0, 4), (4, 4, 3)])
 def test_a_size_that_is_none_is_refused(tree, size):
     with pytest.raises(ConfigError, match=r"give \(height, width\)"):
-        ms.datasets.load(tree, size=size)
+        ms.datasets.from_images(tree, size=size)
 
 
 def test_an_empty_task_is_named(tree):

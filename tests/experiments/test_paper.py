@@ -36,7 +36,7 @@ def experiment(tmp_path_factory):
         tuned_in="few-label-9",
         cells=(
             Cell("few-label-9", "few-label", "9 labels", CONFIG, 0.6, few),
-            Cell("robust-40", "robust", "40% noisy", CONFIG, 0.5, few, noisy=(1,)),
+            Cell("robust-40", "robust", "40% noisy", CONFIG, 0.5, few, noisy=(2,)),
         ),
     )
 

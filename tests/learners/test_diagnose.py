@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from helpers import make_tasks
+from helpers import make_regression, make_tasks
+from metasched.errors import ConfigError
 from metasched.learners.diagnose import diagnose
 from metasched.learners.networks import mlp
 
@@ -79,3 +80,20 @@ def test_p_values_are_corrected_over_tasks():
 def test_the_reward_is_followed_when_asked():
     result = diagnose(make_tasks(), mlp(3, (6,)), ms.TrainConfig(batch_size=3), permutations=99, steps=10)
     assert result.stationarity.errors.shape == (3, 10, 3)
+
+
+def test_says_what_it_does_before_it_does_it():
+    steps = []
+    config = ms.TrainConfig(batch_size=4)
+    diagnose(make_tasks(), config=config, permutations=9, steps=2, on_step=lambda *step: steps.append(step))
+    assert steps == [*((n, 4, f"order of task-{n}") for n in range(3)), (3, 4, "reward over 2 steps")]
+
+
+def test_numbers_to_predict_are_diagnosed_without_the_reward():
+    assert diagnose(make_regression(), permutations=9, steps=5).stationarity is None
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**63, 1.5])
+def test_a_seed_that_repeats_another_is_refused(seed):
+    with pytest.raises(ConfigError, match="give a whole number from 0 to 4294967295"):
+        diagnose(make_tasks(), permutations=9, steps=0, seed=seed)

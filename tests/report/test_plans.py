@@ -29,8 +29,17 @@ def test_tables_name_tasks_and_labels(planned):
 
 
 def test_rows_drawn_add_up_to_all(planned):
-    text = text_of(plans.drawn_table(planned, "mdp", 100))
-    assert [int(line.split()[-1]) for line in text.splitlines()[-3:]] == planned.rows_drawn("mdp", 100).sum(1).tolist()
+    rows = planned.rows_drawn("mdp", 100)
+    text = text_of(plans.drawn_table(planned, rows))
+    assert [int(line.split()[-1]) for line in text.splitlines()[-3:]] == rows.sum(1).tolist()
+
+
+def test_the_answer_names_the_task_that_each_policy_draws_most_on(planned):
+    gittins, mdp = np.array([[1, 1], [0, 8], [0, 0]]), np.array([[0, 0], [1, 1], [3, 3]])
+    assert plans.answer(planned, {"gittins": gittins, "mdp": mdp}) == (
+        "From the initial model, gittins would draw most on task-1 (80% of its rows), "
+        "and mdp would draw most on task-2 (75% of its rows)."
+    )
 
 
 def test_the_policy_says_how_it_was_found(planned):
@@ -41,7 +50,7 @@ def test_the_policy_says_how_it_was_found(planned):
 
 
 def test_everything_survives_json(planned):
-    parsed = json.loads(json.dumps(plans.plan_json(planned, 50)))
+    parsed = json.loads(json.dumps(plans.plan_json(planned, 50, {"gittins": planned.rows_drawn("gittins", 50)})))
     np.testing.assert_array_equal(parsed["gittins_indices"], planned.indices)
     assert np.sum(parsed["rows_drawn"]["gittins"]) == 150
     assert parsed["joint"]["method"] == planned.policy.method

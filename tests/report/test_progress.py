@@ -1,5 +1,6 @@
 import io
 import re
+import time
 from contextlib import suppress
 
 import pytest
@@ -198,3 +199,29 @@ def test_a_seed_that_diverged_has_no_rows_to_show(console):
         show({"seed": 1, "update": 1, "diverged": "the loss is no longer finite"})
         show(record(2, [15, 25], final={"test_accuracy": 0.5}))
     assert "40 samples" in console.file.getvalue()
+
+
+class TestWaiting:
+    def test_what_is_quick_shows_nothing(self):
+        for console in (terminal(), pipe()):
+            with progress.waiting(console, "diagnose") as on_step:
+                on_step(0, 3, "order of a")
+            assert console.file.getvalue() == ""
+
+    def test_what_takes_long_says_where_it_is(self, monkeypatch):
+        monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.01)
+        for console, wanted in ((terminal(), "1/3"), (pipe(), "diagnose: 1 of 3 steps, now order of b\n")):
+            with progress.waiting(console, "diagnose") as on_step:
+                on_step(1, 3, "order of b")
+                deadline = time.monotonic() + 10
+                while wanted not in console.file.getvalue() and time.monotonic() < deadline:
+                    time.sleep(0.01)
+            assert wanted in console.file.getvalue()
+
+    def test_quiet_shows_nothing(self, monkeypatch):
+        monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.0)
+        console = pipe()
+        with progress.waiting(console, "diagnose", quiet=True) as on_step:
+            on_step(0, 3, "order of a")
+            time.sleep(0.05)
+        assert console.file.getvalue() == ""

@@ -75,6 +75,15 @@ class TestSingle:
             run(tasks, f"single:{word}", out=tmp_path / "a")
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.parametrize(("option", "number"), [({}, 1), ({"task": 2}, 2), ({"task": "task-2"}, 3)])
+    def test_an_option_names_the_task_alike(self, option, number):
+        assert chosen("single", **option).name == f"single:{number}"
+
+    @pytest.mark.parametrize("task", [0, 4, "task-9", 1.5, None, True])
+    def test_an_option_that_names_no_task_is_refused(self, task):
+        with pytest.raises(ConfigError, match=r"unknown task .* or give a number from 1 to 3"):
+            chosen("single", task=task)
+
     def test_resume_knows_the_task_again(self, tmp_path):
         ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
         tasks = ms.datasets.load(tmp_path / "set.npz")
@@ -83,6 +92,38 @@ class TestSingle:
         for name in ("checkpoint.json", "checkpoint.safetensors"):
             (tmp_path / "a" / name).unlink()
         assert ms.resume(tmp_path / "a").records == whole.records
+
+
+@pytest.mark.parametrize(("given", "indices"), [([1, 3], [0, 2]), (["task-1", 1], [1, 0]), ("task-2", [2]), (2, [1])])
+def test_uniform_draws_on_the_tasks_that_a_user_names_or_numbers_from_one(given, indices):
+    assert chosen("uniform", tasks=given).options == {"tasks": indices}
+
+
+def test_uniform_refuses_a_task_number_zero():
+    with pytest.raises(ConfigError, match="unknown task '0'"):
+        chosen("uniform", tasks=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mdp", {"method": 5}, "unknown method '5'"),
+        ("mdp", {"smoothing": "x"}, "smoothing is 'x'"),
+        ("sequential", {"passes": 3}, "passes is 3; give one whole number"),
+        ("sequential", {"passes": "x"}, "passes is x; give one whole number"),
+        ("sequential", {"passes": [1, 2**40, 1]}, "give one whole number from 1"),
+        ("ucb", {"num_tasks": 3}, "option num_tasks of scheduler 'ucb' is not for you"),
+        ("gittins", {"plan": 3}, "option plan of scheduler 'gittins' is not for you"),
+        ("sliding_ucb", {"window": 10**11}, "window is 100000000000; give a whole number from 1"),
+    ],
+)
+def test_ill_typed_options_are_one_line(name, options, message):
+    with pytest.raises(ConfigError, match=message):
+        chosen(name, **options)
+
+
+def test_sequential_takes_the_passes_that_a_user_gives():
+    assert chosen("sequential", passes=[1, 2, 3]).options == {"passes": [1, 2, 3]}
 
 
 class TestBestSingle:

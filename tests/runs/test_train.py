@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -30,6 +31,22 @@ def run(tasks, **options):
 
 
 class TestTrain:
+    def test_a_number_of_seeds_counts_from_zero(self, tasks):
+        assert list(run(tasks, seeds=2).final) == [0, 1]
+        assert list(run(tasks).final) == [0]
+
+    @pytest.mark.parametrize("seeds", [0, -1, True, 1.5, "2", None, 2**32, [2**32], [2**63], [-1], [], [1, 1]])
+    def test_what_is_no_number_and_no_list_of_seeds_is_refused(self, tasks, seeds):
+        with pytest.raises(ConfigError, match=r"^seed"):
+            run(tasks, seeds=seeds)
+
+    def test_is_shown_as_three_lines(self, tasks, tmp_path):
+        what, accuracy, where = repr(run(tasks, scheduler="uniform", seeds=2, out=tmp_path / "a")).splitlines()
+        assert what == "Run of uniform on arrays, learner meta, 2 seeds"
+        assert re.fullmatch(r"test accuracy 0\.\d{3} \([01]\.\d{3} to [01]\.\d{3}\) on 30 rows", accuracy)
+        assert where == f"in {tmp_path / 'a'}"
+        assert repr(run(tasks)).endswith("\nin memory alone (give out= to keep it)")
+
     def test_returns_records_and_meta_parameters_by_seed(self, tasks):
         result = run(tasks, scheduler="uniform", seeds=(3, 5))
         assert [(record["seed"], record["update"]) for record in result.records] == [

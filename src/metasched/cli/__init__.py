@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import tyro
 from rich.markup import escape
 
 from metasched.cli import data, evidence, paper, report, train
 from metasched.cli.common import app, stderr
 from metasched.datasets.store import cache_folder
 from metasched.errors import MetaschedError
+from metasched.runs.origin import version_of
 
 __all__ = ["data", "evidence", "main", "paper", "report", "train"]
 
@@ -24,13 +24,12 @@ __all__ = ["data", "evidence", "main", "paper", "report", "train"]
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     _keep_compiled_programs()
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        app.cli(
-            prog="metasched",
-            args=argv,
-            description="Decides which data source the next training batch comes from.",
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
+        if words == ["--version"]:
+            print(f"metasched {version_of('metasched')}")
+        else:
+            app.parse(words, "metasched")()
     except MetaschedError as error:
         stderr().print(f"metasched: {escape(str(error))}", style="red", soft_wrap=True, highlight=False)
         sys.exit(2)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from rich.console import Console
 
+from metasched.cli.commands import Commands
 from metasched.errors import ConfigError
-from metasched.learners.config import TrainConfig
 
 if TYPE_CHECKING:
     from metasched.tasks import TaskSet
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""
 
-Settings = Annotated[TrainConfig, tyro.conf.arg(name="")]
 SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
-app = tyro.extras.SubcommandApp()
+app = Commands(
+    "Decides which data source the next training batch comes from.\n\n"
+    "Begin with 'metasched demo'; 'metasched train --help' explains one command.\n\n"
+    "'metasched --version' tells the version.",
+    order=("demo", "data", "diagnose", "plan", "train", "resume", "predict", "compare", "report", "paper"),
+)
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,23 @@ RowFlags = Annotated[Rows, tyro.conf.arg(name="")]
 
 
 def pairs(flag: str, words: Sequence[str]) -> dict[str, Any]:
-    """``key=value`` words as a dictionary; a value is a Python literal where it can be, else text."""
+    """``key=value`` words as a dictionary; a value is a Python literal where it can be (``false`` too), else text."""
     options: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not key or not equals:
             raise ConfigError(f"{flag} {word}: expected key=value")
-        try:
-            options[key.replace("-", "_")] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            options[key.replace("-", "_")] = value
+        options[key.replace("-", "_")] = _literal(value)
     return options
+
+
+def _literal(value: str) -> Any:
+    if value.lower() in ("true", "false", "none"):
+        value = value.capitalize()
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
 
 
 def listed(words: str) -> list[str]:

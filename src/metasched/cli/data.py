@@ -1,13 +1,15 @@
 """``metasched data``: what is here, bring it, check it, make it."""
 
+import textwrap
 from pathlib import Path
 
 import tyro
 
+from metasched.cli.commands import Commands
 from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, stderr
 from metasched.errors import ConfigError, StoreError, unknown
 
-data_app = tyro.extras.SubcommandApp()
+data_app = Commands("What data sets are here; bring them, check them, make them.")
 app.command(data_app, name="data")
 
 
@@ -31,7 +33,7 @@ def list_data(json: bool = False) -> None:
     width = max(map(len, datasets.names()))
     print("Sets, for 'metasched train' and ms.datasets.load:")
     for name in datasets.names():
-        print(f"  {name:{width}}  {datasets.describe(name)}")
+        print(textwrap.fill(f"  {name:{width}}  {datasets.describe(name)}", 80, subsequent_indent=" " * (width + 4)))
     print("\nFiles they are made of:")
     for name, files in datasets.files().items():
         present = sum(places[file.path] is not None for file in files)
@@ -42,7 +44,9 @@ def list_data(json: bool = False) -> None:
 
 @data_app.command
 def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> None:
-    """Download files into the cache and check them; what is already here is only checked.
+    """Download files into the cache and check them.
+
+    What is already here is only checked.
 
     Example: metasched data fetch mnist semeion optdigits
 
@@ -79,7 +83,7 @@ def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> 
 
 @data_app.command
 def verify(json: bool = False) -> None:
-    """Check size and SHA-256 of every file on this machine; exit code 2 if one is damaged.
+    """Check size and SHA-256 of every file here; exit code 2 if one is damaged.
 
     Example: metasched data verify
 
@@ -137,7 +141,7 @@ def path(name: tyro.conf.Positional[str] = "") -> None:
 
 
 @data_app.command
-def show(set: SetName, rows: RowFlags = Rows()) -> None:  # noqa: B008
+def show(set: SetName, rows: RowFlags = Rows(), json: bool = False) -> None:  # noqa: B008
     """What a data set holds: tasks, rows, labels, sources.
 
     Example: metasched data show digits --data target_labels=30
@@ -145,8 +149,25 @@ def show(set: SetName, rows: RowFlags = Rows()) -> None:  # noqa: B008
     Args:
         set: A data set, a CSV, Parquet or .npz file, a folder of tables or of images.
         rows: Which rows, and what to predict.
+        json: Print as JSON.
     """
-    print(rows.load(set).summary())
+    tasks = rows.load(set)
+    if not json:
+        print(tasks.summary())
+        return
+    print_json(
+        {
+            "set": tasks.name,
+            "simulated": tasks.simulated,
+            "tasks": [{"name": task.name, "rows": len(task), "classes": list(task.classes)} for task in tasks.tasks],
+            "classes": list(tasks.classes),
+            "input_shape": list(tasks.shape),
+            "validation_rows": len(tasks.validation.labels),
+            "test_rows": len(tasks.test.labels),
+            "useful": tasks.useful,
+            "fingerprint": tasks.fingerprint,
+        }
+    )
 
 
 @data_app.command(name="simulate-weather")

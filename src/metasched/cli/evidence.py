@@ -5,8 +5,11 @@ from typing import Literal
 
 from rich.console import Console
 
-from metasched.cli.common import RowFlags, Rows, SetName, Settings, app, at_least_one, print_json, say
-from metasched.learners.config import TrainConfig
+from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, say, stderr
+from metasched.cli.settings import Settings
+from metasched.errors import ConfigError
+
+MOST_BATCHES = 1_000_000
 
 
 @app.command
@@ -18,9 +21,10 @@ def diagnose(
     steps: int = 120,
     seed: int = 0,
     out: Path | None = None,
+    quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Test whether label order carries information, and say which scheduler that calls for.
+    """Test whether the order of labels matters, and say which scheduler to use.
 
     Example: metasched diagnose digits --out transitions.svg
 
@@ -32,24 +36,26 @@ def diagnose(
         steps: Inner steps over which the scaled reward is followed; 0 leaves that out.
         seed: Of shuffles and initial weights.
         out: Also write the transition matrices as a chart (.svg, .png, .pdf or .html).
+        quiet: No progress.
         json: Print as JSON.
     """
     from metasched.learners.diagnose import diagnose as run
-    from metasched.report import charts, evidence
+    from metasched.report import charts, evidence, progress
 
     if out is not None:
         charts.check_format(out)
     tasks = rows.load(set)
-    result = run(tasks, network, permutations=permutations, steps=steps, seed=seed)
+    with progress.waiting(stderr(), "diagnose", quiet) as on_step:
+        result = run(tasks, network, permutations=permutations, steps=steps, seed=seed, on_step=on_step)
     if out is not None:
         charts.save_chart(charts.transition_chart(result), out)
     if json:
         print_json(evidence.diagnosis_json(result))
         return
     console = Console()
-    say(f"{tasks.name}{' (SIMULATED data)' if tasks.simulated else ''}: does the order of labels matter?\n")
+    say(f"{tasks.name}{' (SIMULATED data)' if tasks.simulated else ''}: {evidence.answer(result)}\n")
     console.print(evidence.order_table(result))
-    say(f"\n{evidence.ORDER_LEGEND}\n")
+    print()
     for task, order, p in zip(tasks.tasks, result.orders, result.p_values, strict=True):
         say(f"{task.name}: {order.verdict(float(p))}")
     say("\nTransitions (row: label, column: the next one, shade: probability)")
@@ -58,15 +64,15 @@ def diagnose(
     if result.stationarity is not None:
         names = tuple(task.name for task in tasks.tasks)
         say("\n" + "\n".join(evidence.stationarity_lines(result.stationarity, names)))
-    say(f"\nRecommendation: {result.recommendation}. Because {result.reason}.")
+    say(f"\nColumns of the table:\n{evidence.ORDER_LEGEND}")
     if out is not None:
-        say(f"Chart: {out}")
+        say(f"\nChart: {out}")
 
 
 @app.command
 def plan(
     set: SetName,
-    config: Settings = TrainConfig(),  # noqa: B008
+    config: Settings,
     rows: RowFlags = Rows(),  # noqa: B008
     network: str = "auto",
     discount: float = 0.99,
@@ -76,6 +82,7 @@ def plan(
     method: str = "auto",
     batches: int = 1460,
     seed: int = 0,
+    quiet: bool = False,
     json: bool = False,
 ) -> None:
     """Compute Gittins indices and the joint policy, and what each would draw.
@@ -94,12 +101,14 @@ def plan(
         method: Of the joint problem: auto, numpy, jax, lp, frozen-gittins, rollout, top-k or myopic.
         batches: Replay the policies for this many batches; 1460 is a year at four a day.
         seed: Of the initial weights.
+        quiet: No progress.
         json: Print as JSON.
     """
     from metasched.learners.probe import plan as make
-    from metasched.report import plans
+    from metasched.report import plans, progress
 
-    at_least_one("batches", batches)
+    if not 1 <= batches <= MOST_BATCHES:
+        raise ConfigError(f"batches is {batches}; give 1 … {MOST_BATCHES:,}")
     tasks = rows.load(set)
     result = make(
         tasks,
@@ -112,16 +121,26 @@ def plan(
         method=method,
         seed=seed,
     )
+    methods: tuple[plans.Method, ...] = ("gittins", "mdp")
+    drawn = {}
+    with progress.waiting(stderr(), "plan", quiet) as on_step:
+        on_step(0, 4, "rewards of the initial model")
+        result.indices  # noqa: B018
+        on_step(1, 4, "joint policy")
+        result.policy  # noqa: B018
+        for number, name in enumerate(methods):
+            on_step(2 + number, 4, f"{batches:,} batches by {name}")
+            drawn[name] = result.rows_drawn(name, batches)
     if json:
-        print_json(plans.plan_json(result, batches))
+        print_json(plans.plan_json(result, batches, drawn))
         return
     console = Console()
     kind = " (SIMULATED data)" if tasks.simulated else ""
-    say(f"{tasks.name}{kind}: the worth of each label, discount {discount:g}\n")
+    say(f"{tasks.name}{kind}: {plans.answer(result, drawn)}\n")
     for line in plans.index_tables(result):
         console.print(line)
     say(plans.policy_line(result))
-    methods: tuple[plans.Method, ...] = ("gittins", "mdp")
     for name in methods:
         say(f"\nRows drawn in {batches:,} batches of {result.batch_size} by {name}:")
-        console.print(plans.drawn_table(result, name, batches))
+        console.print(plans.drawn_table(result, drawn[name]))
+    say(f"\nWords, at discount {discount:g}:\n{plans.LEGEND}")

@@ -24,9 +24,9 @@ def paper(
     out: Path = Path("paper"),
     quiet: bool = False,
 ) -> None:
-    """Run the paper's experiments, as far as they have not been run, and report them on one page.
+    """Run the paper's experiments and report them on one page.
 
-    Every finished run is kept: an interrupted command goes on where it stopped, and a finished one only reports.
+    Finished runs are kept: a command that was interrupted goes on from there.
 
     Example: metasched paper --quick --out quick
 

@@ -19,7 +19,7 @@ def report(
 ) -> None:
     """Turn results into one page of figures and tables, with files of each beside it.
 
-    Example: metasched report results runs/a runs/b --out page.html --only fig3,table1
+    Example: metasched report results runs/a --out page.html --only fig3
 
     Args:
         paths: Files of outcomes, run folders, or folders of them.

@@ -16,7 +16,6 @@ from metasched.cli.common import (
     RowFlags,
     Rows,
     SetName,
-    Settings,
     app,
     at_least_one,
     pairs,
@@ -25,6 +24,7 @@ from metasched.cli.common import (
     say,
     stderr,
 )
+from metasched.cli.settings import FurtherFlags, SchedulerName, Settings
 from metasched.learners.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -87,52 +87,46 @@ def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: boo
 @app.command
 def train(
     set: SetName,
-    config: Settings = TrainConfig(),  # noqa: B008
-    scheduler: str = "cyclic",
+    further: FurtherFlags,
+    config: Settings,
+    scheduler: SchedulerName = "cyclic",
     option: Options = (),
     rows: RowFlags = Rows(),  # noqa: B008
     learner: str = "meta",
-    network: str = "auto",
-    seed: int = 0,
     seeds: int = 1,
     out: Path | None = None,
-    tracker: Options = (),
-    quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Meta-train on a data set with one scheduler.
+    """Train on a data set with one scheduler.
 
     Example: metasched train demo --scheduler uniform --seed 11 --out runs/a
 
     Args:
         set: A data set (see 'metasched data list'), a CSV, Parquet or .npz file, a folder of tables or of images.
-        config: Settings of Algorithm 1.
-        scheduler: A scheduler; auto: what the evidence on label order calls for; target-only: no source rows at all.
-        option: An option of the scheduler, key=value; may be repeated.
+        further: How to run it.
+        config: The settings.
+        scheduler: By name.
+        option: An option of the scheduler, key=value, such as upper=1.0; may be repeated.
         rows: Which rows, and what to predict.
         learner: meta: Algorithm 1; joint: one model trained on source and target batches together.
-        network: auto, mlp or cnn.
-        seed: The first seed.
-        seeds: Train with this many seeds, counting up from the first.
+        seeds: Train with this many seeds, counting up from the first (--seed, by default 0).
         out: Folder of the run; by default a new one under runs/.
-        tracker: Also send records to tensorboard, mlflow or wandb; may be repeated.
-        quiet: No progress.
         json: Print every meta-update as a line of JSON when it happens, and a last line with the result.
     """
     from metasched.runs import train as runs
     from metasched.runs.choices import BEST_SINGLE
 
     options = pairs("--option", option)
-    chosen = [seed + number for number in range(at_least_one("seeds", seeds))]
+    chosen = [further.seed + number for number in range(at_least_one("seeds", seeds))]
     folder = out or Path("runs") / f"{Path(set).stem}-{scheduler}-{_now()}"
     tasks = rows.load(set)
-    if not (json or quiet):
+    if not (json or further.quiet):
         print(tasks.summary(), end="\n\n")
 
     def work(on_record: "OnRecord") -> "Run":
         return runs.train(
             tasks,
-            network,
+            further.network,
             scheduler,
             config,
             learner=learner,
@@ -140,11 +134,11 @@ def train(
             scheduler_options=options,
             out=folder,
             on_record=on_record,
-            trackers=tracker,
+            trackers=further.tracker,
         )
 
     sweeps = len(tasks.tasks) if scheduler == BEST_SINGLE else 1
-    _tracked(work, scheduler, sweeps * len(chosen) * config.meta_updates, folder, quiet, json)
+    _tracked(work, scheduler, sweeps * len(chosen) * config.meta_updates, folder, further.quiet, json)
 
 
 @app.command

@@ -22,6 +22,7 @@ from metasched.datasets.store import DataFile
 from metasched.datasets.tables import SUFFIXES
 from metasched.errors import ConfigError, DataError, unknown
 from metasched.tasks import TaskSet
+from metasched.tasks.options import check
 
 __all__ = ["files", "from_columns", "from_images", "from_npz", "load", "names", "save_npz"]
 
@@ -69,7 +70,7 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
         if key not in own and key not in rest:
             raise unknown(f"option of data set '{name}'", key, [*signature(builder).parameters, *_VARIANT_OPTIONS])
     try:
-        tasks = builder(**own)
+        tasks = builder(**check(builder, own))
         if rest:
             tasks = tasks.variant(**rest)
     except TypeError as error:

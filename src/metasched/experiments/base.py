@@ -29,8 +29,8 @@ class Cell:
         config: settings of Algorithm 1, the same for all methods but for the two tuned rates.
         threshold: test accuracy, fixed here and so before any run, to which samples are counted.
         data: options of ``datasets.load``.
-        noisy: numbers, from 0, of tasks whose labels are shuffled.
-        irrelevant: number of a task whose inputs have their values in a fixed random order.
+        noisy: tasks whose labels are shuffled, numbered from 1.
+        irrelevant: a task, likewise, whose inputs have their values in a fixed random order.
         learner: ``meta`` or ``joint``.
         draw_labels: how many rows of the target have labels, drawn anew for every seed; None leaves that to the data
             set, and then they are the same for all seeds.
@@ -72,9 +72,9 @@ class Experiment:
         """The task set of a cell; ``extra`` are options of the user's, such as the path of a weather file."""
         tasks = datasets.load(self.dataset, **{**cell.data, **(extra or {})})
         if cell.noisy:
-            tasks = tasks.variant(noise={tasks.tasks[number].name: 1.0 for number in cell.noisy})
+            tasks = tasks.variant(noise={tasks.tasks[number - 1].name: 1.0 for number in cell.noisy})
         if cell.irrelevant is not None:
-            tasks = tasks.with_irrelevant(tasks.tasks[cell.irrelevant].name)
+            tasks = tasks.with_irrelevant(tasks.tasks[cell.irrelevant - 1].name)
         return tasks
 
 
@@ -89,12 +89,12 @@ def few_label_cells(config: TrainConfig, threshold: Mapping[int, float], **data:
 def robust_cells(config: TrainConfig, threshold: float, num_tasks: int, **data: Any) -> tuple[Cell, ...]:
     """Cells with shuffled labels in 40 % and 80 % of the tasks, and with one irrelevant task."""
     options = {"target_labels": ROBUST_LABELS, **data}
-    some = (1, 2)
-    most = tuple(range(num_tasks - 1))
+    some = (2, 3)
+    most = tuple(range(1, num_tasks))
     return (
         Cell("robust-40", "robust", "40% noisy", config, threshold, options, noisy=some),
         Cell("robust-80", "robust", "80% noisy", config, threshold, options, noisy=most),
-        Cell("robust-irrelevant", "robust", "irrelevant task", config, threshold, options, irrelevant=0),
+        Cell("robust-irrelevant", "robust", "irrelevant task", config, threshold, options, irrelevant=1),
     )
 
 

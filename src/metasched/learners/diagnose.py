@@ -1,16 +1,20 @@
 """``diagnose``: does order matter, do tasks move together, is the reward stationary, and what follows from that."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metasched.dependence import Association, OrderTest, cross_task_association, holm, independence_test
-from metasched.learners.config import TrainConfig
+from metasched.learners.config import TrainConfig, check_seed
 from metasched.learners.networks import Network
 from metasched.learners.probe import initial_model
 from metasched.learners.stationarity import Stationarity, stationarity
 from metasched.tasks import TaskSet
+
+OnStep = Callable[[int, int, str], None]
 
 LARGEST_VARIATION = 0.25
 """Above this coefficient of variation √t·e(t) is not called constant."""
@@ -50,6 +54,7 @@ def diagnose(
     steps: int = 120,
     alpha: float = 0.05,
     seed: int = 0,
+    on_step: OnStep | None = None,
 ) -> Diagnosis:
     """Test the order of every task's labels, their association, and the stationarity of the scaled reward.
 
@@ -58,21 +63,29 @@ def diagnose(
         network: whose reward is followed; a :class:`Network`, ``"auto"``, ``"mlp"`` or ``"cnn"``.
         config: gives the batch size and the initial inner learning rate of that.
         permutations: shuffles behind every p-value.
-        steps: inner steps over which the reward is followed; 0 leaves that out.
+        steps: inner steps over which the reward is followed; 0 leaves that out, as do numbers to predict.
         alpha: level of the verdicts, after correction.
         seed: of shuffles and initial weights.
+        on_step: called before each step with how many are done, of how many, and what comes next.
     """
-    orders = tuple(
-        independence_test(task.labels, len(task.classes), permutations=permutations, seed=seed + number, alpha=alpha)
-        for number, task in enumerate(tasks.tasks)
-    )
+    check_seed(seed)
+    say = on_step or _silent
+    follow = steps > 0 and tasks.target_size is None
+    total = len(tasks.tasks) + follow
+    tests = []
+    for number, task in enumerate(tasks.tasks):
+        say(number, total, f"order of {task.name}")
+        own: dict[str, Any] = {"permutations": permutations, "seed": seed + number, "alpha": alpha}
+        tests.append(independence_test(task.labels, len(task.classes), **own))
+    orders = tuple(tests)
     p_values = holm([order.p_value for order in orders])
     association = corrected = None
     if tasks.shared_labels and len(tasks.tasks) > 1:
         association = cross_task_association([task.labels for task in tasks.tasks], len(tasks.classes))
         corrected = _correct_pairs(association.p_value)
     followed = None
-    if steps > 0:
+    if follow:
+        say(total - 1, total, f"reward over {steps} steps")
         settings = (config or TrainConfig()).resolve(tasks)
         model = initial_model(tasks, network, settings)
         followed = stationarity(
@@ -86,6 +99,10 @@ def diagnose(
         )
     recommendation, reason = recommend(tasks, orders, p_values, corrected, alpha)
     return Diagnosis(tasks, orders, p_values, association, corrected, followed, recommendation, reason)
+
+
+def _silent(done: int, total: int, words: str) -> None:
+    del done, total, words
 
 
 def recommend(

@@ -16,7 +16,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from metasched.errors import ConfigError
-from metasched.learners.config import TrainConfig
+from metasched.learners.config import TrainConfig, check_seed
 from metasched.learners.losses import Rows, marks, objective_of, task_loss
 from metasched.learners.meta import seed_keys
 from metasched.learners.networks import Network, Weights, default_network
@@ -157,6 +157,7 @@ def plan(
         seed: of the initial weights, the same that :func:`metasched.train` starts from.
     """
     settings = (config or TrainConfig()).resolve(tasks)
+    check_seed(seed)
     options = {"discount": discount, "stride": stride, "smoothing": smoothing, "rewards": rewards, "method": method}
     return planner(tasks, network, settings, **options)(seed, settings.inner_rate)
 

@@ -118,7 +118,7 @@ def evaluate_policy(Ps: ArrayLike, rewards: ArrayLike | Payoffs, discount: float
         raise DataError(f"policy has shape {actions.shape} and dtype {actions.dtype}; give integers {shape}")
     where = first_true((actions < 0) | (actions >= tasks))
     if where is not None:
-        raise DataError(f"policy[{spell(where)}] is {actions[where]}; tasks run from 0 to {tasks - 1}")
+        raise DataError(f"policy[{spell(where)}] is {actions[where]}; give an index of a task, 0 … {tasks - 1}")
     value: Floats = value_of(numpy_bellman(*problem), problem.discount, actions.reshape(-1)).value
     return value.reshape(shape)
 

@@ -11,8 +11,15 @@ from metasched.dependence import OrderTest
 from metasched.learners.diagnose import LARGEST_VARIATION, Diagnosis
 from metasched.learners.stationarity import Stationarity
 from metasched.report.tables import terminal
+from metasched.runs.choices import RECOMMENDED
 
 SHADES = " ░▒▓█"
+
+
+def answer(diagnosis: Diagnosis) -> str:
+    """What to do, in one sentence."""
+    kind = "a bandit, such as " if diagnosis.recommendation == "bandit" else ""
+    return f"Use {kind}--scheduler {RECOMMENDED[diagnosis.recommendation]}: {diagnosis.reason}."
 
 
 def order_table(diagnosis: Diagnosis) -> Table:
@@ -43,12 +50,15 @@ def order_table(diagnosis: Diagnosis) -> Table:
     return terminal([heading.replace(" ", "\n") for heading in headings], rows)
 
 
-ORDER_LEGEND = (
-    "p shuf.: share of shuffles with a larger χ² of label and next label; Holm: corrected over tasks; asym.: by the χ² "
-    "distribution, the paper's test. V: Cramér's V; TV: mean distance between rows of the transition matrix; rep.: how "
-    "often a label repeats; shuf.: the same after shuffling. p drift: frequencies differ between tenths of the file; "
-    "p local: against shuffles within tenths."
-)
+ORDER_LEGEND = """\
+  p Holm      p shuf., corrected over tasks: below 0.05, order is not random
+  p shuf.     share of shuffles with a larger χ² of label and next label
+  p asym.     the same by the χ² distribution, the paper's test
+  V, V shuf.  Cramér's V, 0 for no dependence to 1; and after shuffling
+  TV          mean distance between rows of the transition matrix, 0 to 1
+  rep.        how often a label repeats, 0 to 1; and after shuffling
+  p drift     whether frequencies differ between tenths of the file
+  p local     p shuf. against shuffles within tenths: order beyond drift"""
 
 
 def heat_map(order: OrderTest, classes: tuple[str, ...]) -> list[str]:
@@ -87,10 +97,10 @@ def stationarity_lines(result: Stationarity, tasks: tuple[str, ...]) -> list[str
     for name, row in zip(tasks, range(len(tasks)), strict=True):
         lines.append(
             f"  {name:{width}}  √t·error varies by {_mean(result.variation[row]):.0%}; "
-            f"error falls like t^−{_mean(result.exponent[row]):.2f} (assumed ½)"
+            f"error goes like t^{-_mean(result.exponent[row]):.2f} (assumed −½)"
         )
     verdict = "about constant, as assumed" if variation <= LARGEST_VARIATION else "not constant: the reward drifts"
-    return [*lines, f"  √t·error is {verdict} (variation {variation:.0%}, exponent {exponent:.2f})"]
+    return [*lines, f"  √t·error is {verdict} (variation {variation:.0%}, exponent {-exponent:.2f})"]
 
 
 def association_line(diagnosis: Diagnosis) -> str:

@@ -1,5 +1,6 @@
 """Plans as text for a terminal and as JSON."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -15,14 +16,8 @@ Method = Literal["gittins", "mdp"]
 def index_tables(plan: Plan) -> list[Table | str]:
     """Reward and Gittins index of every label of every task; one table when labels are shared, else one for each."""
     if plan.tasks.shared_labels:
-        return [
-            "Reward: validation accuracy after fitting the first row of the label from the initial model",
-            label_table(plan, plan.probe.accuracy),
-            "",
-            "Gittins index",
-            label_table(plan, plan.indices),
-            "",
-        ]
+        rewards, indices = label_table(plan, plan.probe.accuracy), label_table(plan, plan.indices)
+        return ["Reward", rewards, "", "Gittins index", indices, ""]
     tables: list[Table | str] = []
     for number, task in enumerate(plan.tasks.tasks):
         values = zip(plan.probe.accuracy[number], plan.indices[number], plan.probe.present[number], strict=True)
@@ -32,6 +27,15 @@ def index_tables(plan: Plan) -> list[Table | str]:
     return tables
 
 
+LEGEND = """\
+  reward      validation accuracy (0 to 1) after fitting the first row of the
+              label from the initial model
+  index       Gittins index: the best rate of reward that drawing on the task
+              from this label can earn; the policy gittins takes the largest
+  mdp         the policy that solves the problem of all tasks together
+  –           the label never occurs"""
+
+
 def label_table(plan: Plan, values: NDArray[np.float64]) -> Table:
     """One row for each label and one column for each task; labels that never occur are dashes."""
     columns = zip(plan.tasks.classes, values.T, plan.probe.present.T, strict=False)
@@ -39,9 +43,20 @@ def label_table(plan: Plan, values: NDArray[np.float64]) -> Table:
     return terminal(["label", *(task.name for task in plan.tasks.tasks)], rows)
 
 
-def drawn_table(plan: Plan, method: Method, batches: int) -> Table:
-    """Rows that a policy would draw, by task and label."""
-    return drawn_by_label(plan.rows_drawn(method, batches).tolist(), plan.tasks)
+def answer(plan: Plan, drawn: Mapping[Method, NDArray[np.int64]]) -> str:
+    """Where the policies would draw most, in one sentence; ``drawn`` are rows (N, C) by policy."""
+    favourites = {}
+    for name, rows in drawn.items():
+        by_task = rows.sum(axis=1)
+        share = by_task.max() / max(1, by_task.sum())
+        favourites[name] = f"{plan.tasks.tasks[int(by_task.argmax())].name} ({share:.0%} of its rows)"
+    first, second = (f"{name} would draw most on {favourite}" for name, favourite in favourites.items())
+    return f"From the initial model, {first}, and {second}."
+
+
+def drawn_table(plan: Plan, rows: NDArray[np.int64]) -> Table:
+    """Rows (N, C) that a policy would draw, by task and label."""
+    return drawn_by_label(rows.tolist(), plan.tasks)
 
 
 def policy_line(plan: Plan) -> str:
@@ -54,7 +69,7 @@ def policy_line(plan: Plan) -> str:
     return line
 
 
-def plan_json(plan: Plan, batches: int) -> dict[str, Any]:
+def plan_json(plan: Plan, batches: int, drawn: Mapping[Method, NDArray[np.int64]]) -> dict[str, Any]:
     """Everything, for a program to read; null stands for a label that never occurs."""
     absent = ~plan.probe.present
     return {
@@ -76,10 +91,7 @@ def plan_json(plan: Plan, batches: int) -> dict[str, Any]:
             "iterations": plan.policy.iterations,
         },
         "batches": batches,
-        "rows_drawn": {
-            "gittins": plan.rows_drawn("gittins", batches).tolist(),
-            "mdp": plan.rows_drawn("mdp", batches).tolist(),
-        },
+        "rows_drawn": {name: rows.tolist() for name, rows in drawn.items()},
     }
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from threading import Timer
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -23,6 +24,8 @@ from rich.progress import (
 OnRecord = Callable[[dict[str, Any]], None]
 Clock = Callable[[], float]
 
+PATIENCE_SECONDS = 2.0
+"""Work that takes less is not worth a bar."""
 LINE_SECONDS = 60.0
 """Between two plain lines."""
 PACE_SECONDS = 600.0
@@ -109,6 +112,31 @@ def counting(
         yield partial(bars.show, name)
 
 
+@contextmanager
+def waiting(console: Console, name: str, quiet: bool = False) -> Iterator[Callable[[int, int, str], None]]:
+    """What to call with (steps done, how many in all, what comes next); it shows when it takes ``PATIENCE_SECONDS``.
+
+    A bar that goes when the work is done; without a terminal one plain line.
+    """
+    bars = _bars(console, time.monotonic, MofNCompleteColumn(), quiet=quiet, transient=True)
+
+    def appear() -> None:
+        bars.start()
+        if not (quiet or console.is_terminal) and bars.tasks:
+            bar = bars.bar(name)
+            line = f"{name}: {bar.completed} of {bar.total} steps, now {bar.fields['words']}"
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    timer = Timer(PATIENCE_SECONDS, appear)
+    timer.start()
+    try:
+        yield partial(bars.show, name)
+    finally:
+        timer.cancel()
+        timer.join()
+        bars.stop()
+
+
 class _Bars(Progress):
     """Bars by name; they count, and tell the time left, where nobody sees them too."""
 
@@ -121,7 +149,7 @@ class _Bars(Progress):
         return next(task for task in self.tasks if task.description == name)
 
 
-def _bars(console: Console, clock: Clock, *columns: Any, quiet: bool = False) -> _Bars:
+def _bars(console: Console, clock: Clock, *columns: Any, quiet: bool = False, transient: bool = False) -> _Bars:
     return _Bars(
         TextColumn("{task.description:9}", markup=False),
         BarColumn(bar_width=14),
@@ -132,6 +160,7 @@ def _bars(console: Console, clock: Clock, *columns: Any, quiet: bool = False) ->
         get_time=clock,
         speed_estimate_period=PACE_SECONDS,
         disable=quiet or not console.is_terminal,
+        transient=transient,
     )
 
 

@@ -50,11 +50,15 @@ def choose(word: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainC
     if (word == BEST_SINGLE or word.startswith(SINGLE)) and options:
         raise ConfigError(f"scheduler '{word}' takes no options: leave out {', '.join(options)}")
     if word.startswith(SINGLE):
-        return Choice(f"{SINGLE}{_task_number(tasks, word)}", {}, config.resolve(tasks))
+        return Choice(f"{SINGLE}{_index(tasks, word.removeprefix(SINGLE)) + 1}", {}, config.resolve(tasks))
     if word not in (AUTO, USEFUL, *methods()):
         raise unknown("scheduler", word, (AUTO, *methods(), f"{SINGLE}1", BEST_SINGLE, USEFUL))
     if word == USEFUL:
-        return Choice(word, {"tasks": _useful_numbers(tasks, options)}, config.resolve(tasks))
+        return Choice(word, {"tasks": _useful(tasks, options)}, config.resolve(tasks))
+    if word == "single" and set(options) <= {"task"}:
+        return Choice(f"{SINGLE}{_index(tasks, options.get('task', 1)) + 1}", {}, config.resolve(tasks))
+    if word == "uniform" and options.get("tasks") is not None:
+        options = {**options, "tasks": _indices(tasks, options["tasks"])}
     if word == TARGET_ONLY:
         return Choice(word, dict(options), replace(config, batches_per_update=0).resolve(tasks))
     reason = None
@@ -109,10 +113,12 @@ def build(
         name, options = "single", {"task": int(name.removeprefix(SINGLE)) - 1}
     asked = plan_options(name, options)
     own = {key: value for key, value in options.items() if key not in asked}
+    made = {"name": name, "num_tasks": len(sizes), "plan": plan, "abstain": config.abstain and name != "single"}
+    for key in own:
+        if key in made:
+            raise ConfigError(f"option {key} of scheduler '{name}' is not for you to give: leave it out")
     passes = [max(1, size // config.batch_size) for size in sizes]
-    return schedulers.make(
-        name, num_tasks=len(sizes), plan=plan, passes=passes, abstain=config.abstain and name != "single", **own
-    )
+    return schedulers.make(**{**made, "passes": passes, **own})
 
 
 def family(name: str) -> Family:
@@ -120,21 +126,25 @@ def family(name: str) -> Family:
     return "control" if name in (TARGET_ONLY, USEFUL) or name.startswith(SINGLE) else schedulers.family(name)
 
 
-def _useful_numbers(tasks: TaskSet, options: Mapping[str, Any]) -> list[int]:
-    """Numbers, from 0, of the tasks that are known to be useful."""
+def _useful(tasks: TaskSet, options: Mapping[str, Any]) -> list[int]:
+    """Indices of the tasks that are known to be useful."""
     if options:
         raise ConfigError(f"scheduler '{USEFUL}' takes no options: leave out {', '.join(options)}")
     if not tasks.useful:
         raise ConfigError(f"{tasks.name}: no task is known to be useful; take another scheduler")
-    return [number for number, task in enumerate(tasks.tasks) if task.name in tasks.useful]
+    return [index for index, task in enumerate(tasks.tasks) if task.name in tasks.useful]
 
 
-def _task_number(tasks: TaskSet, word: str) -> int:
-    """The task that ``single:<task>`` names, by name or by number, counting from 1."""
-    given = word.removeprefix(SINGLE)
+def _index(tasks: TaskSet, given: Any) -> int:
+    """The index of a task that a person names, by name or by number, counting from 1."""
     names = [task.name for task in tasks.tasks]
-    if given in names:
-        return names.index(given) + 1
-    if given.isdecimal() and 1 <= int(given) <= len(names):
-        return int(given)
-    raise unknown("task", given, names)
+    if str(given) in names:
+        return names.index(str(given))
+    if (type(given) is int or str(given).isdecimal()) and 1 <= int(given) <= len(names):
+        return int(given) - 1
+    raise ConfigError(f"{unknown('task', given, names)}; or give a number from 1 to {len(names)}")
+
+
+def _indices(tasks: TaskSet, given: Any) -> list[int]:
+    """The indices of tasks that a person names, one or a list."""
+    return [_index(tasks, each) for each in (given if isinstance(given, list | tuple) else [given])]

@@ -17,7 +17,7 @@ def origin(command: str) -> Origin:
 def versions() -> dict[str, str]:
     """Of what computes."""
     packages = ("metasched", "jax", "numpy", "optax")
-    return {"python": platform.python_version(), **{package: _version(package) for package in packages}}
+    return {"python": platform.python_version(), **{package: version_of(package) for package in packages}}
 
 
 def device() -> str:
@@ -26,7 +26,8 @@ def device() -> str:
     return f"{first.platform}: {first.device_kind}"
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """What is installed, as its metadata say."""
     try:
         return version(package)
     except PackageNotFoundError:  # run from a source tree that is on the path but not installed

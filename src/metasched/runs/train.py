@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from metasched import datasets
 from metasched.errors import ConfigError, RunError, unknown
 from metasched.learners import gradients, rewards
 from metasched.learners.checks import check_losses, check_network, settle_memory
-from metasched.learners.config import TrainConfig
+from metasched.learners.config import TrainConfig, check_seed
 from metasched.learners.engine import LEARNERS, Record
 from metasched.learners.gradients import Estimator, MetaParameters
 from metasched.learners.joint import check_settings
@@ -34,12 +34,10 @@ from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
 from metasched.tasks import TaskSet
 
-LARGEST_SEED = 2**32 - 1
-
 OnRecord = Callable[[Record], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A finished run: every record, and the meta-parameters of each seed.
 
@@ -54,6 +52,28 @@ class Run:
     outcomes: Sequence[Outcome] = ()
     reason: str | None = None
     """Why this scheduler, where the choice was left to us."""
+
+    def __repr__(self) -> str:
+        """What it was, how accurate it is, where it is: a line each."""
+        return f"{self._method()}\n{self._accuracy()}\nin {self.out or 'memory alone (give out= to keep it)'}"
+
+    def _method(self) -> str:
+        """The scheduler and the data, in words."""
+        if not self.outcomes:
+            return f"Run on {self.tasks.name}"
+        spec, count = self.outcomes[0].spec, len(self.outcomes)
+        return f"Run of {self.outcomes[0].method} on {self.tasks.name}, learner {spec.learner}, " + (
+            f"seed {spec.seed}" if count == 1 else f"{count} seeds"
+        )
+
+    def _accuracy(self) -> str:
+        """Final test accuracy, over seeds where there are several."""
+        if not self.final:
+            return "no seed ended well"
+        values = [final["test_accuracy"] for final in self.final.values()]
+        spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
+        lost = f", {len(self.diverged)} diverged" if self.diverged else ""
+        return f"test accuracy {np.mean(values):.3f}{spread} on {len(self.tasks.test.labels):,} rows{lost}"
 
     @property
     def final(self) -> dict[int, dict[str, Any]]:
@@ -73,7 +93,7 @@ def train(
     config: TrainConfig | None = None,
     *,
     learner: str = "meta",
-    seeds: Sequence[int] = (0,),
+    seeds: int | Sequence[int] = 1,
     scheduler_options: Mapping[str, Any] | None = None,
     loss: Loss | None = None,
     target_loss: Loss | None = None,
@@ -97,10 +117,12 @@ def train(
             ``config.abstain`` a scheduler of your own chooses among one arm more than there are tasks.
         config: the settings; defaults when left out.
         learner: ``"meta"``, Algorithm 1, or ``"joint"``: one model trained on source and target batches together.
-        seeds: each decides initial weights, validation batches and the scheduler's chance, and is a run of its own. A
-            seed whose loss is no longer finite ends alone, with a record that says why (``diverged``).
+        seeds: how many, counting from 0, or a list of them. Each decides initial weights, validation batches and the
+            scheduler's chance, and is a run of its own. One whose loss is no longer finite ends alone, with a record
+            that says why (``diverged``).
         scheduler_options: options of a scheduler given by name; for ``gittins`` and ``mdp`` also those of
-            :func:`metasched.plan`, which is then made from the initial model of each seed.
+            :func:`metasched.plan`, which is then made from the initial model of each seed. Tasks (``task`` of
+            ``single``, ``tasks`` of ``uniform``) are named, or numbered from 1.
         loss: of one source row, ``loss(outputs, label) -> number``; by default cross-entropy, or half the squared error
             where the tasks have ``targets``.
         target_loss: of one target row; by default the same as that of a source row.
@@ -187,7 +209,7 @@ def jobs_of(
     network: str,
     scheduler: str,
     config: TrainConfig,
-    seeds: Sequence[int],
+    seeds: int | Sequence[int],
     options: Mapping[str, Any],
     *,
     learner: str = "meta",
@@ -200,9 +222,7 @@ def jobs_of(
 
     ``together`` of them are to run side by side, and must fit.
     """
-    seeds = [_seed(seed) for seed in seeds]
-    if not seeds or len(set(seeds)) != len(seeds):
-        raise ConfigError(f"seeds are {seeds}; give one or more different whole numbers ≥ 0")
+    seeds = _seeds(seeds)
     if own.scheduler is not None:
         if options:
             raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
@@ -303,10 +323,18 @@ def _known_learner(name: str) -> str:
     return name
 
 
-def _seed(seed: Any) -> int:
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed <= LARGEST_SEED:
-        raise ConfigError(f"seed {seed!r}: give a whole number from 0 to {LARGEST_SEED}")
-    return int(seed)
+def _seeds(given: int | Sequence[int]) -> list[int]:
+    """Different seeds; a number stands for so many, counting from 0."""
+    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+        if given < 1:
+            raise ConfigError(f"seeds is {given}; give how many, at least 1, or a list of them")
+        return list(range(check_seed(given)))
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise ConfigError(f"seeds is {given!r}; give how many, at least 1, or a list of them")
+    seeds = [check_seed(seed) for seed in given]
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise ConfigError(f"seeds are {seeds}; give one or more different whole numbers ≥ 0")
+    return seeds
 
 
 def _losses(tasks: TaskSet, loss: Loss | None, target_loss: Loss | None) -> Losses | None:

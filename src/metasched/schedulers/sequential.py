@@ -11,6 +11,9 @@ from metasched.errors import ConfigError
 from metasched.schedulers import options
 from metasched.schedulers.base import Scheduler
 
+MOST = 1_000_000
+"""Batches of a task in one turn."""
+
 
 class SequentialState(NamedTuple):
     """The next batch's number in a round through all tasks, int32 (), and the order of the tasks, int32 (N,)."""
@@ -28,9 +31,12 @@ def sequential(
     is :func:`~metasched.schedulers.cyclic`. Tasks come in the given order, or in one that the seed draws: where the
     useful ones stand first in a file, a short run through the given order flatters this schedule.
     """
-    counts = np.ones(num_tasks, np.int32) if passes is None else np.asarray(passes, np.int32)
-    if counts.shape != (num_tasks,) or counts.min() < 1:
-        raise ConfigError(f"passes is {passes}; give one whole number ≥ 1 for each of the {num_tasks} tasks")
+    given = np.ones(num_tasks, np.int32) if passes is None else np.asarray(passes)
+    if given.dtype.kind not in "iu" or given.shape != (num_tasks,) or not 1 <= given.min() <= given.max() <= MOST:
+        raise ConfigError(
+            f"passes is {passes}; give one whole number from 1 to {MOST:,} for each of the {num_tasks} tasks"
+        )
+    counts = given.astype(np.int32)
     drawn = options.choice("order", order, ("given", "random")) == "random"
 
     def init(key: jax.Array) -> SequentialState:

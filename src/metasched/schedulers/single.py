@@ -8,7 +8,7 @@ from metasched.schedulers.base import Scheduler
 
 
 def single(num_tasks: int, task: int = 0) -> Scheduler:
-    """Every batch comes from ``task``, which is the state."""
+    """Every batch comes from the task with index ``task``, which is the state."""
     always = options.whole("task", task, least=0, most=num_tasks - 1)
 
     def init(key: jax.Array) -> jax.Array:

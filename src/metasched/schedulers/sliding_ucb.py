@@ -35,7 +35,7 @@ def sliding_ucb(
 
     Reference: Garivier, Moulines, *On Upper-Confidence Bound Policies for Switching Bandit Problems*, ALT 2011.
     """
-    length = options.whole("window", window, least=1)
+    length = options.whole("window", window, least=1, most=1_000_000)
     width = options.number("upper", upper, above=0)
     weight = options.number("xi", xi, above=0.5)
     options.choice("scale", scale, arms.SCALES)

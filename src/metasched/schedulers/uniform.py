@@ -1,7 +1,7 @@
 """Independent draws: every task equally likely, every time."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +22,14 @@ class UniformState(NamedTuple):
 def uniform(num_tasks: int, tasks: Sequence[int] | None = None) -> Scheduler:
     """Batch t comes from a task drawn uniformly with the t-th key of the stream.
 
-    ``tasks`` are the numbers, from 0, of those that are drawn from; by default all.
+    ``tasks`` are the indices of those that are drawn from; by default all.
     """
+    given: Any = tasks
+    if not isinstance(given, Sequence | None) or isinstance(given, str):
+        raise ConfigError(f"tasks is {given!r}; give a list of indices")
     known = range(num_tasks) if tasks is None else tuple(tasks)
     if not known or len(set(known)) < len(known):
-        raise ConfigError(f"tasks are {list(known)}; give one or more different numbers")
+        raise ConfigError(f"tasks are {list(known)}; give one or more different indices")
     drawn = np.array([options.whole("tasks", task, least=0, most=num_tasks - 1) for task in known], np.int32)
 
     def init(key: jax.Array) -> UniformState:

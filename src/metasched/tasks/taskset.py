@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metasched.tasks import builders, checks, frames, summary, variants
+from metasched.tasks import builders, checks, frames, options, summary, variants
 from metasched.tasks.assemble import Goal
 from metasched.tasks.preparation import Preparation
 from metasched.tasks.provenance import Provenance
@@ -267,6 +267,9 @@ class TaskSet:
             shuffle_order: permute the rows of every task, inputs with their labels, so that order says nothing.
             seed: any integer ≥ 0.
         """
+        given = {"target_labels": target_labels, "noise": noise, "shuffle_order": shuffle_order, "seed": seed}
+        options.check(TaskSet.variant, given)
+        variants.check_seed(seed)
         result = replace(self, recipe=None)
         if target_labels is not None:
             result = variants.with_target_labels(result, target_labels, seed)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from metasched.tasks.taskset import TaskSet
 
 
+LARGEST_SEED = 2**63 - 1
+
+
 def with_target_labels(tasks: "TaskSet", count: int, seed: int) -> "TaskSet":
     """Only ``count`` validation rows, stratified by class, in their order."""
     rows = stratified_rows(tasks.validation.labels, count, _generator(seed, "target labels"))
@@ -46,7 +49,7 @@ def with_shuffled_order(tasks: "TaskSet", seed: int) -> "TaskSet":
 def with_irrelevant(tasks: "TaskSet", name: str, seed: int) -> "TaskSet":
     """The values of every input of a task in one random order."""
     task = _task(tasks, name)
-    _refuse_negative(seed)
+    check_seed(seed)
     order = np.random.default_rng(seed).permutation(task.inputs[0].size)
     inputs = task.inputs.reshape(len(task), -1)[:, order].reshape(task.inputs.shape)
     changed = _replace_task(tasks, replace(task, inputs=inputs), "values of every input in one random order")
@@ -121,7 +124,7 @@ def stratified_rows(labels: Labels, count: int, random: np.random.Generator) -> 
 
 def few_labels(labels: Labels, count: int, seed: int) -> tuple[RowNumbers, RowNumbers]:
     """``count`` rows of the target, stratified by class and by ``seed``, for validation; all others for test."""
-    _refuse_negative(seed)
+    check_seed(seed)
     validation = stratified_rows(labels, count, np.random.default_rng(seed))
     test = np.setdiff1d(np.arange(len(labels)), validation)
     if not len(test):
@@ -150,10 +153,11 @@ def _without_use(tasks: "TaskSet", name: str) -> "TaskSet":
 
 def _generator(seed: int, purpose: str) -> np.random.Generator:
     """A stream of its own for each purpose, so that one option never changes what another draws."""
-    _refuse_negative(seed)
+    check_seed(seed)
     return np.random.default_rng([seed, crc32(purpose.encode())])
 
 
-def _refuse_negative(seed: int) -> None:
-    if seed < 0:
-        raise ConfigError(f"seed is {seed}; give an integer ≥ 0")
+def check_seed(seed: int) -> None:
+    """An error for a seed below 0, or too large to be kept in a run folder."""
+    if not 0 <= seed <= LARGEST_SEED:
+        raise ConfigError(f"seed is {seed}; give a whole number from 0 to {LARGEST_SEED}")

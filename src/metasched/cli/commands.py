@@ -1,0 +1,132 @@
+"""Commands by name: words in, something to call out; words that do not fit are one line."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from functools import partial, wraps
+from inspect import getdoc
+from io import StringIO
+from typing import Any, TypeVar, overload
+
+import tyro
+
+from metasched.errors import ConfigError, unknown
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+COMPLETION = "--tyro-print-completion"
+SHELLS = ("bash", "zsh", "fish", "tcsh")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Commands:
+    """A group of commands; a command is a function, whose parameters are its flags, or another group.
+
+    >>> group = Commands("Greets people.")
+    >>> @group.command
+    ... def greet(name: str) -> None:
+    ...     "Greet somebody."
+    ...     print("Hello,", name)
+    >>> group.parse(["greet", "--name", "Ada"], "hello")()
+    Hello, Ada
+    """
+
+    def __init__(self, description: str, order: Sequence[str] = ()) -> None:
+        self.description = description
+        self.order = order
+        self.members: dict[str, Callable[..., None] | Commands] = {}
+
+    @overload
+    def command(self, member: Function) -> Function: ...
+
+    @overload
+    def command(self, member: None = None, *, name: str) -> Callable[[Function], Function]: ...
+
+    @overload
+    def command(self, member: "Commands", *, name: str) -> "Commands": ...
+
+    def command(self, member: Any = None, *, name: str | None = None) -> Any:
+        """Register a function, with or without a name of its own, or a group."""
+        if member is None:
+            return partial(self.command, name=name)
+        self.members[name or member.__name__] = member
+        return member
+
+    def names(self) -> list[str]:
+        """The commands, in the order in which a person meets them; those that nobody ordered come last."""
+        return sorted(self.members, key=lambda name: self.order.index(name) if name in self.order else len(self.order))
+
+    def parse(self, words: Sequence[str], prog: str) -> Callable[[], None]:
+        """What the words ask for, ready to be called; asking for help, or for no command at all, prints it and exits.
+
+        ``words`` begin with commands; one that does not exist is refused with the nearest that does.
+        """
+        if words[:1] == [COMPLETION] and (len(words) != 2 or words[1] not in SHELLS):
+            raise ConfigError(f"{COMPLETION} wants the name of a shell: {', '.join(SHELLS)}")
+        path, last = self._walk(words)
+        said = StringIO()
+        try:
+            with redirect_stderr(said):
+                return self._parser(words).cli(  # type: ignore[no-any-return]
+                    prog=prog,
+                    args=[*words, "--help"] if isinstance(last, Commands) and len(path) == len(words) else words,
+                    description=self.description,
+                    config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
+                )
+        except SystemExit as stopped:
+            if stopped.code == 2:
+                raise ConfigError(one_line(said.getvalue(), " ".join([prog, *path]))) from None
+            raise
+
+    def _walk(self, words: Sequence[str]) -> "tuple[list[str], Callable[..., None] | Commands]":
+        """The commands that the words begin with, and what the last of them is."""
+        path: list[str] = []
+        last: Callable[..., None] | Commands = self
+        for word in words:
+            if not isinstance(last, Commands) or word.startswith("-"):
+                break
+            if word not in last.members:
+                raise unknown("command", " ".join([*path, word]), [" ".join([*path, name]) for name in last.names()])
+            path.append(word)
+            last = last.members[word]
+        return path, last
+
+    def _parser(self, words: Sequence[str]) -> tyro.extras.SubcommandApp:
+        """The commands for tyro; the one that is named has its whole docstring, the others its first line."""
+        parser = tyro.extras.SubcommandApp()
+        for name in self.names():
+            member = self.members[name]
+            asked = bool(words) and words[0] == name
+            if isinstance(member, Commands):
+                parser.command(member._parser(words[1:] if asked else ()), name=name, help=member.description)
+            else:
+                parser.command(name=name, help=None if asked else _first_line(member))(_later(member))
+        return parser
+
+
+def one_line(box: str, prog: str) -> str:
+    """A parser's message in a frame as one line: what is wrong, the nearest flag, where help is.
+
+    The title is part of the frame; where a stream takes ASCII alone there is only a rule below it.
+    """
+    plain = _COLOUR.sub("", box).strip()
+    lines = [line.strip(" │") for line in plain.splitlines() if line[:1] not in "╭╰"]
+    parts = [" ".join(part.split()) for part in re.split(r"\n[─-]{3,}\n", "\n".join(lines))]
+    fault, *rest = parts if plain.startswith("╭") else parts[1:] or parts
+    near = re.search(r"Perhaps you meant: (--[\w-]+)", " ".join(rest))
+    hint = f"; did you mean '{near[1]}'?" if near else ""
+    return f"{fault.replace(' (required)', '').rstrip('.:')}{hint} (see {prog} --help)"
+
+
+def _later(function: Callable[..., None]) -> Callable[..., Callable[[], None]]:
+    """The function, to be called after parsing."""
+
+    @wraps(function)
+    def ready(*words: Any, **flags: Any) -> Callable[[], None]:
+        return partial(function, *words, **flags)
+
+    return ready
+
+
+def _first_line(function: Callable[..., None]) -> str:
+    return (getdoc(function) or "").partition("\n")[0]

