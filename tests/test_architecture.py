@@ -58,5 +58,5 @@ def test_importing_metasched_brings_in_nothing_that_only_some_users_need():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {"jax", "metasched"} <= set(loaded)
     unwanted = {"torch", "ray", "altair", "matplotlib", "pandas", "sklearn", "mlxtend", "h5py", "PIL", "tyro"}
-    unwanted |= {"tensorboard", "mlflow", "wandb"}
+    unwanted |= {"tensorboard", "mlflow", "wandb", "pyarrow", "polars", "datasets"}
     assert unwanted.isdisjoint(loaded)

@@ -112,7 +112,19 @@ def test_every_key_of_a_record_is_on_that_page(tasks):
     assert [key for key in run.records[-1] if f"`{key}`" not in page] == []
 
 
+def test_the_example_of_tables_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    exec(blocks("docs/data.md", "python")[0], {})
+    printed = [line for line in capsys.readouterr().out.splitlines() if "sha256" not in line]
+    assert printed == blocks("docs/data.md", "text")[0].splitlines()
+
+
+def test_every_option_of_a_table_is_on_that_page():
+    page = (ROOT / "docs" / "data.md").read_text()
+    assert [key for key in signature(ms.datasets.from_columns).parameters if f"`{key}`" not in page] == []
+
+
 def test_the_example_of_regression_runs(capsys):
-    (example,) = blocks("docs/data.md", "python")
-    exec(example, {})
+    exec(blocks("docs/data.md", "python")[1], {})
     assert "seen by schedulers as 5 bins" in capsys.readouterr().out

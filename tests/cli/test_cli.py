@@ -208,6 +208,48 @@ class TestData:
         assert "exists and is not overwritten" in fails(capsys, "data", "simulate-weather", "w.h5", "--quiet")
 
 
+class TestTables:
+    @pytest.fixture
+    def shops(self, tmp_path, monkeypatch):
+        pytest.importorskip("pyarrow")
+        monkeypatch.chdir(tmp_path)
+        for number in (1, 2, 3):
+            rows = [f"{row * number},{'' if row == 5 else row},{'yes' if row % 3 else 'no'}" for row in range(12)]
+            path = tmp_path / "shops" / f"shop{number}.csv"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("\n".join(["age,visits,bought", *rows]))
+        return ["shops", "--target", "shop3", "--label", "bought"]
+
+    def test_flags_say_which_rows_and_what_to_predict(self, shops, capsys):
+        main(["data", "show", *shops, "--target-labels", "4", "--missing", "mean", "--data", "seed=3"])
+        printed = capsys.readouterr().out
+        assert "classes: no, yes" in printed
+        assert "4 of 12 rows, drawn at random (seed 3)" in printed
+
+    def test_a_flag_and_an_option_are_the_same(self, shops, capsys):
+        main(["data", "show", *shops, "--missing", "mean"])
+        printed = capsys.readouterr().out
+        main(["data", "show", "shops", "--data", "target=shop3", "--data", "label=bought", "--data", "missing=mean"])
+        assert capsys.readouterr().out == printed
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ([], "shop1.csv line 7: column 'visits' is empty (1 such rows); fill it, or train with missing=mean"),
+            (["--missing", "mean", "--target-labels", "12"], "leave some of the 12 rows for test"),
+            (["--missing", "mean", "--label", "sold"], "has no column 'sold' to predict"),
+        ],
+    )
+    def test_what_does_not_fit_is_one_line_and_leaves_nothing(self, shops, capsys, words, message):
+        assert message in fails(capsys, "train", *shops, *words, "--out", "runs/a")
+        assert not Path("runs").exists()
+
+    def test_a_ragged_row_is_one_line(self, shops, capsys):
+        with Path("shops/shop2.csv").open("a") as stream:
+            stream.write("\n1,2,yes,no")
+        assert "shops/shop2.csv line 14: has 4 cells, the first line names 3" in fails(capsys, "diagnose", *shops)
+
+
 class TestDemo:
     def test_compares_the_methods_and_names_the_runs(self, tmp_path, monkeypatch, capsys):
         pytest.importorskip("mlxtend")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
-from metasched.errors import DataError
+from metasched.errors import ConfigError, DataError
 
 pillow = pytest.importorskip("PIL.Image")
 
@@ -65,11 +65,52 @@ def test_a_link_out_of_the_tree_is_refused(tree, tmp_path_factory):
         ms.datasets.from_images(tree)
 
 
-@pytest.mark.parametrize("part", ["validation", "test"])
-def test_a_missing_target_folder_is_named(tree, part):
-    (tree / part).rename(tree / "elsewhere")
-    with pytest.raises(DataError, match=f"has no folder '{part}'"):
+def test_half_a_target_is_named(tree):
+    (tree / "test").rename(tree / "elsewhere")
+    with pytest.raises(DataError, match="has 'validation' but not 'test'; give both"):
         ms.datasets.from_images(tree)
+
+
+def test_a_tree_without_target_asks_which_it_is(tree):
+    for part in ("validation", "test"):
+        (tree / part).rename(tree / f"more-{part}")
+    with pytest.raises(ConfigError, match=r"which is the target.* birds, more-test, more-validation, trains"):
+        ms.datasets.load(tree)
+
+
+def test_a_task_named_as_the_target_is_divided_by_class(tree):
+    for part in ("validation", "test"):
+        (tree / part).rename(tree / f"more-{part}")
+    tasks = ms.datasets.load(tree, target="trains", target_labels=2, seed=1)
+    assert [task.name for task in tasks.tasks] == ["birds", "more-test", "more-validation"]
+    assert tasks.validation.labels.tolist() == [0, 1]
+    assert sorted([*tasks.provenance["validation"].rows, *tasks.provenance["test"].rows]) == list(range(6))
+    assert "2 of 6 rows, drawn at random (seed 1)" in tasks.summary()
+    again = ms.datasets.load(tasks.recipe["set"], **tasks.recipe["options"])
+    assert again.fingerprint == tasks.fingerprint
+
+
+def test_images_keep_their_size(tree):
+    assert ms.datasets.load(tree).shape == (6, 8, 3)
+
+
+def test_an_image_of_another_size_is_named_with_the_fix(tree):
+    paint(tree / "trains" / "left" / "wide.png", 3, size=(9, 6))
+    with pytest.raises(DataError, match=r"wide\.png: is 6 × 9, others 6 × 8; give size=\(6, 8\)"):
+        ms.datasets.load(tree)
+    assert ms.datasets.load(tree, size=(6, 8)).shape == (6, 8, 3)
+
+
+def test_images_that_would_not_fit_are_refused_before_they_are_read(tree):
+    (tree / "trains" / "left" / "late.png").write_bytes(b"never opened")
+    with pytest.raises(DataError, match=r"images of 6 × 8 take 14,400 bytes, more than the limit of 1,000"):
+        ms.datasets.load(tree, limit=1000)
+
+
+@pytest.mark.parametrize("size", [(3,), (0, 4), (4, 4, 3)])
+def test_a_size_that_is_none_is_refused(tree, size):
+    with pytest.raises(ConfigError, match=r"give \(height, width\)"):
+        ms.datasets.from_images(tree, size=size)
 
 
 def test_an_empty_task_is_named(tree):

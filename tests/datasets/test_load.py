@@ -16,7 +16,7 @@ def test_an_unknown_set_suggests_the_nearest():
 
 
 def test_a_path_that_is_not_there_is_said():
-    with pytest.raises(DataError, match="no such data set; give an"):
+    with pytest.raises(DataError, match="no such data set; give a CSV, Parquet or"):
         datasets.load("some/folder")
 
 

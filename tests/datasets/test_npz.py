@@ -6,7 +6,7 @@ import pytest
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.datasets.npz import open_npz, read_npy
-from metasched.errors import DataError
+from metasched.errors import ConfigError, DataError
 
 
 @pytest.fixture
@@ -88,6 +88,41 @@ def test_a_test_row_among_the_validation_rows_is_told_by_its_target(regression):
 
 def test_load_takes_a_path_and_the_options_of_a_variant(saved):
     assert len(ms.datasets.load(str(saved), target_labels=4).validation.labels) == 4
+
+
+def without_target(path):
+    rewrite(path, lambda arrays: [arrays.pop(key) for key in list(arrays) if key.startswith(("validation/", "test/"))])
+
+
+def test_a_task_named_as_the_target_is_divided_by_label(saved, tasks):
+    without_target(saved)
+    divided = ms.datasets.load(saved, target="task-1", target_labels=5, seed=2)
+    assert [task.name for task in divided.tasks] == ["task-0", "task-2"]
+    assert len(divided.validation.labels) == 5
+    for part in ("validation", "test"):
+        rows = divided.provenance[part].rows
+        np.testing.assert_array_equal(getattr(divided, part).inputs, tasks.tasks[1].inputs[rows])
+        assert np.all(np.diff(rows) > 0)
+    assert "5 of 20 rows, drawn at random (seed 2)" in divided.summary()
+    assert divided.fingerprint != ms.datasets.load(saved, target="task-1", target_labels=5, seed=3).fingerprint
+
+
+def test_a_target_of_numbers_is_divided_too(regression):
+    _, path = regression
+    without_target(path)
+    divided = ms.datasets.load(path, target="task-2")
+    assert (len(divided.validation.targets), len(divided.test.targets)) == (20, 20)
+
+
+def test_a_file_without_target_asks_which_it_is(saved):
+    without_target(saved)
+    with pytest.raises(ConfigError, match=r"which is the target.* task-0, task-1, task-2"):
+        ms.datasets.load(saved)
+
+
+def test_a_file_that_has_a_target_takes_no_other(saved):
+    with pytest.raises(ConfigError, match="which are the target's rows; leave out target"):
+        ms.datasets.load(saved, target="task-1")
 
 
 def test_pickled_objects_are_refused_unopened(tmp_path, saved):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError
-from metasched.tasks import stratified_rows
+from metasched.tasks import few_labels, stratified_rows
 from small_sets import build
 
 
@@ -218,3 +218,19 @@ def test_stratified_rows_are_distinct_in_order_and_fair(labels, data):
     assert np.all(taken <= frequency)
     if count == len(labels):
         np.testing.assert_array_equal(taken, frequency)
+
+
+LABELS = np.repeat(np.arange(4, dtype=np.int32), 25)
+
+
+def test_few_labels_are_stratified_and_the_rest_is_for_test():
+    validation, test = few_labels(LABELS, 8, seed=0)
+    assert np.bincount(LABELS[validation]).tolist() == [2] * 4
+    assert sorted([*validation, *test]) == list(range(100))
+    assert not np.array_equal(validation, few_labels(LABELS, 8, seed=1)[0])
+
+
+@pytest.mark.parametrize(("count", "seed", "message"), [(0, 0, "asked for 0"), (100, 0, "leave some"), (8, -1, "seed")])
+def test_what_cannot_be_split_is_refused(count, seed, message):
+    with pytest.raises(ConfigError, match=message):
+        few_labels(LABELS, count, seed)

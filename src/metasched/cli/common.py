@@ -3,13 +3,17 @@
 import ast
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
 
 from metasched.cli.commands import Commands
 from metasched.errors import ConfigError
+
+if TYPE_CHECKING:
+    from metasched.tasks import TaskSet
 
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""
@@ -22,6 +26,34 @@ app = Commands(
     "'metasched --version' tells the version.",
     order=("demo", "data", "diagnose", "plan", "train", "resume", "predict", "compare", "report", "paper"),
 )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which rows of SET are learnt from and which column is predicted."""
+
+    target: str | None = None
+    """The source that is the target: a file of the folder, or a value of the source column."""
+    target_labels: int | None = None
+    """How many rows of the target may be learnt from; the others are for test."""
+    label: str | None = None
+    """The column to predict (of a table; by default 'label')."""
+    source: str | None = None
+    """The column that says where a row is from (of a table alone; by default 'source')."""
+    missing: str | None = None
+    """mean: fill empty cells (of a table) with the mean of the source rows; by default they are refused."""
+    data: Options = ()
+    """Any other option of the data set, key=value, such as seed=3 or noise={'a':0.4}; may be repeated."""
+
+    def load(self, set: str) -> "TaskSet":
+        """The task set that these flags ask for."""
+        from metasched import datasets
+
+        flags = {key: value for key, value in vars(self).items() if key != "data" and value is not None}
+        return datasets.load(set, **{**pairs("--data", self.data), **flags})
+
+
+RowFlags = Annotated[Rows, tyro.conf.arg(name="")]
 
 
 def pairs(flag: str, words: Sequence[str]) -> dict[str, Any]:

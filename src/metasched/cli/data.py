@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from metasched.cli.commands import Commands
-from metasched.cli.common import Options, SetName, app, pairs, print_json, stderr
+from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, stderr
 from metasched.errors import ConfigError, StoreError, unknown
 
 data_app = Commands("What data sets are here; bring them, check them, make them.")
@@ -141,19 +141,17 @@ def path(name: tyro.conf.Positional[str] = "") -> None:
 
 
 @data_app.command
-def show(set: SetName, data: Options = (), json: bool = False) -> None:
+def show(set: SetName, rows: RowFlags = Rows(), json: bool = False) -> None:  # noqa: B008
     """What a data set holds: tasks, rows, labels, sources.
 
     Example: metasched data show digits --data target_labels=30
 
     Args:
-        set: A data set, an .npz file, or a folder of images.
-        data: An option of the data set, key=value; may be repeated.
+        set: A data set, a CSV, Parquet or .npz file, a folder of tables or of images.
+        rows: Which rows, and what to predict.
         json: Print as JSON.
     """
-    from metasched import datasets
-
-    tasks = datasets.load(set, **pairs("--data", data))
+    tasks = rows.load(set)
     if not json:
         print(tasks.summary())
         return

@@ -5,7 +5,7 @@ from typing import Literal
 
 from rich.console import Console
 
-from metasched.cli.common import Options, SetName, app, pairs, print_json, say, stderr
+from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, say, stderr
 from metasched.cli.settings import Settings
 from metasched.errors import ConfigError
 
@@ -15,7 +15,7 @@ MOST_BATCHES = 1_000_000
 @app.command
 def diagnose(
     set: SetName,
-    data: Options = (),
+    rows: RowFlags = Rows(),  # noqa: B008
     network: str = "auto",
     permutations: int = 10_000,
     steps: int = 120,
@@ -29,8 +29,8 @@ def diagnose(
     Example: metasched diagnose digits --out transitions.svg
 
     Args:
-        set: A data set, an .npz file, or a folder of images.
-        data: An option of the data set, key=value; may be repeated.
+        set: A data set, a CSV, Parquet or .npz file, a folder of tables or of images.
+        rows: Which rows, and what to predict.
         network: The network whose reward is followed: auto, mlp or cnn.
         permutations: Shuffles behind every p-value.
         steps: Inner steps over which the scaled reward is followed; 0 leaves that out.
@@ -39,13 +39,12 @@ def diagnose(
         quiet: No progress.
         json: Print as JSON.
     """
-    from metasched import datasets
     from metasched.learners.diagnose import diagnose as run
     from metasched.report import charts, evidence, progress
 
     if out is not None:
         charts.check_format(out)
-    tasks = datasets.load(set, **pairs("--data", data))
+    tasks = rows.load(set)
     with progress.waiting(stderr(), "diagnose", quiet) as on_step:
         result = run(tasks, network, permutations=permutations, steps=steps, seed=seed, on_step=on_step)
     if out is not None:
@@ -74,7 +73,7 @@ def diagnose(
 def plan(
     set: SetName,
     config: Settings,
-    data: Options = (),
+    rows: RowFlags = Rows(),  # noqa: B008
     network: str = "auto",
     discount: float = 0.99,
     stride: Literal["batch", "row"] = "batch",
@@ -91,9 +90,9 @@ def plan(
     Example: metasched plan digits --data target_labels=30 --discount 0.99
 
     Args:
-        set: A data set, an .npz file, or a folder of images.
+        set: A data set, a CSV, Parquet or .npz file, a folder of tables or of images.
         config: Settings of Algorithm 1; batch size, inner rate and steps per batch matter here.
-        data: An option of the data set, key=value; may be repeated.
+        rows: Which rows, and what to predict.
         network: The network whose initial model is probed: auto, mlp or cnn.
         discount: Worth of a reward one batch later; from 0 up to, but not including, 1.
         stride: Whether the chain moves by a batch (P^B) or, as the paper writes it, by a row (P).
@@ -105,13 +104,12 @@ def plan(
         quiet: No progress.
         json: Print as JSON.
     """
-    from metasched import datasets
     from metasched.learners.probe import plan as make
     from metasched.report import plans, progress
 
     if not 1 <= batches <= MOST_BATCHES:
         raise ConfigError(f"batches is {batches}; give 1 … {MOST_BATCHES:,}")
-    tasks = datasets.load(set, **pairs("--data", data))
+    tasks = rows.load(set)
     result = make(
         tasks,
         network,

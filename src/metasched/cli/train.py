@@ -13,6 +13,8 @@ from rich.console import Console
 
 from metasched.cli.common import (
     Options,
+    RowFlags,
+    Rows,
     SetName,
     app,
     at_least_one,
@@ -89,7 +91,7 @@ def train(
     config: Settings,
     scheduler: SchedulerName = "cyclic",
     option: Options = (),
-    data: Options = (),
+    rows: RowFlags = Rows(),  # noqa: B008
     learner: str = "meta",
     seeds: int = 1,
     out: Path | None = None,
@@ -100,25 +102,24 @@ def train(
     Example: metasched train demo --scheduler uniform --seed 11 --out runs/a
 
     Args:
-        set: A data set (see 'metasched data list'), an .npz file, or a folder of images.
+        set: A data set (see 'metasched data list'), a CSV, Parquet or .npz file, a folder of tables or of images.
         further: How to run it.
         config: The settings.
         scheduler: By name.
         option: An option of the scheduler, key=value, such as upper=1.0; may be repeated.
-        data: An option of the data set, key=value, such as target_labels=30; may be repeated.
+        rows: Which rows, and what to predict.
         learner: meta: Algorithm 1; joint: one model trained on source and target batches together.
         seeds: Train with this many seeds, counting up from the first (--seed, by default 0).
         out: Folder of the run; by default a new one under runs/.
         json: Print every meta-update as a line of JSON when it happens, and a last line with the result.
     """
-    from metasched import datasets
     from metasched.runs import train as runs
     from metasched.runs.choices import BEST_SINGLE
 
     options = pairs("--option", option)
     chosen = [further.seed + number for number in range(at_least_one("seeds", seeds))]
     folder = out or Path("runs") / f"{Path(set).stem}-{scheduler}-{_now()}"
-    tasks = datasets.load(set, **pairs("--data", data))
+    tasks = rows.load(set)
     if not (json or further.quiet):
         print(tasks.summary(), end="\n\n")
 

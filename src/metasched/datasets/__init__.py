@@ -1,6 +1,7 @@
 """Data sets: ``load(name, **options)`` gives a :class:`~metasched.TaskSet`.
 
-``load`` also takes the path of an ``.npz`` file or of a folder of images. A new data set is one file with a function
+``load`` also takes the path of a table (``.csv``, ``.tsv``, ``.parquet``), of a folder of tables or of images, or of an
+``.npz`` file. A new data set is one file with a function
 ``load`` and one line in ``_SETS``.
 """
 
@@ -14,14 +15,16 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from metasched.datasets.columns import from_columns, table_files
 from metasched.datasets.folder import from_images
 from metasched.datasets.npz import from_npz, save_npz
 from metasched.datasets.store import DataFile
+from metasched.datasets.tables import SUFFIXES
 from metasched.errors import ConfigError, DataError, unknown
 from metasched.tasks import TaskSet
 from metasched.tasks.options import check
 
-__all__ = ["files", "from_images", "from_npz", "load", "names", "save_npz"]
+__all__ = ["files", "from_columns", "from_images", "from_npz", "load", "names", "save_npz"]
 
 _SETS = {
     "activity": "WISDM: phone sensors of 24 users in recorded order, target another user",
@@ -51,7 +54,9 @@ def describe(name: str) -> str:
 
 
 def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
-    """Load a data set by name, or from the path of an ``.npz`` file or a folder of images.
+    """Load a data set by name, or from the path of a table, a folder of tables or of images, or an ``.npz`` file.
+
+    >>> tasks = load("shops/", target="shop5", target_labels=40, label="bought")  # doctest: +SKIP
 
     Besides the options of the data set itself (see ``load`` in its module), every set takes those of
     :meth:`TaskSet.variant <metasched.TaskSet.variant>`: ``target_labels``, ``noise``, ``shuffle_order``, ``seed``.
@@ -90,10 +95,15 @@ def _builder(name: str) -> Callable[..., TaskSet]:
     path = Path(name)
     if path.suffix == ".npz":
         return partial(from_npz, path)
+    if path.suffix.lower() in SUFFIXES or (path.is_dir() and table_files(path)):
+        return partial(from_columns, path)
     if path.is_dir():
         return partial(from_images, path)
     if os.sep in name or path.suffix:
-        raise DataError(f"{path}: no such data set; give an .npz file, a folder of images or one of {', '.join(_SETS)}")
+        raise DataError(
+            f"{path}: no such data set; give a CSV, Parquet or .npz file, a folder of tables or of images, or one of "
+            f"{', '.join(_SETS)}"
+        )
     raise unknown("data set", name, _SETS)
 
 

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.channels import Part, standardise
-from metasched.datasets.sampling import few_labels
 from metasched.datasets.store import DataFile, checksums, locate
 from metasched.errors import ConfigError, DataError, unknown
-from metasched.tasks import TEST, VALIDATION, Labels, Provenance, RowNumbers, Split, Task, TaskSet
+from metasched.tasks import TEST, VALIDATION, Labels, Provenance, RowNumbers, Split, Task, TaskSet, few_labels
 
 FILE = DataFile(
     "activity/WISDM_ar_v1.1_transformed.arff",

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.pixels import centre, resize
-from metasched.datasets.sampling import few_labels
 from metasched.optional import require
-from metasched.tasks import TEST, VALIDATION, Inputs, Labels, Provenance, Split, Task, TaskSet
+from metasched.tasks import TEST, VALIDATION, Inputs, Labels, Provenance, Split, Task, TaskSet, few_labels
 
 CLASSES = tuple(str(digit) for digit in range(10))
 WINDOW = 440

@@ -1,74 +1,107 @@
 """Task sets from a folder tree of images: ``task/class/image``.
 
-The folders ``validation`` and ``test`` hold the target. Rows of a task are in the natural order of their file names
-across its classes (``frame2`` before ``frame10``), so name files by time when time matters.
+The folders ``validation`` and ``test`` hold the target, or one of the tasks is named as the target and divided. Rows of
+a task are in the natural order of their file names across its classes (``frame2`` before ``frame10``), so name files by
+time when time matters.
 """
 
 import hashlib
+import math
 import os
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import DataError
+from metasched.errors import ConfigError, DataError
 from metasched.optional import require
 from metasched.tasks import TEST, VALIDATION, Provenance, TaskSet
+from metasched.tasks.assemble import divide, target_parts
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+LARGEST_BYTES = 8 * 1024**3
 
 
 def from_images(
-    root: str | os.PathLike[str], *, size: tuple[int, int] = (32, 32), colour: bool = True, allow_overlap: bool = False
+    root: str | os.PathLike[str],
+    *,
+    size: tuple[int, int] | None = None,
+    colour: bool = True,
+    target: str | None = None,
+    target_labels: int | None = None,
+    seed: int = 0,
+    allow_overlap: bool = False,
+    limit: int = LARGEST_BYTES,
 ) -> TaskSet:
     """Read ``root/<task>/<class>/<image>`` with the target in ``root/validation`` and ``root/test``.
 
-    Images are resized to ``size`` (height, width) and become (height, width, 3) in [0, 1], or (height, width) when
-    ``colour`` is false. If every task has the class folders of the target the label set is shared; otherwise each
-    has its own. Links that lead out of ``root`` are refused.
+    Without these two folders ``target`` names the task that is the target: ``target_labels`` of its rows (by default
+    half, at most 100), in proportion to the classes and by ``seed``, are for validation, the others for test.
+
+    Images keep their size, which must be one for all, or are resized to ``size`` (height, width). They become (height,
+    width, 3) in [0, 1], or (height, width) when ``colour`` is false; ``limit`` bounds the bytes they take in memory. If
+    every task has the class folders of the target the label set is shared; otherwise each has its own. Links that lead
+    out of ``root`` are refused.
     """
     root = Path(root)
     if not root.is_dir():
         raise DataError(f"{root}: no such folder")
+    if size is not None and (len([*size]) != 2 or min(size) < 1):
+        raise ConfigError(f"size is {size}; give (height, width)")
     folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
     parts = {path.name: path for path in folders}
-    for part in (VALIDATION, TEST):
-        if part not in parts:
-            raise DataError(f"{root}: has no folder '{part}'; put the target's images there, one folder for each class")
+    own = target_parts(list(parts), target, str(root))
     classes = {name: _class_folders(path) for name, path in parts.items()}
-    target = sorted({*classes[VALIDATION], *classes[TEST]})
-    shared = all(set(names) <= set(target) for names in classes.values())
-    label_names = {name: target if shared or name in (VALIDATION, TEST) else classes[name] for name in parts}
-
-    pairs: dict[str, tuple[NDArray[np.uint8], NDArray[np.int64]]] = {}
+    wanted = sorted({name for part in own for name in classes[part]})
+    shared = all(set(names) <= set(wanted) for names in classes.values())
+    label_names = {name: wanted if shared or name in own else classes[name] for name in parts}
+    files = {name: _files(path, label_names[name]) for name, path in parts.items()}
+    shape = _shape(root, next(iter(files.values()))[0][0], size, colour)
+    taken = 4 * math.prod(shape) * sum(map(len, files.values()))
+    if taken > limit:
+        raise DataError(
+            f"{root}: images of {shape[0]} × {shape[1]} take {taken:,} bytes, more than the limit of {limit:,}; give a "
+            f"smaller size=(32, 32), or raise it with limit={taken}"
+        )
+    pairs = {}
     provenance = {}
-    for name, path in parts.items():
-        images, labels, digest = _read_folder(root, path, label_names[name], size, colour)
+    for name in parts:
+        images, labels, digest = _read(root, files[name], shape, size)
         pairs[name] = images, labels
         provenance[name] = Provenance(f"images in {name}", np.arange(len(labels)), {name: digest})
-    validation, test = pairs.pop(VALIDATION), pairs.pop(TEST)
+    notes: tuple[str, ...] = ()
+    if target is not None:
+        (images, labels), origin = pairs.pop(target), provenance.pop(target)
+        validation, test, note = divide(labels, target, target_labels, seed)
+        pairs |= {VALIDATION: (images[validation], labels[validation]), TEST: (images[test], labels[test])}
+        provenance |= {VALIDATION: origin.take(validation), TEST: origin.take(test)}
+        notes = (note,)
+    goal = {VALIDATION: pairs.pop(VALIDATION), TEST: pairs.pop(TEST)}
     tasks = TaskSet.from_arrays(
         pairs,
-        validation=validation,
-        test=test,
-        classes=target if shared else {**{name: label_names[name] for name in pairs}, "target": target},
+        **goal,
+        classes=wanted if shared else {**{name: label_names[name] for name in pairs}, "target": wanted},
         name=root.name,
         allow_overlap=allow_overlap,
     )
-    return replace(tasks, provenance=provenance)
+    tasks = replace(tasks, provenance=provenance, notes=notes)
+    if target is None and target_labels is not None:
+        return tasks.variant(target_labels=target_labels, seed=seed)
+    return tasks
 
 
 def _class_folders(part: Path) -> list[str]:
     return sorted(path.name for path in part.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _read_folder(
-    root: Path, part: Path, names: list[str], size: tuple[int, int], colour: bool
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
-    """Images (n, height, width[, 3]) uint8, labels (n,) and a checksum over the files, in natural order of names."""
+def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
+    """The images of a part with their labels, in natural order of names."""
     files = [
         (path, label)
         for label, name in enumerate(names)
@@ -76,30 +109,58 @@ def _read_folder(
         for path in (part / name).iterdir()
         if path.suffix.lower() in SUFFIXES
     ]
-    files.sort(key=lambda item: (_natural(item[0].name), item[1]))
     if not files:
         raise DataError(f"{part}: holds no images in class folders; expected {part}/<class>/<image>")
+    return sorted(files, key=lambda item: (_natural(item[0].name), item[1]))
+
+
+def _shape(root: Path, first: Path, size: tuple[int, int] | None, colour: bool) -> tuple[int, ...]:
+    """Shape of one input: that of the first image, or what was asked for."""
+    with _opened(root, first) as image:
+        height, width = size or (image.height, image.width)
+    return (height, width, 3) if colour else (height, width)
+
+
+def _read(
+    root: Path, files: list[tuple[Path, int]], shape: tuple[int, ...], size: tuple[int, int] | None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
+    """Images (n, *shape) uint8, labels (n,) and a checksum over the files."""
     digest = hashlib.sha256()
-    images = []
-    for path, _ in files:
-        if not path.resolve().is_relative_to(root.resolve()):
-            raise DataError(f"{path}: is a link that leads out of {root}; copy the image instead")
+    images = np.empty((len(files), *shape), np.uint8)
+    for row, (path, _) in enumerate(files):
+        with _opened(root, path) as image:
+            if size is None and (image.height, image.width) != shape[:2]:
+                raise DataError(
+                    f"{path}: is {image.height} × {image.width}, others {shape[0]} × {shape[1]}; give "
+                    f"size=({shape[0]}, {shape[1]}) to resize all"
+                )
+            images[row] = _pixels(image, shape)
         digest.update(path.read_bytes())
-        images.append(_read_image(path, size, colour))
-    return np.stack(images), np.array([label for _, label in files]), digest.hexdigest()
+    return images, np.array([label for _, label in files]), digest.hexdigest()
 
 
-def _read_image(path: Path, size: tuple[int, int], colour: bool) -> NDArray[np.uint8]:
+@contextmanager
+def _opened(root: Path, path: Path) -> Iterator[Any]:
+    """An image of Pillow's; damage, too many pixels and links out of ``root`` become a :class:`DataError`."""
     pillow = require("PIL.Image", "images")
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise DataError(f"{path}: is a link that leads out of {root}; copy the image instead")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
             with pillow.open(path) as image:
-                converted = image.convert("RGB" if colour else "L")
-                resized = converted.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
-                return np.asarray(resized, dtype=np.uint8)
+                yield image
+    except DataError:
+        raise
     except Exception as error:  # Pillow raises many kinds for a damaged or oversized image
         raise DataError(f"{path}: not a readable image ({error}); replace or remove it") from None
+
+
+def _pixels(image: Any, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    converted = image.convert("RGB" if len(shape) == 3 else "L")
+    if converted.size != (shape[1], shape[0]):
+        converted = converted.resize((shape[1], shape[0]), require("PIL.Image", "images").Resampling.BILINEAR)
+    return np.asarray(converted, dtype=np.uint8)
 
 
 def _natural(name: str) -> tuple[tuple[int, int, str], ...]:

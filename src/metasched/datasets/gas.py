@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.channels import Part, standardise
-from metasched.datasets.sampling import few_labels
 from metasched.datasets.store import DataFile, checksums, listed, locate
 from metasched.errors import DataError
-from metasched.tasks import TEST, VALIDATION, Labels, Provenance, RowNumbers, Split, Task, TaskSet
+from metasched.tasks import TEST, VALIDATION, Labels, Provenance, RowNumbers, Split, Task, TaskSet, few_labels
 
 FILES = listed(
     "gas",

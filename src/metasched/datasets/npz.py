@@ -3,7 +3,8 @@
 Keys: ``tasks/<name>/inputs`` and ``tasks/<name>/labels`` for each task, in the order of the file;
 ``validation/inputs``, ``validation/labels``, ``test/inputs``, ``test/labels``; and, for names, either one ``classes``
 or ``tasks/<name>/classes`` for every task with ``target/classes``. A set of regression has ``…/targets`` wherever it
-has ``…/inputs``; it may then leave out the labels, which become bins of the targets.
+has ``…/inputs``; it may then leave out the labels, which become bins of the targets. A file without validation and test
+is read with the name of the task that is the target, whose rows are then divided.
 """
 
 import os
@@ -19,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.store import sha256
-from metasched.errors import DataError
-from metasched.tasks import TEST, VALIDATION, Split, Task, TaskSet, as_targets, refuse_overlap
+from metasched.errors import DataError, MetaschedError
+from metasched.tasks import TEST, VALIDATION, RowNumbers, Split, Task, TaskSet, as_targets, refuse_overlap
+from metasched.tasks.assemble import divide, target_parts
 
 LARGEST_BYTES = 8 * 1024**3
 
@@ -42,7 +44,7 @@ def open_npz(path: Path, largest: int = LARGEST_BYTES) -> Iterator[Mapping[str, 
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise DataError(f"{path}: truncated or damaged ({error}); make or fetch it again") from None
     except ValueError as error:
-        if isinstance(error, DataError):
+        if isinstance(error, MetaschedError):
             raise
         raise DataError(f"{path}: holds something other than plain arrays ({error})") from None
 
@@ -59,17 +61,33 @@ def read_npy(path: Path) -> NDArray[Any]:
 
 
 def from_npz(
-    path: str | os.PathLike[str], *, bins: int = 10, allow_overlap: bool = False, limit: int = LARGEST_BYTES
+    path: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    target_labels: int | None = None,
+    seed: int = 0,
+    bins: int = 10,
+    allow_overlap: bool = False,
+    limit: int = LARGEST_BYTES,
 ) -> TaskSet:
     """Read a task set from one ``.npz`` file (keys above).
 
-    ``bins`` is for targets without labels; ``limit`` bounds the bytes that the file may unpack to.
+    In a file without validation and test ``target`` names the task that is the target: ``target_labels`` of its rows
+    (by default half, at most 100), in proportion to the labels and by ``seed``, are for validation, the others for
+    test. ``bins`` is for targets without labels; ``limit`` bounds the bytes that the file may unpack to.
     """
     path = Path(path)
     with open_npz(path, limit) as content:
-        names = list(dict.fromkeys(key.split("/")[1] for key in content if key.startswith("tasks/")))
+        names = _task_names(content)
         if not names:
             raise DataError(f"{path}: has no tasks; expected keys like 'tasks/<name>/inputs'")
+        divided = [part for part in (VALIDATION, TEST) if f"{part}/inputs" in content]
+        target_parts([*names, *divided], target, str(path))
+        notes: tuple[str, ...] = ()
+        rows: dict[str, RowNumbers] = {}
+        if target is not None:
+            content, rows, note = _divided(content, target, target_labels, seed)
+            names, notes = _task_names(content), (note,)
         wanted = "labels"
         if f"tasks/{names[0]}/labels" not in content and f"tasks/{names[0]}/targets" in content:
             wanted = "targets"
@@ -81,20 +99,51 @@ def from_npz(
         elif "target/classes" in content:
             keys = {**{name: f"tasks/{name}/classes" for name in names}, "target": "target/classes"}
             classes = {name: [str(item) for item in content[key]] for name, key in keys.items()}
-        rows: dict[str, Any] = {"tasks": tasks, "validation": validation, "test": test, "name": path.stem}
+        arrays: dict[str, Any] = {"tasks": tasks, "validation": validation, "test": test, "name": path.stem}
         if wanted == "targets":
-            result = TaskSet.regression(**rows, bins=bins, allow_overlap=allow_overlap)
+            result = TaskSet.regression(**arrays, bins=bins, allow_overlap=allow_overlap)
         elif f"tasks/{names[0]}/targets" in content:
-            result = _with_targets(TaskSet.from_arrays(**rows, classes=classes, allow_overlap=True), content)
+            result = _with_targets(TaskSet.from_arrays(**arrays, classes=classes, allow_overlap=True), content)
             if not allow_overlap:
                 refuse_overlap(result.validation, result.test)
         else:
-            result = TaskSet.from_arrays(**rows, classes=classes, allow_overlap=allow_overlap)
+            result = TaskSet.from_arrays(**arrays, classes=classes, allow_overlap=allow_overlap)
     files = {path.name: sha256(path)}
     provenance = {
-        key: replace(item, source=f"{path.name}:{key}", files=files) for key, item in result.provenance.items()
+        key: replace(
+            item,
+            source=f"{path.name}:{target if key in rows else key}",
+            rows=rows.get(key, item.rows),
+            files=files,
+        )
+        for key, item in result.provenance.items()
     }
-    return replace(result, provenance=provenance)
+    result = replace(result, provenance=provenance, notes=notes)
+    if target is None and target_labels is not None:
+        return result.variant(target_labels=target_labels, seed=seed)
+    return result
+
+
+def _task_names(content: Mapping[str, NDArray[Any]]) -> list[str]:
+    return list(dict.fromkeys(key.split("/")[1] for key in content if key.startswith("tasks/")))
+
+
+def _divided(
+    content: Mapping[str, NDArray[Any]], target: str, count: int | None, seed: int
+) -> tuple[dict[str, NDArray[Any]], dict[str, RowNumbers], str]:
+    """The same arrays with one task as validation and test; which of its rows these are; and that in words."""
+    folder = f"tasks/{target}/"
+    arrays = {key: content[key] for key in content}
+    own = {key.removeprefix(folder): arrays.pop(key) for key in list(arrays) if key.startswith(folder)}
+    wanted = own["labels"] if "labels" in own else own["targets"]
+    validation, test, note = divide(wanted, target, count, seed)
+    rows = {VALIDATION: validation, TEST: test}
+    for kind, values in own.items():
+        if kind == "classes":
+            arrays["target/classes"] = values
+        else:
+            arrays |= {f"{part}/{kind}": values[chosen] for part, chosen in rows.items()}
+    return arrays, rows, note
 
 
 def _with_targets(tasks: TaskSet, content: Mapping[str, NDArray[Any]]) -> TaskSet:

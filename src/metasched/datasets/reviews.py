@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from metasched.datasets.sampling import few_labels
 from metasched.datasets.store import DataFile, checksums, listed, locate
 from metasched.errors import ConfigError, DataError, unknown
-from metasched.tasks import TEST, VALIDATION, Inputs, Labels, Provenance, RowNumbers, Split, Task, TaskSet
+from metasched.tasks import TEST, VALIDATION, Inputs, Labels, Provenance, RowNumbers, Split, Task, TaskSet, few_labels
 
 FILES = listed(
     "reviews",

@@ -11,10 +11,20 @@ from numpy.typing import NDArray
 from scipy.ndimage import rotate
 
 from metasched.datasets import mnist
-from metasched.datasets.sampling import few_labels
 from metasched.datasets.store import checksums
 from metasched.errors import ConfigError
-from metasched.tasks import TEST, VALIDATION, Inputs, Provenance, RowNumbers, Split, Task, TaskSet, from_pixels
+from metasched.tasks import (
+    TEST,
+    VALIDATION,
+    Inputs,
+    Provenance,
+    RowNumbers,
+    Split,
+    Task,
+    TaskSet,
+    few_labels,
+    from_pixels,
+)
 
 CLASSES = tuple(str(digit) for digit in range(10))
 ANGLES = tuple(range(0, 360, 30))

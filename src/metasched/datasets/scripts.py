@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from metasched.datasets import glyphs, hoda, mnist, optdigits, semeion, usps
 from metasched.datasets.pixels import fit_ink
-from metasched.datasets.sampling import drawn_rows, few_labels
+from metasched.datasets.sampling import drawn_rows
 from metasched.datasets.store import DataFile, checksums
 from metasched.errors import ConfigError, unknown
-from metasched.tasks import TEST, VALIDATION, Labels, Provenance, RowNumbers, Split, Task, TaskSet
+from metasched.tasks import TEST, VALIDATION, Labels, Provenance, RowNumbers, Split, Task, TaskSet, few_labels
 
 CLASSES = tuple(str(digit) for digit in range(10))
 SOURCES = {

@@ -1,11 +1,181 @@
-"""Reading plain text tables of numbers."""
+"""Reading tables: CSV and Parquet as people have them, and plain text tables of numbers."""
 
+import csv
+from collections.abc import Collection
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metasched.errors import DataError
-from metasched.tasks import Inputs
+from metasched.optional import require
+from metasched.tasks import Inputs, Place
+from metasched.tasks.arrow import columns_of
+from metasched.tasks.preparation import is_number, shown
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = (*SEPARATORS, ".parquet")
+LARGEST_BYTES = 1024**3
+_LARGEST_BLOCK = 2**31 - 1
+_LONGEST_HEADER = 2**20
+
+
+def read_columns(
+    path: Path,
+    *,
+    text: Collection[str] = (),
+    drop: Collection[str] = (),
+    separator: str | None = None,
+    decimal: str = ".",
+    limit: int = LARGEST_BYTES,
+) -> dict[str, NDArray[Any]]:
+    """The columns of a ``.csv``, ``.tsv`` or ``.parquet`` file by name, rows in their order.
+
+    Numbers are integers or floats with NaN where a cell is empty, texts objects with None or ``""`` there.
+
+    Args:
+        path: the file; the first line of a CSV file names its columns, and its text is UTF-8.
+        text: columns of a CSV file that are text even where they look like numbers (``01`` stays ``01``).
+        drop: columns to leave out.
+        separator: between the cells of a CSV file; by default a comma, or a tab in ``.tsv``.
+        decimal: the decimal point of a CSV file.
+        limit: a file larger than this, in bytes, as it lies or unpacked, is refused unread.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    refuse_large(path, path.stat().st_size, limit)
+    if path.suffix.lower() == ".parquet":
+        table = _read_parquet(path, drop, limit)
+    else:
+        table = _read_csv(path, text, _separator(path, separator), decimal)
+    if not table.num_rows:
+        raise DataError(f"{path}: has no rows; give it some or leave it out")
+    return columns_of(table, str(path), drop)
+
+
+def column_names(path: Path, separator: str | None = None) -> list[str]:
+    """The names of a file's columns, without its rows; none where it is no table."""
+    if path.suffix.lower() == ".parquet":
+        arrow, reader = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
+        try:
+            return list(reader.read_schema(path).names)
+        except (arrow.ArrowException, OSError):
+            return []
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+        first = stream.readline(_LONGEST_HEADER)
+        return next(csv.reader([first], delimiter=_separator(path, separator)), [])
+
+
+def refuse_large(path: Path, size: int, limit: int) -> None:
+    """Raise if there is more to read than the limit allows."""
+    if size > limit:
+        raise DataError(
+            f"{path}: {size:,} bytes to read, more than the limit of {limit:,}; give fewer rows, or raise it with "
+            f"limit={size}"
+        )
+
+
+def place_in(path: Path, separator: str | None = None) -> Place:
+    """Where a row of that file is: ``mine/a.csv line 7`` in a text file (the header is line 1), else ``… row 6``."""
+    if path.suffix.lower() == ".parquet":
+        return lambda row: f"{path} row {row + 1}"
+    return lambda row: _line(path, row + 1, _separator(path, separator))
+
+
+def _separator(path: Path, separator: str | None) -> str:
+    return separator or SEPARATORS.get(path.suffix.lower(), ",")
+
+
+def _line(path: Path, record: int, separator: str) -> str:
+    """The line on which a record ends, the header being record 0; blank lines are none."""
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+        reader = csv.reader(stream, delimiter=separator)
+        lines = (reader.line_num for cells in reader if cells)
+        try:
+            return f"{path} line {next(islice(lines, record, None), record + 1)}"
+        except csv.Error:  # a cell too long for that reader
+            return f"{path} row {record}"
+
+
+def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -> Any:
+    arrow, reader = require("pyarrow", "tables"), require("pyarrow.csv", "tables")
+    ragged: list[Any] = []
+
+    def keep(row: Any) -> str:
+        ragged.append(row)
+        return "skip"
+
+    quotes = _check_text(path)
+    block = min(path.stat().st_size + 1, _LARGEST_BLOCK)  # types are inferred from one block: all of the file
+    try:
+        table = reader.read_csv(
+            path,
+            read_options=reader.ReadOptions(use_threads=False, block_size=block),
+            parse_options=reader.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=keep),
+            convert_options=reader.ConvertOptions(
+                decimal_point=decimal, column_types=dict.fromkeys(text, arrow.string())
+            ),
+        )
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]}); mend it") from None
+    _check_header(path, table.column_names, separator)
+    if ragged:
+        row = ragged[0]
+        raise DataError(
+            f"{_line(path, row.number - 1, separator)}: has {row.actual_columns} cells, the first line names "
+            f"{row.expected_columns} ({len(ragged):,} such rows); mend it, and put cells with '{separator}' in quotes"
+        )
+    if quotes % 2 and any("\n" in str(cell) for row in table[-1:].to_pylist() for cell in row.values()):
+        raise DataError(
+            f"{_line(path, table.num_rows - 1, separator)}: a quote after this line is never closed; close or remove it"
+        )
+    return table
+
+
+def _check_text(path: Path) -> int:
+    """How many quotes the file has; raise unless it is UTF-8."""
+    quotes = 0
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            quotes += line.count(b'"')
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                raise DataError(f"{path} line {number}: is not UTF-8 text; save the file as UTF-8") from None
+    return quotes
+
+
+def _check_header(path: Path, names: list[str], separator: str) -> None:
+    others = [other for other in ";,\t|" if other != separator and other in names[0]]
+    if len(names) == 1 and others:
+        raise DataError(
+            f"{path}: has one column, {shown(names[0])}; if its cells are separated by {others[0]!r}, "
+            f"give separator={others[0]!r}"
+        )
+    if "" in names:
+        raise DataError(
+            f"{path}: column {names.index('') + 1} has no name; name it in the first line, or write the file without it"
+        )
+    if all(is_number(name) for name in names):
+        raise DataError(f"{path}: the first line holds numbers; put a line with the names of the columns before it")
+
+
+def _read_parquet(path: Path, drop: Collection[str], limit: int) -> Any:
+    arrow, reader = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
+    types = require("pyarrow.types", "tables")
+    try:
+        with reader.ParquetFile(path) as file:
+            shape = file.metadata
+            groups = (shape.row_group(number).total_byte_size for number in range(shape.num_row_groups))
+            refuse_large(path, max(sum(groups), 8 * shape.num_rows * shape.num_columns), limit)
+            schema = file.schema_arrow
+        texts = [field.name for field in schema if types.is_string(field.type) or types.is_large_string(field.type)]
+        kept = [name for name in schema.names if name not in drop]
+        return reader.read_table(path, columns=kept, read_dictionary=texts, partitioning=None)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]}); write it again") from None
 
 
 def read_table(path: Path, columns: int, delimiter: str | None = None) -> Inputs:

@@ -7,10 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from metasched import datasets
-from metasched.datasets.sampling import few_labels
 from metasched.experiments.methods import Method, paper_methods
 from metasched.learners.config import TrainConfig
-from metasched.tasks import TEST, VALIDATION, Split, TaskSet
+from metasched.tasks import TEST, VALIDATION, Split, TaskSet, few_labels
 
 Regime = Literal["paper", "few-label", "robust", "sources"]
 REGIMES: tuple[Regime, ...] = ("paper", "few-label", "robust", "sources")

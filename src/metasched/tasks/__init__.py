@@ -8,16 +8,21 @@ meta-learner may use, and *test*, which only measures. Everything here is an imm
 from metasched.tasks.arrays import Inputs, Labels, RowNumbers, Targets, as_targets, from_pixels
 from metasched.tasks.bins import bin_edges
 from metasched.tasks.checks import refuse_overlap
+from metasched.tasks.preparation import Column, Columns, Place, Preparation
 from metasched.tasks.provenance import Provenance
 from metasched.tasks.task import TEST, VALIDATION, Split, Task
 from metasched.tasks.taskset import TaskSet
-from metasched.tasks.variants import stratified_rows
+from metasched.tasks.variants import few_labels, stratified_rows
 
 __all__ = [
     "TEST",
     "VALIDATION",
+    "Column",
+    "Columns",
     "Inputs",
     "Labels",
+    "Place",
+    "Preparation",
     "Provenance",
     "RowNumbers",
     "Split",
@@ -26,6 +31,7 @@ __all__ = [
     "TaskSet",
     "as_targets",
     "bin_edges",
+    "few_labels",
     "from_pixels",
     "refuse_overlap",
     "stratified_rows",

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metasched.tasks import builders, checks, options, summary, variants
+from metasched.tasks import builders, checks, frames, options, summary, variants
+from metasched.tasks.assemble import Goal
+from metasched.tasks.preparation import Preparation
 from metasched.tasks.provenance import Provenance
 from metasched.tasks.task import TEST, VALIDATION, Split, Task
 
@@ -31,6 +33,8 @@ class TaskSet:
     ``useful`` names the tasks known to help with the target, in any order, or is None where nobody knows. Nothing is
     learnt from it and the fingerprint leaves it out: it is what a report measures choosing against. A task that a
     variant spoils is no longer in it.
+
+    ``preparation``, where rows came from tables, is how their columns became inputs; a model keeps it for new rows.
     """
 
     name: str
@@ -43,6 +47,7 @@ class TaskSet:
     notes: tuple[str, ...] = ()
     recipe: Mapping[str, Any] | None = None
     useful: tuple[str, ...] | None = None
+    preparation: Preparation | None = None
 
     def __post_init__(self) -> None:
         checks.check(self)
@@ -94,6 +99,114 @@ class TaskSet:
         """
         parts = builders.all_parts(tasks, validation, test)
         return builders.regression(cls, name, parts, bins, allow_overlap)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        target: str | None = None,
+        target_labels: int | None = None,
+        seed: int = 0,
+        label: str = "label",
+        source: str = "source",
+        categorical: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        missing: str | None = None,
+        standardise: bool = True,
+        regression: bool | None = None,
+        bins: int = 10,
+        name: str = "frame",
+        allow_overlap: bool = False,
+    ) -> "TaskSet":
+        """Build a task set from a pandas or polars data frame, or anything else that hands over Arrow tables.
+
+        ``frame`` has a column ``source`` that says where a row is from, or is a mapping from each source to a frame of
+        its own. The options are those of :func:`metasched.datasets.from_columns`; needs the extra ``tables``.
+
+        >>> tasks = TaskSet.from_frame(frame, target="shop5", source="shop", label="bought")  # doctest: +SKIP
+        """
+        goal = Goal(
+            target=target,
+            target_labels=target_labels,
+            seed=seed,
+            label=label,
+            regression=regression,
+            bins=bins,
+            allow_overlap=allow_overlap,
+        )
+        prepared = {"categorical": categorical, "missing": missing, "standardise": standardise}
+        return frames.from_frame(cls, name, frame, source, drop, goal, **prepared)
+
+    @classmethod
+    def from_huggingface(
+        cls,
+        datasets: Mapping[str, Any],
+        *,
+        target: str | None = None,
+        target_labels: int | None = None,
+        seed: int = 0,
+        label: str = "label",
+        inputs: str | None = None,
+        categorical: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        missing: str | None = None,
+        standardise: bool = True,
+        regression: bool | None = None,
+        bins: int = 10,
+        name: str = "huggingface",
+        allow_overlap: bool = False,
+    ) -> "TaskSet":
+        """Build a task set from Hugging Face data sets, one for each source.
+
+        Columns of numbers and text are read as those of a frame (:meth:`from_frame`); ``inputs`` names instead one
+        column of images or arrays to learn from alone. Classes are named as the column ``label`` names them.
+
+        >>> tasks = TaskSet.from_huggingface({"a": a, "b": b}, target="b", inputs="image")  # doctest: +SKIP
+        """
+        goal = Goal(
+            target=target,
+            target_labels=target_labels,
+            seed=seed,
+            label=label,
+            regression=regression,
+            bins=bins,
+            allow_overlap=allow_overlap,
+        )
+        prepared = {"categorical": categorical, "missing": missing, "standardise": standardise}
+        return frames.from_huggingface(cls, name, datasets, inputs, drop, goal, **prepared)
+
+    @classmethod
+    def from_torch(
+        cls,
+        datasets: Mapping[str, Any],
+        *,
+        target: str | None = None,
+        target_labels: int | None = None,
+        seed: int = 0,
+        classes: Sequence[str] | None = None,
+        regression: bool | None = None,
+        bins: int = 10,
+        name: str = "torch",
+        allow_overlap: bool = False,
+    ) -> "TaskSet":
+        """Build a task set from map-style PyTorch data sets of pairs (input, label), one for each source.
+
+        Inputs are taken as the data set gives them (``uint8`` is divided by 255), but that images (channels, height,
+        width) become (height, width, channels). Labels are numbers, or text; ``classes``, or an attribute ``classes``
+        of the data set, names the numbers. How the target is divided: :func:`metasched.datasets.from_columns`.
+
+        >>> tasks = TaskSet.from_torch({"photos": photos, "sketches": sketches}, target="sketches")  # doctest: +SKIP
+        """
+        goal = Goal(
+            target=target,
+            target_labels=target_labels,
+            seed=seed,
+            regression=regression,
+            bins=bins,
+            allow_overlap=allow_overlap,
+        )
+        return frames.from_torch(cls, name, datasets, classes, goal)
 
     @property
     def target_size(self) -> int | None:

@@ -122,6 +122,16 @@ def stratified_rows(labels: Labels, count: int, random: np.random.Generator) -> 
     return np.sort(np.concatenate(rows))
 
 
+def few_labels(labels: Labels, count: int, seed: int) -> tuple[RowNumbers, RowNumbers]:
+    """``count`` rows of the target, stratified by class and by ``seed``, for validation; all others for test."""
+    check_seed(seed)
+    validation = stratified_rows(labels, count, np.random.default_rng(seed))
+    test = np.setdiff1d(np.arange(len(labels)), validation)
+    if not len(test):
+        raise ConfigError(f"target_labels is {count}; leave some of the {len(labels)} rows for test")
+    return validation, test
+
+
 def _task(tasks: "TaskSet", name: str) -> Task:
     for task in tasks.tasks:
         if task.name == name:

@@ -1,0 +1,259 @@
+"""Columns of a table as inputs of a network, the same way in training and in prediction.
+
+Numbers are standardised, texts become one-hot. What that needs (means, scales, categories) is fitted on the rows of the
+sources alone, kept in the task set as a value, and written beside a model as JSON.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from metasched.errors import ConfigError, DataError
+from metasched.tasks.arrays import Inputs
+
+MOST_CATEGORIES = 100
+"""A column with more different texts than this is refused: it is a name or a typo rather than a category."""
+LARGEST = 1e100
+"""Numbers beyond this, either way, are refused: their squares would overflow."""
+ABSENT = "(missing)"
+"""The category of an empty cell."""
+
+Cells: TypeAlias = Sequence[Any] | NDArray[Any]
+Columns: TypeAlias = Mapping[str, Cells]
+"""Cells by column name; None, NaN and the empty text are missing."""
+Place: TypeAlias = Callable[[int], str]
+"""Where a row is, for a message: ``mine/shop1.csv line 7``."""
+
+
+class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One column and what its cells become: one number (cell − ``mean``) / ``scale``, or one-hot over ``categories``.
+
+    ``fill`` takes the place of a missing cell; None refuses it.
+    """
+
+    name: str
+    kind: Literal["number", "category"]
+    mean: float = 0.0
+    scale: float = 1.0
+    fill: float | str | None = None
+    categories: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """How many inputs a cell becomes."""
+        return 1 if self.kind == "number" else len(self.categories)
+
+    def inputs(self, cells: Cells, place: Place) -> Inputs:
+        """(n, width) float32."""
+        if self.kind == "number":
+            numbers = as_numbers(self.name, cells, place)
+            gaps = np.isnan(numbers)
+            self._refuse(gaps, place)
+            numbers[gaps] = self.fill
+            standard: Inputs = ((numbers - self.mean) / self.scale).astype(np.float32)
+            return standard[:, None]
+        texts = as_texts(cells)
+        self._refuse(np.array([text is None for text in texts], bool), place)
+        number: dict[Any, int] = {text: index for index, text in enumerate(self.categories)}
+        hot = np.array([number.get(self.fill if text is None else text, -1) for text in texts], np.int64)
+        one_hot: Inputs = (hot[:, None] == np.arange(self.width)).astype(np.float32)
+        return one_hot
+
+    def unknown(self, cells: Cells) -> int:
+        """How many cells hold a category that is not among ``categories``: their inputs are all zero."""
+        if self.kind == "number":
+            return 0
+        return sum((self.fill if text is None else text) not in self.categories for text in as_texts(cells))
+
+    def _refuse(self, gaps: NDArray[np.bool_], place: Place) -> None:
+        if self.fill is None and gaps.any():
+            raise DataError(
+                f"{place(int(np.argmax(gaps)))}: column '{self.name}' is empty ({gaps.sum():,} such rows); fill it, "
+                "or train with missing=mean (--missing mean)"
+            )
+
+
+class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the rows of a table become inputs; ``label`` is the column to predict, and may hold text.
+
+    >>> fitted = Preparation.fit({"age": [20, 40], "sex": ["f", "m"]}, label="ill")
+    >>> fitted.inputs({"sex": ["m", "?"], "age": [30, 50]}).tolist()
+    [[0.0, 0.0, 1.0], [2.0, 0.0, 0.0]]
+
+    A category that no source row has is all zeros, as above: it says nothing rather than something wrong.
+    """
+
+    columns: tuple[Column, ...]
+    label: str
+    text_labels: bool = False
+
+    @classmethod
+    def fit(
+        cls,
+        columns: Columns,
+        *,
+        label: str,
+        text_labels: bool = False,
+        categorical: Sequence[str] = (),
+        standardise: bool = True,
+        missing: str | None = None,
+        place: Place | None = None,
+    ) -> "Preparation":
+        """The preparation that the rows of all sources call for.
+
+        Args:
+            columns: their cells, without those to predict.
+            label: the column to predict.
+            text_labels: whether it holds text.
+            categorical: columns of numbers that stand for categories; those of text are categories anyway.
+            standardise: numbers get mean 0 and standard deviation 1 over these rows; a constant one only mean 0.
+            missing: ``"mean"`` fills an empty number with the mean and makes an empty text a category of its own;
+                None refuses both.
+            place: where a row is, for messages.
+        """
+        if missing not in (None, "mean"):
+            raise ConfigError(f"missing is {missing!r}; give 'mean', or leave it out to refuse empty cells")
+        if not columns:
+            raise DataError(f"there is no column besides '{label}' to learn from; give at least one")
+        for name in categorical:
+            if name not in columns:
+                raise ConfigError(f"categorical names '{name}', which is no column to learn from: {', '.join(columns)}")
+        where = place or _row
+        fitted = [
+            _category(name, cells, missing, name in categorical, where)
+            if name in categorical or _holds_text(cells)
+            else _number(name, cells, missing, standardise, where)
+            for name, cells in columns.items()
+        ]
+        return cls(columns=tuple(fitted), label=label, text_labels=text_labels)
+
+    @property
+    def width(self) -> int:
+        """How many inputs a row becomes."""
+        return sum(column.width for column in self.columns)
+
+    def inputs(self, columns: Columns, place: Place | None = None) -> Inputs:
+        """(n, width) float32: the columns in their order of training; columns besides are not looked at."""
+        for column in self.columns:
+            if column.name not in columns:
+                raise DataError(f"the rows have no column '{column.name}'; add it, training had it")
+        sizes = {len(columns[column.name]) for column in self.columns}
+        if len(sizes) > 1:
+            raise DataError(f"columns differ in length ({', '.join(map(str, sorted(sizes)))} rows); give each the same")
+        where = place or _row
+        return np.concatenate([column.inputs(columns[column.name], where) for column in self.columns], axis=1)
+
+
+def as_numbers(name: str, cells: Cells, place: Place) -> NDArray[np.float64]:
+    """Cells as numbers, NaN where one is missing; texts that are numbers count as such."""
+    array = np.asarray(cells)
+    if array.dtype.kind in "fiub":
+        numbers = array.astype(np.float64)
+    else:
+        numbers = np.empty(len(array))
+        for row, cell in enumerate(array):
+            try:
+                numbers[row] = np.nan if _is_missing(cell) else float(cell)
+            except (TypeError, ValueError):
+                raise DataError(
+                    f"{place(row)}: column '{name}' has {shown(cell)} where a number belongs; mend it"
+                ) from None
+    excess = np.abs(numbers) > LARGEST
+    if excess.any():
+        row = int(np.argmax(excess))
+        raise DataError(
+            f"{place(row)}: column '{name}' is {numbers[row]:g}, too large to learn from; mend or drop the row"
+        )
+    return numbers
+
+
+def as_texts(cells: Cells) -> list[str | None]:
+    """Cells as texts, None where one is missing; 3 and 3.0 are both ``"3"``."""
+    return [None if _is_missing(cell) else _text(cell) for cell in cells]
+
+
+def is_number(text: str) -> bool:
+    """Whether a text reads as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def shown(cell: Any) -> str:
+    """A cell for a message: quoted, and cut where it is long."""
+    text = str(cell)
+    return repr(text if len(text) <= 40 else text[:39] + "…")
+
+
+def _number(name: str, cells: Cells, missing: str | None, scaled: bool, place: Place) -> Column:
+    numbers = as_numbers(name, cells, place)
+    present = numbers[~np.isnan(numbers)]
+    mean = float(present.mean()) if present.size else 0.0
+    fill = mean if missing == "mean" else None
+    if not scaled:
+        return Column(name=name, kind="number", fill=fill)
+    spread = float(present.std()) if present.size and present.min() < present.max() else 0.0
+    if not spread:
+        return Column(name=name, kind="number", mean=float(present[0]) if present.size else 0.0, fill=fill)
+    return Column(name=name, kind="number", mean=mean, scale=spread, fill=fill)
+
+
+def _category(name: str, cells: Cells, missing: str | None, wanted: bool, place: Place) -> Column:
+    texts = as_texts(cells)
+    if not wanted:
+        _refuse_stray_text(name, texts, place)
+    categories = sorted({text for text in texts if text is not None})
+    if len(categories) > MOST_CATEGORIES:
+        raise DataError(
+            f"{place(0)}: column '{name}' has {len(categories):,} different texts, more than {MOST_CATEGORIES}; "
+            f"leave it out with drop={name}, or group its values"
+        )
+    fill = ABSENT if missing == "mean" else None
+    if fill and None in texts:
+        categories.append(fill)
+    return Column(name=name, kind="category", fill=fill, categories=tuple(categories))
+
+
+def _refuse_stray_text(name: str, texts: Sequence[str | None], place: Place) -> None:
+    """A column that is mostly numbers is one of numbers with a slip of the pen, or with commas for points."""
+    strays = [row for row, text in enumerate(texts) if text is not None and not is_number(text)]
+    count = sum(text is not None for text in texts)
+    if strays and len(strays) < count / 2:
+        raise DataError(
+            f"{place(strays[0])}: column '{name}' has {shown(texts[strays[0]])} among numbers ({len(strays):,} such "
+            f"rows); mend it, or give categorical={name}"
+        )
+    commas = sum(is_number(text.replace(",", ".", 1)) for text in texts if text is not None and "," in text)
+    if commas > count / 2:
+        first = next(row for row, text in enumerate(texts) if text is not None and "," in text)
+        raise DataError(
+            f"{place(first)}: column '{name}' has {shown(texts[first])}; if that is a number give decimal=','"
+        )
+
+
+def _holds_text(cells: Cells) -> bool:
+    array = np.asarray(cells)
+    return array.dtype.kind not in "fiub" and any(isinstance(cell, str) and cell for cell in array)
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return not cell
+    return cell is None or (isinstance(cell, float | np.floating) and bool(np.isnan(cell)))
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell)).lower()
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell)
+
+
+def _row(row: int) -> str:
+    return f"row {row + 1}"
