@@ -19,7 +19,7 @@ from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as format_tensors
 
 from metasched.errors import RunError
-from metasched.runs.files import write_json, write_whole
+from metasched.files import write_json, write_whole
 
 Tensors = dict[str, NDArray[Any]]
 Tree = TypeVar("Tree")

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from metasched.errors import RunError
-from metasched.runs.files import write_error, write_whole
+from metasched.files import write_error, write_whole
 from metasched.runs.outcome import About, Family, Origin, Study
 from metasched.runs.spec import RunSpec
 

@@ -17,6 +17,7 @@ import numpy as np
 import optax
 
 from metasched import schedulers
+from metasched.files import write_whole
 from metasched.learners import engine, rewards
 from metasched.learners.config import TrainConfig
 from metasched.learners.engine import Models, Program, Record
@@ -30,7 +31,6 @@ from metasched.learners.rewards import Reward
 from metasched.planning.plan import Plan
 from metasched.runs import checkpoint, choices, folder
 from metasched.runs import outcome as outcomes
-from metasched.runs.files import write_whole
 from metasched.runs.folder import Description
 from metasched.runs.outcome import Outcome
 from metasched.schedulers import Scheduler
