@@ -18,7 +18,7 @@ import optax
 
 from metasched import schedulers
 from metasched.files import write_whole
-from metasched.learners import engine, rewards
+from metasched.learners import engine, rewards, trees
 from metasched.learners.config import TrainConfig
 from metasched.learners.engine import Models, Program, Record
 from metasched.learners.gradients import Estimator
@@ -287,7 +287,7 @@ class _Group:
                 folder.keep_records(where, 0)
             return fresh, []
         tensors, facts = stored
-        alone = checkpoint.unflatten(self._alone(place, fresh), tensors, "")
+        alone = trees.unflatten(self._alone(place, fresh), tensors, f"{where}: the checkpoint", "run")
         stream = alone.stream._replace(scheduler=fresh.stream.scheduler)
         state = alone._replace(stream=stream, knobs=fresh.knobs)  # the reward's number is the program's
         records = folder.keep_records(where, int(facts["step"]))
@@ -299,7 +299,7 @@ class _Group:
             if where is None:
                 continue
             folder.sync_metrics(where)
-            tensors = checkpoint.flatten(self._alone(place, states[place]), "")
+            tensors = trees.flatten(self._alone(place, states[place]))
             checkpoint.save(where, tensors, {"step": int(states[place].update)})
 
     def _result(
