@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from metasched.learners.engine import LEARNERS, Record
 from metasched.learners.gradients import Estimator, MetaParameters
 from metasched.learners.joint import check_settings
 from metasched.learners.losses import Loss, Losses, cross_entropy, objective_of, squared_error
+from metasched.learners.model import Model
 from metasched.learners.networks import Network, default_network
 from metasched.learners.rewards import Reward
 from metasched.runs import folder
@@ -41,7 +42,7 @@ OnRecord = Callable[[Record], None]
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: every record, and the meta-parameters of each seed.
+    """A finished run: every record, and the meta-parameters and the model of each seed.
 
     A record is one meta-update of one seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …); the last of a
     seed has ``final``, measured on all test rows. ``outcomes`` has one line for each seed.
@@ -54,6 +55,8 @@ class Run:
     outcomes: Sequence[Outcome] = ()
     reason: str | None = None
     """Why this scheduler, where the choice was left to us."""
+    models: Mapping[int, Callable[[], Model]] = field(default_factory=dict)
+    """What makes or reads the model of each seed; :meth:`model` calls it."""
 
     @property
     def final(self) -> dict[int, dict[str, Any]]:
@@ -64,6 +67,19 @@ class Run:
     def diverged(self) -> dict[int, Record]:
         """The last record of each seed whose loss was no longer finite: its ``update``, and why (``diverged``)."""
         return {record["seed"]: record for record in self.records if "diverged" in record}
+
+    def model(self, seed: int | None = None) -> Model:
+        """The model that ``final`` of a seed was measured with; of the only one where there is one."""
+        told = ", ".join(map(str, self.models))
+        if seed is None:
+            if len(self.models) != 1:
+                raise ConfigError(f"there are models of seeds {told}; say which: model(seed={next(iter(self.models))})")
+            (seed,) = self.models
+        if seed in self.models:
+            return self.models[seed]()
+        if seed in self.diverged:
+            raise ConfigError(f"seed {seed} diverged and has no model; those of seeds {told} have one")
+        raise ConfigError(f"there is no seed {seed!r}; this run has {told}")
 
 
 def train(
@@ -329,4 +345,5 @@ def _gathered(results: Sequence[Result], jobs: Sequence[Job], where: Path | None
         where,
         outcomes,
         jobs[0].description.reason,
+        {outcome.spec.seed: result.model for outcome, result in zip(outcomes, results, strict=True) if result.model},
     )
