@@ -1,10 +1,11 @@
 """What comes out of a run: a network with its weights, which names what it sees."""
 
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import jax
 import numpy as np
@@ -21,12 +22,27 @@ from metasched.learners.networks import Cnn, Mlp, Network, Weights
 from metasched.tasks import Inputs, Labels, TaskSet, as_inputs, as_targets
 
 
+@runtime_checkable
+class Frame(Protocol):
+    """A DataFrame of pandas or polars, as far as it is needed: cells by the names of its columns."""
+
+    @property
+    def columns(self) -> Iterable[str]:
+        """Names of the columns."""
+
+    def __getitem__(self, name: str, /) -> ArrayLike:
+        """The cells of one."""
+
+
+Table: TypeAlias = Mapping[str, ArrayLike] | Frame
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A trained network, to be used: ``run.model()`` gives one, :func:`load_model` reads one back.
 
     ``inputs`` are read as in training: an array (n, *shape) of numbers, or of ``uint8`` pixels, which are divided by
-    255.
+    255; or, where training had a table, its columns by name (a dict or a DataFrame), as files have them.
 
     >>> run.model(seed=0).predict(rows)  # doctest: +SKIP
     array(['calm', 'storm'], dtype='<U5')
@@ -46,21 +62,21 @@ class Model:
         """Shape of one input."""
         return self.about.shape
 
-    def predict(self, inputs: ArrayLike) -> NDArray[Any]:
+    def predict(self, inputs: Table | ArrayLike) -> NDArray[Any]:
         """The class name (n,) of every row; in regression its number (n,), or its numbers (n, d)."""
         read = self._outputs(inputs)
         if self.about.variance is None:
-            return np.take(self.classes, read.argmax(axis=1))
+            return np.asarray(np.take(self.classes, read.argmax(axis=1)))
         return read[:, 0] if read.shape[1] == 1 else read
 
-    def predict_proba(self, inputs: ArrayLike) -> NDArray[np.float32]:
+    def predict_proba(self, inputs: Table | ArrayLike) -> NDArray[np.float32]:
         """The probability (n, classes) of every class: softmax of the target's outputs."""
         if self.about.variance is not None:
             raise ConfigError("a model of numbers has no probabilities of classes; call predict")
         read = self._outputs(inputs)[:, : len(self.classes)]
         return np.asarray(softmax(read, axis=1))
 
-    def score(self, inputs: ArrayLike, answers: ArrayLike) -> float:
+    def score(self, inputs: Table | ArrayLike, answers: ArrayLike) -> float:
         """What a run reports as test accuracy, of these rows.
 
         ``answers`` (n,) are class names, or their numbers from 0. In regression they are targets (n,) or (n, d), and
@@ -93,15 +109,18 @@ class Model:
     def _read(self) -> Any:
         return jax.jit(partial(outputs, self._objective, head=self._objective.heads.target))
 
-    def _outputs(self, inputs: ArrayLike) -> NDArray[np.float32]:
+    def _outputs(self, inputs: Table | ArrayLike) -> NDArray[np.float32]:
         """What the target's head says (n, width); in regression (n, d)."""
         rows = self._inputs(inputs)
         unlabelled = Rows(rows, np.zeros(len(rows), np.int32))  # type: ignore[arg-type]
         found = [np.asarray(self._read(self.weights, piece.inputs))[:count] for piece, count in pieces(unlabelled)]
         return np.concatenate(found)
 
-    def _inputs(self, inputs: ArrayLike) -> Inputs:
-        rows = as_inputs("inputs", inputs)
+    def _inputs(self, inputs: Table | ArrayLike) -> Inputs:
+        if self.about.preparation is not None and isinstance(inputs, Mapping | Frame):
+            names = inputs if isinstance(inputs, Mapping) else inputs.columns
+            inputs = self.about.preparation.inputs({name: np.asarray(inputs[name]) for name in names})
+        rows = as_inputs("inputs", inputs)  # type: ignore[arg-type]
         if rows.ndim != len(self.shape) + 1 or rows.shape[1:] != self.shape:
             wanted = ", ".join(["rows", *map(str, self.shape)])
             raise DataError(f"inputs have shape {rows.shape}, but the model reads ({wanted}); give rows of that shape")
@@ -112,7 +131,7 @@ class Model:
             raise DataError(f"row {bad[0] + 1} holds NaN or infinity ({bad.size} such rows); drop or fill those rows")
         return rows
 
-    def _rows(self, inputs: ArrayLike, answers: ArrayLike) -> Rows:
+    def _rows(self, inputs: Table | ArrayLike, answers: ArrayLike) -> Rows:
         rows = self._inputs(inputs)
         targets = None if self.about.variance is None else as_targets("answers", answers)
         given = np.asarray(answers) if targets is None else targets
@@ -152,6 +171,7 @@ def model_of(objective: Objective, tasks: TaskSet, weights: Weights) -> Model:
         variance=objective.variance,
         precision=config.precision,
         balanced_accuracy=config.balanced_accuracy,
+        preparation=tasks.preparation,
     )
     return Model(about, objective.network, weights)
 

@@ -18,6 +18,7 @@ from metasched.errors import RunError
 from metasched.files import write_error, write_whole
 from metasched.learners.networks import Cnn, Mlp, Network, Size, Weights, build
 from metasched.learners.trees import flatten, unflatten
+from metasched.tasks import Preparation
 
 FORMAT = 1
 WEIGHTS = "model.safetensors"
@@ -34,6 +35,7 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     ``network`` is None for one of the user's own. ``heads`` has the number of classes of every head, the target's last;
     each is ``width`` outputs wide. ``variance`` is None for classification, else the unit of squared errors.
+    ``preparation`` is how columns of a table become inputs, where training had a table.
     """
 
     data: str
@@ -45,6 +47,7 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     variance: float | None
     precision: Literal["float32", "bfloat16"]
     balanced_accuracy: bool
+    preparation: Preparation | None = None
 
 
 class _Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -33,7 +33,7 @@ class Network(NamedTuple):
 Size: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
-class Mlp(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag="mlp"):
+class Mlp(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag="mlp", weakref=True):
     """Fully connected, rectified; called, it applies weights to inputs. As JSON it is what a saved model keeps."""
 
     outputs: Size
@@ -53,7 +53,7 @@ class Mlp(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag
         return linear(values, weights[-1])
 
 
-class Cnn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag="cnn"):
+class Cnn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag="cnn", weakref=True):
     """Strided convolutions, rectified; called, it applies weights to inputs. As JSON it is what a saved model keeps."""
 
     outputs: Size
