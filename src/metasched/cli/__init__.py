@@ -13,12 +13,12 @@ import jax
 import tyro
 from rich.markup import escape
 
-from metasched.cli import data, evidence, paper, report, train
+from metasched.cli import data, evidence, paper, predict, report, train
 from metasched.cli.common import app, stderr
 from metasched.datasets.store import cache_folder
 from metasched.errors import MetaschedError
 
-__all__ = ["data", "evidence", "main", "paper", "report", "train"]
+__all__ = ["data", "evidence", "main", "paper", "predict", "report", "train"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
