@@ -235,3 +235,18 @@ class TestFiles:
             ms.load_model(tmp_path, network=mlp(3, (8,)))
         with pytest.raises(RunError, match=r"the network gives \(1, 4\), the model needs \(1, 3\)"):
             ms.load_model(tmp_path, network=mlp(4))
+
+
+@pytest.mark.filterwarnings("ignore")  # of what the converter imports
+@pytest.mark.parametrize("case", ["cnn", "own heads", "regression"])
+def test_onnx_says_what_the_model_says(case, tmp_path):
+    pytest.importorskip("jax2onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    make, network, _ = {**CASES, "regression": (make_regression, lambda: mlp(2, (8,)), {})}[case]
+    tasks = make()
+    model = train(tasks, network()).model()
+    model.save_onnx(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    (expected,) = session.run(None, {session.get_inputs()[0].name: tasks.test.inputs})
+    found = model.predict(tasks.test.inputs) if case == "regression" else model.predict_proba(tasks.test.inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)

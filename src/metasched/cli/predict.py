@@ -2,9 +2,9 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import tyro
@@ -16,6 +16,8 @@ from metasched.cli.common import Options, app, pairs, print_json, stderr
 from metasched.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from metasched.datasets.rows import NewRows
     from metasched.learners.model import Model
 
@@ -59,57 +61,55 @@ def predict(
     about = model.about
     found = read_rows(rows, Reading(about.shape, about.preparation, about.classes), **pairs("--data", data))
     try:
-        heading, lines = _lines(model, found)
+        answers = _answers(model, found)
         score = model.score(found.inputs[found.labelled], found.answers) if len(found.labelled) else None
     except DataError as error:
         raise DataError(f"{rows}: {error}") from None
     for note in found.notes:
         stderr().print(f"note: {escape(f'{rows}: {note}')}", highlight=False, soft_wrap=True)
     if out is not None:
-        write_whole(out, _as_csv([heading, *lines]))
+        write_whole(out, _as_csv(answers))
+    count = len(found.names)
     name = "score" if not model.classes else "balanced accuracy" if about.balanced_accuracy else "accuracy"
     if json:
-        told = {"rows": len(lines), "predictions": [dict(zip(heading, line, strict=True)) for line in lines]}
-        measured = {} if score is None else {name.replace(" ", "_"): score, "labelled_rows": len(found.labelled)}
-        print_json((told if out is None else {"rows": len(lines), "out": str(out)}) | measured)
+        told: dict[str, Any] = {"rows": count}
+        if score is not None:
+            told |= {name.replace(" ", "_"): score, "labelled_rows": len(found.labelled)}
+        plain = {key: np.asarray(column).tolist() for key, column in answers.items()}
+        print_json(told | ({"predictions": plain} if out is None else {"out": str(out)}))
         return
     if out is None:
-        Console().print(_as_table(heading, lines[:SHOWN]))
-    more = f"; the first {SHOWN} are shown, --out writes all" if out is None and len(lines) > SHOWN else ""
-    print(f"{len(lines):,} {'row' if len(lines) == 1 else 'rows'} predicted{more}")
+        Console().print(_as_table(answers))
+    more = f"; the first {SHOWN} are shown, --out writes all" if out is None and count > SHOWN else ""
+    print(f"{count:,} {'row' if count == 1 else 'rows'} predicted{more}")
     if score is not None:
         print(f"{name} {score:.4f} on {len(found.labelled):,} rows with labels")
     if out is not None:
         print(f"Predictions: {out}")
 
 
-def _lines(model: "Model", found: "NewRows") -> tuple[list[str], list[list[str]]]:
-    """The names of the columns, and for every row its name, what is predicted and how likely each class is."""
+def _answers(model: "Model", found: "NewRows") -> dict[str, "Sequence[Any]"]:
+    """Columns: what each row is called, what is predicted, and how likely each class is."""
     predicted = model.predict(found.inputs)
     if model.classes:
-        chances = model.predict_proba(found.inputs)
-        heading = ["row", "prediction", *(f"p({name})" for name in model.classes)]
-        cells: Iterator[Sequence[str]] = (
-            [str(name), *(f"{chance:.6f}" for chance in row)] for name, row in zip(predicted, chances, strict=True)
-        )
-    else:
-        numbers = predicted.reshape(len(predicted), -1)
-        wide = numbers.shape[1] > 1
-        heading = ["row", *([f"prediction {n + 1}" for n in range(numbers.shape[1])] if wide else ["prediction"])]
-        cells = ([np.format_float_positional(number, trim="0") for number in row] for row in numbers)
-    return heading, [[name, *line] for name, line in zip(found.names, cells, strict=True)]
+        chances = model.predict_proba(found.inputs).T
+        named = {f"p({name})": chance for name, chance in zip(model.classes, chances, strict=True)}
+        return {"row": found.names, "prediction": predicted.tolist(), **named}
+    numbers = predicted.reshape(len(predicted), -1).T
+    names = [f"prediction {place}" for place in range(1, len(numbers) + 1)] if len(numbers) > 1 else ["prediction"]
+    return {"row": found.names, **dict(zip(names, numbers, strict=True))}
 
 
-def _as_csv(lines: Sequence[Sequence[str]]) -> bytes:
+def _as_csv(answers: "Mapping[str, Sequence[Any]]") -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
+    csv.writer(text, lineterminator="\n").writerows([list(answers), *zip(*answers.values(), strict=True)])
     return text.getvalue().encode()
 
 
-def _as_table(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
+def _as_table(answers: "Mapping[str, Sequence[Any]]") -> Table:
     table = Table(box=None, header_style="bold")
-    for name in heading:
+    for name in answers:
         table.add_column(escape(name), justify="left" if name == "prediction" else "right")
-    for line in lines:
-        table.add_row(*map(escape, line))
+    for line in islice(zip(*answers.values(), strict=True), SHOWN):
+        table.add_row(*(escape(cell) if isinstance(cell, str) else f"{cell:.4g}" for cell in line))
     return table

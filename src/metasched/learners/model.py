@@ -13,12 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from metasched.errors import ConfigError, DataError
+from metasched.files import write_whole
 from metasched.learners import model_file
 from metasched.learners.config import TrainConfig
 from metasched.learners.losses import Heads, Objective, Rows, outputs
 from metasched.learners.measure import full_scorer, pieces, read_score
 from metasched.learners.model_file import About
 from metasched.learners.networks import Cnn, Mlp, Network, Weights
+from metasched.optional import require
 from metasched.tasks import Inputs, Labels, TaskSet, as_inputs, as_targets
 
 
@@ -91,6 +93,21 @@ class Model:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write ``model.safetensors`` and ``model.json`` into a folder; a model that is there is replaced."""
         model_file.write(Path(folder), self.about, self.weights)
+
+    def save_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the network as ONNX, for programs without Python or JAX (extra ``onnx``).
+
+        It takes inputs (rows, *shape) float32, prepared as in training, and gives the probabilities of
+        :meth:`predict_proba`, or in regression the numbers of :meth:`predict`.
+        """
+        convert = require("jax2onnx", "onnx").to_onnx
+
+        def answer(inputs: jax.Array) -> jax.Array:
+            read = outputs(self._objective, self.weights, inputs, self._objective.heads.target)
+            return jax.nn.softmax(read[:, : len(self.classes)]) if self.classes else read
+
+        graph = convert(answer, [("rows", *self.shape)], model_name=self.about.data)
+        write_whole(Path(path), graph.SerializeToString())
 
     def __repr__(self) -> str:
         layers = "own network" if self.about.network is None else type(self.about.network).__name__.lower()

@@ -47,7 +47,7 @@ class Mlp(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag
 
     def __call__(self, weights: Weights, inputs: jax.Array) -> jax.Array:
         """Outputs (n, outputs) of inputs (n, *shape)."""
-        values: jax.Array = inputs.reshape(len(inputs), -1)
+        values: jax.Array = inputs.reshape(inputs.shape[0], -1)
         for layer in weights[:-1]:
             values = jax.nn.relu(linear(values, layer))
         return linear(values, weights[-1])
@@ -75,7 +75,7 @@ class Cnn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag
         values = inputs
         for layer in weights[:-1]:
             values = jax.nn.relu(linear(strided_patches(values), layer))
-        return linear(values.reshape(len(values), -1), weights[-1])
+        return linear(values.reshape(values.shape[0], -1), weights[-1])
 
 
 def mlp(outputs: int, hidden: Sequence[int] = (300, 300, 300)) -> Network:

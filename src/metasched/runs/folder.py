@@ -95,7 +95,7 @@ def runs_in(place: Path) -> Iterator[Path]:
 
 
 def model_folder(place: Path, seed: int | None = None) -> Path:
-    """Where a model is: in that folder, or in the folder of the run below it that has the seed, by default the first."""
+    """Where a model is: that folder, or the one of the run below it that has the seed, by default the first."""
     if not place.is_dir():
         raise RunError(f"{place}: no such folder; give a run that has ended, or a saved model")
     runs = list(runs_in(place))
