@@ -79,7 +79,7 @@ def predict(
         print_json(told | ({"predictions": plain} if out is None else {"out": str(out)}))
         return
     if out is None:
-        Console().print(_as_table(answers))
+        Console().print(_as_table(answers, bool(model.classes)))
     more = f"; the first {SHOWN} are shown, --out writes all" if out is None and count > SHOWN else ""
     print(f"{count:,} {'row' if count == 1 else 'rows'} predicted{more}")
     if score is not None:
@@ -106,10 +106,14 @@ def _as_csv(answers: "Mapping[str, Sequence[Any]]") -> bytes:
     return text.getvalue().encode()
 
 
-def _as_table(answers: "Mapping[str, Sequence[Any]]") -> Table:
+def _as_table(answers: "Mapping[str, Sequence[Any]]", classes: bool) -> Table:
+    """The first rows; of the probabilities only the highest."""
+    told = {name: column for name, column in answers.items() if not (classes and name.startswith("p("))}
+    if classes:
+        told["probability"] = np.max([answers[name] for name in answers if name not in told], axis=0)
     table = Table(box=None, header_style="bold")
-    for name in answers:
-        table.add_column(escape(name), justify="left" if name == "prediction" else "right")
-    for line in islice(zip(*answers.values(), strict=True), SHOWN):
+    for name in told:
+        table.add_column(name, justify="left" if name == "prediction" else "right")
+    for line in islice(zip(*told.values(), strict=True), SHOWN):
         table.add_row(*(escape(cell) if isinstance(cell, str) else f"{cell:.4g}" for cell in line))
     return table
