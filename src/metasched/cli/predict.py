@@ -65,10 +65,10 @@ def predict(
         score = model.score(found.inputs[found.labelled], found.answers) if len(found.labelled) else None
     except DataError as error:
         raise DataError(f"{rows}: {error}") from None
-    for note in found.notes:
-        stderr().print(f"note: {escape(f'{rows}: {note}')}", highlight=False, soft_wrap=True)
     if out is not None:
         write_whole(out, _as_csv(answers))
+    for note in found.notes:
+        stderr().print(f"note: {escape(f'{rows}: {note}')}", highlight=False, soft_wrap=True)
     count = len(found.names)
     name = "score" if not model.classes else "balanced accuracy" if about.balanced_accuracy else "accuracy"
     if json:
