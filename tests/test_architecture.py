@@ -10,6 +10,7 @@ import metasched
 ROOMS = [
     "errors",
     "optional",
+    "files",
     "tasks",
     "cursors",
     "datasets",

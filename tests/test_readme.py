@@ -89,10 +89,19 @@ def test_the_example_of_the_evidence_page_runs():
     exec(example, {})
 
 
+def test_the_model_of_the_training_page_scores_what_its_run_reported(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("mlxtend")
+    monkeypatch.chdir(tmp_path)
+    example, _ = blocks("docs/training.md", "python")
+    exec(example, {})
+    found, reported = capsys.readouterr().out.split()
+    assert found == reported
+
+
 def test_the_tracker_of_the_training_page_keeps_a_diary(tmp_path, monkeypatch):
     pytest.importorskip("mlxtend")
     monkeypatch.chdir(tmp_path)
-    (example,) = blocks("docs/training.md", "python")
+    _, example = blocks("docs/training.md", "python")
     exec(example, {})
     lines = (tmp_path / "runs" / "diary" / "diary" / "diary.txt").read_text().splitlines()
     assert [line.split()[:2] for line in lines] == [["0", "1"], ["0", "2"]]

@@ -12,6 +12,7 @@ from metasched.errors import MetaschedError
 from metasched.learners import networks, rewards
 from metasched.learners.config import TrainConfig
 from metasched.learners.diagnose import Diagnosis, diagnose
+from metasched.learners.model import Model, load_model
 from metasched.learners.networks import Network
 from metasched.learners.probe import plan
 from metasched.planning.plan import Plan
@@ -28,6 +29,7 @@ __all__ = [
     "Diagnosis",
     "Draw",
     "MetaschedError",
+    "Model",
     "Network",
     "Plan",
     "Provenance",
@@ -42,6 +44,7 @@ __all__ = [
     "datasets",
     "dependence",
     "diagnose",
+    "load_model",
     "networks",
     "plan",
     "planning",

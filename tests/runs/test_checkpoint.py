@@ -1,8 +1,6 @@
 import contextlib
 import shutil
-from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -97,24 +95,3 @@ def test_when_nothing_is_whole_it_says_so(tmp_path):
     (tmp_path / "checkpoint.safetensors").write_bytes(b"x")
     with pytest.raises(RunError, match="no checkpoint is whole"):
         checkpoint.load(tmp_path)
-
-
-class Pair(NamedTuple):
-    first: object
-    second: object
-
-
-def test_trees_come_back_bit_for_bit():
-    tree = Pair([jnp.float32([0.1, -0.0, 1e-38])], {"k": jnp.uint32(7), "n": jnp.int32([[1], [2]])})
-    again = checkpoint.unflatten(tree, checkpoint.flatten(tree, "0"), "0")
-    assert np.asarray(again.first[0]).tobytes() == np.asarray(tree.first[0]).tobytes()
-    assert again.second["n"].tolist() == [[1], [2]]
-    assert again.second["k"].dtype == jnp.uint32
-
-
-def test_a_tree_of_another_run_is_refused():
-    tensors = checkpoint.flatten({"a": jnp.zeros(3)}, "0")
-    with pytest.raises(RunError, match="it is of another run"):
-        checkpoint.unflatten({"a": jnp.zeros(4)}, tensors, "0")
-    with pytest.raises(RunError, match="it is of another run"):
-        checkpoint.unflatten({"b": jnp.zeros(3)}, tensors, "0")

@@ -15,6 +15,7 @@ import pytest
 
 import metasched as ms
 from helpers import Stop, make_tasks, stop_after
+from metasched.errors import ConfigError
 from metasched.learners import engine
 from metasched.learners.networks import Network, mlp
 from metasched.runs import outcome as outcomes
@@ -202,7 +203,9 @@ class TestDiverging:
         assert set(result.diverged) == {1}
         assert result.diverged[1]["update"] == 4
         assert "the loss is no longer finite" in result.diverged[1]["diverged"]
-        assert set(result.final) == {0, 2}
+        assert set(result.final) == set(result.models) == {0, 2}
+        with pytest.raises(ConfigError, match="seed 1 diverged and has no model; those of seeds 0, 2 have one"):
+            result.model(1)
         assert [record["update"] for record in result.records if record["seed"] == 1] == [1, 2, 3, 4]
         others = [record for record in result.records if record["seed"] != 1]
         assert others == self.train(tasks, 1, **EXPLOSIVE, seeds=(0, 2)).records

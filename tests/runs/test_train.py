@@ -17,7 +17,9 @@ import pytest
 import metasched as ms
 from helpers import Stop, make_tasks, stop_after
 from metasched.errors import ConfigError, RunError
+from metasched.learners import model_file
 from metasched.learners.networks import mlp
+from metasched.runs import folder
 
 CONFIG = ms.TrainConfig(batch_size=4, meta_updates=6)
 
@@ -159,7 +161,7 @@ def test_a_run_cut_off_and_continued_ends_with_the_same_numbers(tasks, tmp_path,
     result = run(tasks, **options)
     assert result.records == whole.records
     for seed in ("seed-0", "seed-1"):
-        for name in ("metrics.jsonl", "checkpoint.safetensors"):
+        for name in ("metrics.jsonl", "checkpoint.safetensors", "model.safetensors", "model.json"):
             found, expected = ((tmp_path / out / seed / name).read_bytes() for out in ("cut", "whole"))
             assert found == expected, f"{seed}/{name}"
     for a, b in zip(jax.tree.leaves(result.parameters), jax.tree.leaves(whole.parameters), strict=True):
@@ -196,6 +198,72 @@ def test_a_run_whose_newest_checkpoint_is_cut_in_half_goes_on_from_the_one_befor
     assert run(tasks, out=tmp_path / "cut").records == whole.records
 
 
+class TestModel:
+    def accuracy(self, model, tasks):
+        return np.mean(model.predict(tasks.test.inputs) == np.array(tasks.classes)[tasks.test.labels])
+
+    def test_every_seed_has_the_model_that_was_measured_and_its_folder_keeps_it(self, tasks, tmp_path):
+        result = run(tasks, scheduler="uniform", seeds=(3, 5), out=tmp_path / "a")
+        for seed in (3, 5):
+            for model in (result.model(seed), ms.load_model(tmp_path / "a" / f"seed-{seed}")):
+                assert self.accuracy(model, tasks) == result.final[seed]["test_accuracy"]
+        weights = [np.asarray(result.model(seed).weights[0]["w"]) for seed in (3, 5)]
+        assert not np.array_equal(*weights)
+
+    @pytest.mark.parametrize("learner", ["meta", "joint"])
+    def test_it_is_the_adapted_model_not_what_the_next_update_would_start_from(self, tasks, learner):
+        result = run(tasks, learner=learner, config=replace(CONFIG, inner_rate=0.5))
+        same = np.array_equal(result.model().weights[0]["w"], result.parameters[0].weights[0]["w"])
+        assert same == (learner == "joint")
+
+    def test_seeds_side_by_side_have_the_models_of_seeds_alone(self, tasks):
+        together = run(tasks, seeds=(0, 1, 2), seeds_at_once=3)
+        alone = run(tasks, seeds=(2,)).model()
+        assert np.array_equal(together.model(2).weights[0]["w"], alone.weights[0]["w"])
+
+    def test_one_seed_need_not_be_named_and_others_are_refused(self, tasks):
+        two = run(tasks, seeds=(3, 5))
+        assert repr(run(tasks, seeds=(3,)).model()) == "Model(mlp trained on arrays: inputs (4,) to one of c0, c1, c2)"
+        with pytest.raises(ConfigError, match=r"models of seeds 3, 5; say which: model\(seed=3\)"):
+            two.model()
+        with pytest.raises(ConfigError, match="no seed 4; this run has 3, 5"):
+            two.model(4)
+
+    def test_a_finished_run_gives_its_model_again(self, tasks, tmp_path):
+        first = run(tasks, out=tmp_path / "a").model()
+        again = run(tasks, out=tmp_path / "a")
+        assert np.array_equal(again.model().weights[0]["w"], first.weights[0]["w"])
+
+    def test_a_network_of_ones_own_need_not_be_given_to_the_run_that_has_it(self, tasks, tmp_path):
+        plain = small(tasks)
+        own = plain._replace(apply=lambda weights, inputs: 3 * plain.apply(weights, inputs))
+        run(tasks, network=own, out=tmp_path / "a")
+        again = run(tasks, network=own, out=tmp_path / "a")
+        assert self.accuracy(again.model(), tasks) == again.final[0]["test_accuracy"]
+        with pytest.raises(RunError, match="network made in Python"):
+            ms.load_model(tmp_path / "a")
+
+    @pytest.mark.parametrize("moment", ["write_whole", "sync_metrics"])
+    def test_a_kill_or_ctrl_c_around_the_last_checkpoint_loses_no_model(self, tasks, tmp_path, monkeypatch, moment):
+        """The last checkpoint alone could not give the adapted model back: the model must be there before it is."""
+        places = {"write_whole": model_file, "sync_metrics": folder}
+        real = getattr(places[moment], moment)
+
+        def interrupted(path, *content):
+            if moment == "sync_metrics" or path.name == "model.json":
+                monkeypatch.setattr(places[moment], moment, real)
+                raise KeyboardInterrupt
+            real(path, *content)
+
+        options = {"out": tmp_path / "a", "checkpoint_seconds": 1000}
+        monkeypatch.setattr(places[moment], moment, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(tasks, **options)
+        result = run(tasks, **options)
+        assert self.accuracy(result.model(), tasks) == result.final[0]["test_accuracy"]
+        assert result.records == run(tasks).records
+
+
 class TestResume:
     @pytest.fixture
     def recipe(self, tmp_path):
@@ -209,6 +277,8 @@ class TestResume:
         with pytest.raises(Stop):
             ms.train(tasks, **options, out=tmp_path / "a", on_record=stop_after(3), checkpoint_seconds=0)
         assert ms.resume(tmp_path / "a").records == whole.records
+        finished = ms.resume(tmp_path / "a").model(seed=4)
+        assert finished.score(tasks.test.inputs, tasks.test.labels) == whole.final[4]["test_accuracy"]
 
     def test_all_runs_below_a_folder_go_on(self, recipe, tmp_path):
         options = {"network": "mlp", "scheduler": "uniform", "config": CONFIG, "seeds": (4, 6)}
@@ -275,9 +345,8 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path):
         assert process.wait() == -signal.SIGKILL, "the run had ended before it could be killed"
     assert launch(tmp_path, "killed", 0).wait() == 0
     assert metrics.read_bytes() == (tmp_path / "whole" / "metrics.jsonl").read_bytes()
-    assert (tmp_path / "killed" / "checkpoint.safetensors").read_bytes() == (
-        tmp_path / "whole" / "checkpoint.safetensors"
-    ).read_bytes()
+    for name in ("checkpoint.safetensors", "model.safetensors"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_a_run_counts_how_often_it_abstained(tasks):

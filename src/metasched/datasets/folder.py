@@ -111,7 +111,7 @@ def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
     ]
     if not files:
         raise DataError(f"{part}: holds no images in class folders; expected {part}/<class>/<image>")
-    return sorted(files, key=lambda item: (_natural(item[0].name), item[1]))
+    return sorted(files, key=lambda item: (natural(item[0].name), item[1]))
 
 
 def _shape(root: Path, first: Path, size: tuple[int, int] | None, colour: bool) -> tuple[int, ...]:
@@ -139,6 +139,12 @@ def _read(
     return images, np.array([label for _, label in files]), digest.hexdigest()
 
 
+def read_image(root: Path, path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """One image below ``root``, resized to ``shape`` (height, width[, 3])."""
+    with _opened(root, path) as image:
+        return _pixels(image, shape)
+
+
 @contextmanager
 def _opened(root: Path, path: Path) -> Iterator[Any]:
     """An image of Pillow's; damage, too many pixels and links out of ``root`` become a :class:`DataError`."""
@@ -163,6 +169,6 @@ def _pixels(image: Any, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     return np.asarray(converted, dtype=np.uint8)
 
 
-def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """A key that sorts numbers inside names by value: frame2 before frame10."""
     return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from metasched.experiments.base import Experiment
+from metasched.files import write_json
 from metasched.learners.diagnose import Diagnosis, diagnose
-from metasched.runs.files import write_json
 from metasched.runs.origin import origin, versions
 from metasched.tasks import TaskSet
 

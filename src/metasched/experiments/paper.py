@@ -20,13 +20,13 @@ from metasched.errors import DataError, RunError
 from metasched.experiments.base import Cell, Experiment, target_drawn
 from metasched.experiments.compact import compact
 from metasched.experiments.methods import OURS, SUPERVISED, Method
+from metasched.files import write_error, write_json
 from metasched.learners.config import TrainConfig
 from metasched.learners.measure import measured_order
 from metasched.learners.supervised import supervised
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
 from metasched.runs.choices import SINGLE
-from metasched.runs.files import write_error, write_json
 from metasched.runs.origin import device
 from metasched.runs.outcome import Final, Outcome, Study
 from metasched.runs.run import Job, Programs

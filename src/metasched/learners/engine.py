@@ -29,7 +29,7 @@ from metasched.learners.meta import meta
 from metasched.learners.networks import Network, Weights
 from metasched.learners.protocol import Knobs, Learner, State, Update
 from metasched.learners.rewards import Reward
-from metasched.learners.stream import Data, device_data, target_rows
+from metasched.learners.stream import Data, device_data, host_rows, target_rows
 from metasched.schedulers.base import Scheduler
 from metasched.tasks import TaskSet
 
@@ -431,7 +431,7 @@ def _add_final(
         for tasks in {id(each.tasks): each.tasks for each in rows}.values():
             mine = np.array([place for place, each in enumerate(rows) if each.tasks is tasks])
             own = stack if len(mine) == len(rows) else jax.tree.map(lambda leaf, mine=mine: leaf[mine], stack)
-            found |= dict(zip(mine.tolist(), program.full_score(own, tasks), strict=False))
+            found |= dict(zip(mine.tolist(), program.full_score(own, host_rows(tasks.test)), strict=False))
         return [found[place] for place in range(len(rows))]
 
     adapted, initial = scores(models.weights), scores(models.initial)

@@ -120,7 +120,7 @@ def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any
     if objective.variance is not None:
         return raw
     heads = objective.heads
-    mine = raw.reshape(len(inputs), heads.number, heads.width)
+    mine = raw.reshape(inputs.shape[0], heads.number, heads.width)
     mine = mine[:, 0] if heads.number == 1 else lax.dynamic_index_in_dim(mine, jnp.asarray(head), 1, keepdims=False)
     if set(heads.classes) == {heads.width}:
         return mine

@@ -1,6 +1,6 @@
 """Measuring a model on the target's test rows: a fixed subset inside the compiled loop, all of them at the end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -45,35 +45,38 @@ def measure(objective: Objective, adapted: Weights, initial: Weights, rows: Rows
     return Measured(marks_by_class(objective, adapted, rows), marks_by_class(objective, initial, rows))
 
 
-Scorer: TypeAlias = Callable[[Weights, TaskSet], NDArray[np.float64]]
-"""Sums of marks by class (lanes, width) of stacked weights, over all test rows of a task set."""
+Scorer: TypeAlias = Callable[[Weights, Rows], NDArray[np.float64]]
+"""Sums of marks by class (lanes, width) of stacked weights, over rows in host memory."""
 
 
 def full_scorer(objective: Objective) -> Scorer:
-    """Passes all test rows through models stacked along a first axis, some rows at a time."""
+    """Passes rows through models stacked along a first axis, some rows at a time."""
 
     @jax.jit
-    def part(weights: Weights, rows: Rows, count: jax.Array) -> jax.Array:
+    def part(weights: Weights, rows: Rows, count: int) -> jax.Array:
         real = jnp.arange(len(rows.labels)) < count
         return jax.vmap(lambda weights: marks_by_class(objective, weights, rows, real))(weights)
 
-    def score(weights: Weights, tasks: TaskSet) -> NDArray[np.float64]:
-        rows = host_rows(tasks.test)
-        number = len(rows.labels)
-        at_once = min(ROWS_AT_ONCE, number)
-        total: NDArray[np.float64] | float = 0.0
-        for begin in range(0, number, at_once):
-            chunk = rows.take(slice(begin, begin + at_once))
-            count = len(chunk.labels)
-            padded = jax.tree.map(partial(_pad, at_once), chunk)
-            total = total + np.asarray(part(weights, padded, jnp.int32(count)), np.float64)
-        return np.asarray(total)
+    def score(weights: Weights, rows: Rows) -> NDArray[np.float64]:
+        sums = [np.asarray(part(weights, piece, count), np.float64) for piece, count in pieces(rows)]
+        return np.asarray(sum(sums))
 
     return score
 
 
+def pieces(rows: Rows) -> Iterator[tuple[Rows, int]]:
+    """Rows in host memory, some at a time, and how many of each piece are real.
+
+    A last, short piece is grown to the common size, so that one compiled function serves all.
+    """
+    number = len(rows.labels)
+    at_once = min(ROWS_AT_ONCE, number)
+    for begin in range(0, number, at_once):
+        piece = rows.take(slice(begin, begin + at_once))
+        yield jax.tree.map(partial(_pad, at_once), piece), len(piece.labels)
+
+
 def _pad(size: int, part: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Grow a last, short piece to the common size, so that one compiled function serves all."""
     missing = size - len(part)
     return np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1)) if missing else part
 

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+from msgspec import Meta, Struct
 
 from metasched.errors import ConfigError
 from metasched.tasks import TaskSet
@@ -29,42 +30,67 @@ class Network(NamedTuple):
     head: Callable[[Weights], Any] | None = None
 
 
-def mlp(outputs: int, hidden: Sequence[int] = (300, 300, 300)) -> Network:
-    """Fully connected, rectified: the paper's four layers for digits are three of 300 nodes and the output."""
+Size: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
-    def init(key: jax.Array, inputs: jax.Array) -> Weights:
-        sizes = [math.prod(inputs.shape[1:]), *hidden, outputs]
+
+class Mlp(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag="mlp", weakref=True):
+    """Fully connected, rectified; called, it applies weights to inputs. As JSON it is what a saved model keeps."""
+
+    outputs: Size
+    hidden: tuple[Size, ...]
+
+    def init(self, key: jax.Array, inputs: jax.Array) -> Weights:
+        """Weights of every layer, for inputs of that shape."""
+        sizes = [math.prod(inputs.shape[1:]), *self.hidden, self.outputs]
         keys = jax.random.split(key, len(sizes) - 1)
         return [_dense(key, fan_in, fan_out) for key, fan_in, fan_out in zip(keys, sizes, sizes[1:], strict=False)]
 
-    def apply(weights: Weights, inputs: jax.Array) -> jax.Array:
-        values: jax.Array = inputs.reshape(len(inputs), -1)
+    def __call__(self, weights: Weights, inputs: jax.Array) -> jax.Array:
+        """Outputs (n, outputs) of inputs (n, *shape)."""
+        values: jax.Array = inputs.reshape(inputs.shape[0], -1)
         for layer in weights[:-1]:
             values = jax.nn.relu(linear(values, layer))
         return linear(values, weights[-1])
 
-    return Network(init, apply, _last_layer)
+
+class Cnn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag="cnn", weakref=True):
+    """Strided convolutions, rectified; called, it applies weights to inputs. As JSON it is what a saved model keeps."""
+
+    outputs: Size
+    filters: Size
+    layers: Annotated[int, Meta(ge=0, le=64)]
+
+    def init(self, key: jax.Array, inputs: jax.Array) -> Weights:
+        """Weights of every layer, for inputs of that shape."""
+        height, width, channels = inputs.shape[1:]
+        keys = jax.random.split(key, self.layers + 1)
+        sizes = [channels] + [self.filters] * self.layers
+        weights = [_dense(key, 9 * old, new) for key, old, new in zip(keys, sizes, sizes[1:], strict=False)]
+        for _ in range(self.layers):
+            height, width = -(-height // 2), -(-width // 2)
+        return [*weights, _dense(keys[-1], height * width * self.filters, self.outputs)]
+
+    def __call__(self, weights: Weights, inputs: jax.Array) -> jax.Array:
+        """Outputs (n, outputs) of inputs (n, *shape)."""
+        values = inputs
+        for layer in weights[:-1]:
+            values = jax.nn.relu(linear(strided_patches(values), layer))
+        return linear(values.reshape(values.shape[0], -1), weights[-1])
+
+
+def mlp(outputs: int, hidden: Sequence[int] = (300, 300, 300)) -> Network:
+    """Fully connected, rectified: the paper's four layers for digits are three of 300 nodes and the output."""
+    return build(Mlp(outputs, tuple(hidden)))
 
 
 def cnn(outputs: int, filters: int = 64, layers: int = 4) -> Network:
     """3 × 3 convolutions with stride 2, rectified, and a linear output: the paper's network for CIFAR and weather."""
+    return build(Cnn(outputs, filters, layers))
 
-    def init(key: jax.Array, inputs: jax.Array) -> Weights:
-        height, width, channels = inputs.shape[1:]
-        keys = jax.random.split(key, layers + 1)
-        sizes = [channels] + [filters] * layers
-        weights = [_dense(key, 9 * old, new) for key, old, new in zip(keys, sizes, sizes[1:], strict=False)]
-        for _ in range(layers):
-            height, width = -(-height // 2), -(-width // 2)
-        return [*weights, _dense(keys[-1], height * width * filters, outputs)]
 
-    def apply(weights: Weights, inputs: jax.Array) -> jax.Array:
-        values = inputs
-        for layer in weights[:-1]:
-            values = jax.nn.relu(linear(strided_patches(values), layer))
-        return linear(values.reshape(len(values), -1), weights[-1])
-
-    return Network(init, apply, _last_layer)
+def build(layers: Mlp | Cnn) -> Network:
+    """The network of these layers."""
+    return Network(layers.init, layers, _last_layer)
 
 
 def strided_patches(images: jax.Array) -> jax.Array:

@@ -12,7 +12,7 @@ from metasched.learners.config import TrainConfig
 from metasched.learners.losses import Rows, cross_entropy, objective_of, outputs
 from metasched.learners.measure import full_scorer, read_score
 from metasched.learners.networks import Weights, default_network
-from metasched.learners.stream import device_data
+from metasched.learners.stream import device_data, host_rows
 from metasched.tasks import TaskSet
 
 RATE = 1e-3
@@ -66,7 +66,8 @@ def supervised(tasks: TaskSet, network: str, config: TrainConfig, seeds: list[in
         return trained
 
     counts = np.bincount(tasks.test.labels, minlength=objective.heads.width)
-    sums = full_scorer(objective)(jax.jit(lambda seeds: jax.lax.map(fit, seeds))(jnp.asarray(seeds)), tasks)
+    fitted = jax.jit(lambda seeds: jax.lax.map(fit, seeds))(jnp.asarray(seeds))
+    sums = full_scorer(objective)(fitted, host_rows(tasks.test))
     scores = [read_score(objective, lane, counts) for lane in sums]
     return Supervised(
         [score.accuracy for score in scores],

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from metasched.errors import RunError, unknown
 from metasched.experiments.outputs import OUTPUTS
+from metasched.files import write_error, write_whole
 from metasched.optional import require
 from metasched.report import compare, figures, orderings, own_tables, paper_tables, sheets  # noqa: F401 (all makers)
 from metasched.report.cells import Source
@@ -16,7 +17,6 @@ from metasched.report.headlines import Headline, headlines
 from metasched.report.pieces import MAKERS, UnavailableError
 from metasched.report.results import Results
 from metasched.report.sheets import Number, Sheet
-from metasched.runs.files import write_error, write_whole
 
 FIGURE_WIDTH = 300
 FIGURE_COLUMNS = 3

@@ -9,20 +9,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from numpy.typing import NDArray
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as format_tensors
 
 from metasched.errors import RunError
-from metasched.runs.files import write_json, write_whole
-
-Tensors = dict[str, NDArray[Any]]
-Tree = TypeVar("Tree")
+from metasched.files import write_json, write_whole
+from metasched.learners.trees import Tensors
 
 _NAMES = ("checkpoint", "previous")
 
@@ -60,23 +54,3 @@ def load(folder: Path) -> tuple[Tensors, dict[str, Any]] | None:
     if descriptions or contents:
         raise RunError(f"{folder}: no checkpoint is whole; start the run again in another folder")
     return None
-
-
-def flatten(tree: Any, prefix: str) -> Tensors:
-    """A pytree of arrays as named arrays: ``prefix`` and the path of each leaf."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
-
-
-def unflatten(template: Tree, tensors: Tensors, prefix: str) -> Tree:
-    """The pytree that :func:`flatten` took apart; ``template`` gives its structure, shapes and types."""
-    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
-    restored = []
-    for path, leaf in leaves:
-        name = prefix + jax.tree_util.keystr(path)
-        stored = tensors.get(name)
-        if stored is None or stored.shape != leaf.shape or stored.dtype != leaf.dtype:
-            raise RunError(f"the checkpoint has no array '{name}' of shape {leaf.shape}; it is of another run")
-        restored.append(jnp.asarray(stored))
-    tree: Tree = jax.tree_util.tree_unflatten(structure, restored)
-    return tree

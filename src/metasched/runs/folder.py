@@ -1,6 +1,6 @@
 """A run as a folder: ``run.json`` says what it is, ``metrics.jsonl`` what happened, checkpoints where it stands.
 
-A finished run has ``outcome.jsonl``, one line.
+A finished run has ``outcome.jsonl``, one line, and its model (:mod:`metasched.learners.model_file`).
 """
 
 import json
@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from metasched.errors import RunError
-from metasched.runs.files import write_error, write_whole
+from metasched.files import write_error, write_whole
+from metasched.learners.model_file import ABOUT as MODEL
 from metasched.runs.outcome import About, Family, Origin, Study
 from metasched.runs.spec import RunSpec
 
@@ -91,6 +92,33 @@ def runs_in(place: Path) -> Iterator[Path]:
         for inside in sorted(place.iterdir()):
             if inside.is_dir() and not inside.name.startswith("."):
                 yield from runs_in(inside)
+
+
+def model_folder(place: Path, seed: int | None = None) -> Path:
+    """Where a model is: that folder, or the one of the run below it that has the seed, by default the first."""
+    if not place.is_dir():
+        raise RunError(f"{place}: no such folder; give a run that has ended, or a saved model")
+    runs = list(runs_in(place))
+    if not runs:
+        return place
+    seeds = [describe(each).spec.seed for each in runs]
+    if len(set(seeds)) != len(seeds):
+        listed = ", ".join(str(each.relative_to(place)) for each in runs[:5]) + (", …" if len(runs) > 5 else "")
+        raise RunError(f"{place}: holds {len(runs)} runs, of more than one method; name one of them ({listed})")
+    if seed is not None and seed not in seeds:
+        raise RunError(f"{place}: has no seed {seed}; give --seed {' or '.join(map(str, sorted(seeds)))}")
+    chosen = runs[seeds.index(min(seeds) if seed is None else seed)]
+    if not (chosen / MODEL).exists():
+        raise RunError(f"{chosen}: has no model; {_why_no_model(chosen)}")
+    return chosen
+
+
+def _why_no_model(folder: Path) -> str:
+    if not (folder / OUTCOME).exists():
+        return f"the run has not ended: metasched resume {folder}"
+    if any("diverged" in record for record in read_records(folder)[-1:]):
+        return "the run diverged; choose another seed"
+    return "the run was made by an earlier metasched; train again in another folder"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from metasched.errors import DataError
-from metasched.runs.files import write_whole
+from metasched.files import write_whole
 from metasched.runs.spec import Count, RunSpec
 
 FORMAT = 2

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +18,14 @@ import numpy as np
 import optax
 
 from metasched import schedulers
-from metasched.learners import engine, rewards
+from metasched.files import write_whole
+from metasched.learners import engine, rewards, trees
 from metasched.learners.config import TrainConfig
 from metasched.learners.engine import Models, Program, Record
 from metasched.learners.gradients import Estimator
 from metasched.learners.losses import Losses
 from metasched.learners.meta import seed_keys
+from metasched.learners.model import Model, load_model, model_of
 from metasched.learners.networks import Network, default_network
 from metasched.learners.probe import planner
 from metasched.learners.protocol import State
@@ -30,7 +33,6 @@ from metasched.learners.rewards import Reward
 from metasched.planning.plan import Plan
 from metasched.runs import checkpoint, choices, folder
 from metasched.runs import outcome as outcomes
-from metasched.runs.files import write_whole
 from metasched.runs.folder import Description
 from metasched.runs.outcome import Outcome
 from metasched.schedulers import Scheduler
@@ -71,12 +73,15 @@ class Job(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a run: its records, its last state and models, and the line to keep."""
+    """What came of a run: its records, its last state, the line to keep, and the model, made or read when called for.
+
+    A run that diverged has no model.
+    """
 
     records: list[Record]
     state: State
-    models: Models | None
     outcome: Outcome
+    model: Callable[[], Model] | None
 
 
 OnRecord = Callable[[int, Record], None]
@@ -220,10 +225,9 @@ class _Group:
         """Every record of every job, those of an interrupted one again; a job's last record comes with its result."""
         records: dict[int, list[Record]] = {}
         states: dict[int, State] = {}
-        models: dict[int, Models | None] = {}
+        models: dict[int, Model] = {}
         for place in range(len(self.jobs)):
             states[place], records[place] = self._restore(place)
-            models[place] = None
         begun = [place for place, known in records.items() if known]
         ended = {place for place, known in records.items() if known and "diverged" in known[-1]}
         for place in begun:
@@ -241,14 +245,16 @@ class _Group:
                     if where is not None:
                         folder.append_records(where, mine)
                 for place, (state, kept) in moved().items():
-                    states[place], models[place] = state, kept
+                    if "final" in records[place][-1]:  # before its last checkpoint, which no model can be made from
+                        models[place] = self._keep_model(place, kept)
+                    states[place] = state
                 done = any(_last(mine[-1]) for mine in fresh.values())
                 if done or time.monotonic() - saved >= checkpoint_seconds:
                     self._save(states, list(fresh))
                     saved = time.monotonic()
                 for place, mine in fresh.items():
                     for record in mine:
-                        result = self._result(place, records[place], states[place], models[place], record)
+                        result = self._result(place, records[place], states[place], models.get(place), record)
                         yield place, record, result
         except KeyboardInterrupt:
             self._save(states, [place for place, known in records.items() if known])
@@ -287,7 +293,7 @@ class _Group:
                 folder.keep_records(where, 0)
             return fresh, []
         tensors, facts = stored
-        alone = checkpoint.unflatten(self._alone(place, fresh), tensors, "")
+        alone = trees.unflatten(self._alone(place, fresh), tensors, f"{where}: the checkpoint", "run")
         stream = alone.stream._replace(scheduler=fresh.stream.scheduler)
         state = alone._replace(stream=stream, knobs=fresh.knobs)  # the reward's number is the program's
         records = folder.keep_records(where, int(facts["step"]))
@@ -299,11 +305,26 @@ class _Group:
             if where is None:
                 continue
             folder.sync_metrics(where)
-            tensors = checkpoint.flatten(self._alone(place, states[place]), "")
+            tensors = trees.flatten(self._alone(place, states[place]))
             checkpoint.save(where, tensors, {"step": int(states[place].update)})
 
+    def _keep_model(self, place: int, models: Models) -> Model:
+        """The model that the last measurement was of, written where the run is kept."""
+        job = self.jobs[place]
+        model = model_of(self.program.objective, job.tasks, models.weights)
+        if job.folder is not None:
+            model.save(job.folder)
+        return model
+
+    def _model(self, place: int, model: Model | None) -> Callable[[], Model]:
+        """What gives the model of a run that has ended: the one at hand, or the one in its folder."""
+        job = self.jobs[place]
+        if model is None and job.folder is not None:
+            return partial(load_model, job.folder, job.own.network)
+        return lambda: model  # type: ignore[return-value]
+
     def _result(
-        self, place: int, records: list[Record], state: State, models: Models | None, record: Record
+        self, place: int, records: list[Record], state: State, model: Model | None, record: Record
     ) -> Result | None:
         """The result of a job whose last record this is; its line is written."""
         if not _last(record):
@@ -312,7 +333,7 @@ class _Group:
         outcome = outcome_of(job.description, records)
         if job.folder is not None:
             write_whole(job.folder / folder.OUTCOME, outcomes.encode(outcome))
-        return Result(records, self._alone(place, state), models, outcome)
+        return Result(records, self._alone(place, state), outcome, self._model(place, model) if outcome.final else None)
 
 
 def _last(record: Record) -> bool:

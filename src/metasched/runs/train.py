@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from metasched.learners.engine import LEARNERS, Record
 from metasched.learners.gradients import Estimator, MetaParameters
 from metasched.learners.joint import check_settings
 from metasched.learners.losses import Loss, Losses, cross_entropy, objective_of, squared_error
+from metasched.learners.model import Model
 from metasched.learners.networks import Network, default_network
 from metasched.learners.rewards import Reward
 from metasched.runs import folder
@@ -39,7 +40,7 @@ OnRecord = Callable[[Record], None]
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A finished run: every record, and the meta-parameters of each seed.
+    """A finished run: every record, and the meta-parameters and the model of each seed.
 
     A record is one meta-update of one seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …); the last of a
     seed has ``final``, measured on all test rows. ``outcomes`` has one line for each seed.
@@ -52,6 +53,8 @@ class Run:
     outcomes: Sequence[Outcome] = ()
     reason: str | None = None
     """Why this scheduler, where the choice was left to us."""
+    models: Mapping[int, Callable[[], Model]] = field(default_factory=dict)
+    """What makes or reads the model of each seed; :meth:`model` calls it."""
 
     def __repr__(self) -> str:
         """What it was, how accurate it is, where it is: a line each."""
@@ -84,6 +87,19 @@ class Run:
     def diverged(self) -> dict[int, Record]:
         """The last record of each seed whose loss was no longer finite: its ``update``, and why (``diverged``)."""
         return {record["seed"]: record for record in self.records if "diverged" in record}
+
+    def model(self, seed: int | None = None) -> Model:
+        """The model that ``final`` of a seed was measured with; of the only one where there is one."""
+        told = ", ".join(map(str, self.models))
+        if seed is None:
+            if len(self.models) != 1:
+                raise ConfigError(f"there are models of seeds {told}; say which: model(seed={next(iter(self.models))})")
+            (seed,) = self.models
+        if seed in self.models:
+            return self.models[seed]()
+        if seed in self.diverged:
+            raise ConfigError(f"seed {seed} diverged and has no model; those of seeds {told} have one")
+        raise ConfigError(f"there is no seed {seed!r}; this run has {told}")
 
 
 def train(
@@ -357,4 +373,5 @@ def _gathered(results: Sequence[Result], jobs: Sequence[Job], where: Path | None
         where,
         outcomes,
         jobs[0].description.reason,
+        {outcome.spec.seed: result.model for outcome, result in zip(outcomes, results, strict=True) if result.model},
     )

@@ -5,7 +5,7 @@ meta-learner may use, and *test*, which only measures. Everything here is an imm
 :class:`TaskSet` refuses, when it is built, whatever would train garbage.
 """
 
-from metasched.tasks.arrays import Inputs, Labels, RowNumbers, Targets, as_targets, from_pixels
+from metasched.tasks.arrays import Inputs, Labels, RowNumbers, Targets, as_inputs, as_targets, from_pixels
 from metasched.tasks.bins import bin_edges
 from metasched.tasks.checks import refuse_overlap
 from metasched.tasks.preparation import Column, Columns, Place, Preparation
@@ -29,6 +29,7 @@ __all__ = [
     "Targets",
     "Task",
     "TaskSet",
+    "as_inputs",
     "as_targets",
     "bin_edges",
     "few_labels",

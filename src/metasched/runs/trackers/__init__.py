@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 
 from metasched.errors import ConfigError, RunError, unknown
+from metasched.files import write_json
 from metasched.runs import folder as run_folder
-from metasched.runs.files import write_json
 from metasched.runs.trackers.base import Description, Record, Tracker, facts, numbers
 from metasched.runs.trackers.mlflow import MLflow
 from metasched.runs.trackers.tensorboard import TensorBoard

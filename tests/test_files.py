@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from metasched.errors import RunError
-from metasched.runs.files import write_json, write_whole
+from metasched.files import write_json, write_whole
 
 
 def test_a_file_is_replaced_whole(tmp_path):

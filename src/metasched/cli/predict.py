@@ -1,0 +1,119 @@
+"""``metasched predict``: put the model of a run to use."""
+
+import csv
+import io
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from metasched.cli.common import Options, app, pairs, print_json, stderr
+from metasched.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from metasched.datasets.rows import NewRows
+    from metasched.learners.model import Model
+
+SHOWN = 10
+"""Rows that are printed where no file is asked for."""
+
+Place = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="ROWS")]
+
+
+@app.command
+def predict(
+    run: Place,
+    rows: Source,
+    out: Path | None = None,
+    seed: int | None = None,
+    data: Options = (),
+    json: bool = False,
+) -> None:
+    """Predict new rows with the model of a run.
+
+    Example: metasched predict runs/a new.csv --out predictions.csv
+
+    Args:
+        run: The folder of a run, of several seeds, or of a saved model.
+        rows: A table (.csv, .tsv, .parquet; columns by name as in training), an .npz file with inputs, or a folder of
+            images. With labels in it, accuracy is printed too.
+        out: Write every prediction to this CSV file; without it the first rows are printed.
+        seed: Of several seeds, this one; by default the first.
+        data: An option of the table, key=value, such as separator=';'; may be repeated.
+        json: Print as JSON.
+    """
+    from metasched.datasets.rows import Reading, read_rows
+    from metasched.files import write_whole
+    from metasched.learners.model import load_model
+    from metasched.runs.folder import model_folder
+
+    if out is not None and out.exists() and rows.exists() and out.samefile(rows):
+        raise ConfigError(f"{out}: holds the rows to predict; choose another --out")
+    model = load_model(model_folder(run, seed))
+    about = model.about
+    found = read_rows(rows, Reading(about.shape, about.preparation, about.classes), **pairs("--data", data))
+    try:
+        answers = _answers(model, found)
+        score = model.score(found.inputs[found.labelled], found.answers) if len(found.labelled) else None
+    except DataError as error:
+        raise DataError(f"{rows}: {error}") from None
+    if out is not None:
+        write_whole(out, _as_csv(answers))
+    for note in found.notes:
+        stderr().print(f"note: {escape(f'{rows}: {note}')}", highlight=False, soft_wrap=True)
+    count = len(found.names)
+    name = "score" if not model.classes else "balanced accuracy" if about.balanced_accuracy else "accuracy"
+    if json:
+        told: dict[str, Any] = {"rows": count}
+        if score is not None:
+            told |= {name.replace(" ", "_"): score, "labelled_rows": len(found.labelled)}
+        plain = {key: np.asarray(column).tolist() for key, column in answers.items()}
+        print_json(told | ({"predictions": plain} if out is None else {"out": str(out)}))
+        return
+    if out is None:
+        Console().print(_as_table(answers, bool(model.classes)))
+    more = f"; the first {SHOWN} are shown, --out writes all" if out is None and count > SHOWN else ""
+    print(f"{count:,} {'row' if count == 1 else 'rows'} predicted{more}")
+    if score is not None:
+        print(f"{name} {score:.4f} on {len(found.labelled):,} rows with labels")
+    if out is not None:
+        print(f"Predictions: {out}")
+
+
+def _answers(model: "Model", found: "NewRows") -> dict[str, "Sequence[Any]"]:
+    """Columns: what each row is called, what is predicted, and how likely each class is."""
+    predicted = model.predict(found.inputs)
+    if model.classes:
+        chances = model.predict_proba(found.inputs).T
+        named = {f"p({name})": chance for name, chance in zip(model.classes, chances, strict=True)}
+        return {"row": found.names, "prediction": predicted.tolist(), **named}
+    numbers = predicted.reshape(len(predicted), -1).T
+    names = [f"prediction {place}" for place in range(1, len(numbers) + 1)] if len(numbers) > 1 else ["prediction"]
+    return {"row": found.names, **dict(zip(names, numbers, strict=True))}
+
+
+def _as_csv(answers: "Mapping[str, Sequence[Any]]") -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([list(answers), *zip(*answers.values(), strict=True)])
+    return text.getvalue().encode()
+
+
+def _as_table(answers: "Mapping[str, Sequence[Any]]", classes: bool) -> Table:
+    """The first rows; of the probabilities only the highest."""
+    told = {name: column for name, column in answers.items() if not (classes and name.startswith("p("))}
+    if classes:
+        told["probability"] = np.max([answers[name] for name in answers if name not in told], axis=0)
+    table = Table(box=None, header_style="bold")
+    for name in told:
+        table.add_column(name, justify="left" if name == "prediction" else "right")
+    for line in islice(zip(*told.values(), strict=True), SHOWN):
+        table.add_row(*(escape(cell) if isinstance(cell, str) else f"{cell:.4g}" for cell in line))
+    return table

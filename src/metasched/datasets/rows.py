@@ -1,0 +1,175 @@
+"""Rows for a model that is trained: from a table, an ``.npz`` file or a folder of images, with their labels if any.
+
+Rows become inputs as they did in training: columns by name through the :class:`~metasched.tasks.Preparation`, pixels
+at the size of the training images.
+"""
+
+import csv
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.datasets.folder import SUFFIXES as IMAGES
+from metasched.datasets.folder import natural, read_image
+from metasched.datasets.npz import open_npz
+from metasched.datasets.tables import LARGEST_BYTES, SEPARATORS, place_in, read_columns, refuse_large
+from metasched.datasets.tables import SUFFIXES as TABLES
+from metasched.errors import ConfigError, DataError
+from metasched.tasks import TEST, Inputs, Place, Preparation, as_inputs, from_pixels
+from metasched.tasks.preparation import as_numbers, as_texts, is_number
+
+
+class Reading(NamedTuple):
+    """How a model reads rows: the shape of one input, the preparation of its table if it had one, its classes.
+
+    Without classes it predicts numbers.
+    """
+
+    shape: tuple[int, ...]
+    preparation: Preparation | None
+    classes: tuple[str, ...]
+
+
+class NewRows(NamedTuple):
+    """Inputs (n, *shape), what to call each row (n,), and the answers (n,) or (n, d) that came with them, if any.
+
+    ``labelled`` are the numbers of the rows that have an answer, and ``answers`` theirs: class names, numbers of
+    classes, or in regression targets. ``notes`` are for a person.
+    """
+
+    inputs: Inputs
+    names: list[str]
+    labelled: NDArray[np.int64]
+    answers: NDArray[Any]
+    notes: tuple[str, ...] = ()
+
+
+def read_rows(path: Path, reading: Reading, **options: Any) -> NewRows:
+    """The rows of a file or folder; ``options`` are those of :func:`~metasched.datasets.tables.read_columns`."""
+    suffix = path.suffix.lower()
+    table = suffix in TABLES
+    if options and not table:
+        raise ConfigError(f"{path}: options ({', '.join(options)}) are for tables; leave them out")
+    if path.is_dir():
+        return _from_images(path, reading)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file or folder")
+    if suffix == ".npz":
+        return _from_npz(path, reading)
+    if not table:
+        raise DataError(f"{path}: rows come as {', '.join(TABLES)} or .npz, or as a folder of images; give one of them")
+    if reading.preparation is not None:
+        return _from_table(path, reading, reading.preparation, options)
+    if suffix == ".parquet" or options:
+        raise DataError(f"{path}: the model was trained on arrays, not on a table; give a .csv of numbers or .npz")
+    return _from_numbers(path, reading)
+
+
+def _unlabelled(inputs: Inputs, names: list[str] | None = None) -> NewRows:
+    counted = names or [str(row + 1) for row in range(len(inputs))]
+    return NewRows(inputs, counted, np.empty(0, np.int64), np.empty(0))
+
+
+def _check(answers: NDArray[Any], reading: Reading, place: Place) -> None:
+    """Raise if a row is of a class that the model does not have."""
+    known = set(map(str, range(len(reading.classes)))) if answers.dtype.kind in "iu" else set(reading.classes)
+    for row, answer in enumerate(answers if reading.classes else ()):
+        if str(answer) not in known:
+            raise DataError(
+                f"{place(row)}: is labelled '{answer}', which is no class of the model ({', '.join(reading.classes)}); "
+                "mend the label or leave the labels out"
+            )
+
+
+def _from_table(path: Path, reading: Reading, preparation: Preparation, options: Mapping[str, Any]) -> NewRows:
+    texts = (preparation.label, *(column.name for column in preparation.columns if column.kind == "category"))
+    try:
+        columns = read_columns(path, text=texts, **options)
+    except TypeError as error:
+        raise ConfigError(f"{path}: an option is unknown or of the wrong type ({error})") from error
+    absent = [column.name for column in preparation.columns if column.name not in columns]
+    if absent:
+        raise DataError(f"{path}: has no column '{absent[0]}', only {', '.join(columns)}; add it, training had it")
+    place = place_in(path, options.get("separator"))
+    rows = _unlabelled(preparation.inputs(columns, place))
+    strange = {column.name: column.unknown(columns[column.name]) for column in preparation.columns}
+    notes = tuple(
+        f"column '{name}' has a category that no source row had in {count:,} rows; there it counts as none"
+        for name, count in strange.items()
+        if count
+    )
+    cells = columns.get(preparation.label)
+    said = [] if cells is None else as_texts(cells)
+    labelled = np.array([row for row, text in enumerate(said) if text is not None], np.int64)
+    if cells is None or not labelled.size:
+        return rows._replace(notes=notes)
+    known = cells[labelled]
+    if not reading.classes or (not preparation.text_labels and all(is_number(str(cell)) for cell in known)):
+        known = as_numbers(preparation.label, known, lambda row: place(int(labelled[row])))
+    answers = np.array(as_texts(known)) if reading.classes else known
+    _check(answers, reading, lambda row: place(int(labelled[row])))
+    return rows._replace(labelled=labelled, answers=answers, notes=notes)
+
+
+def _from_numbers(path: Path, reading: Reading) -> NewRows:
+    """A CSV file of nothing but inputs, each row flat; a first line of names is passed over."""
+    width = math.prod(reading.shape)
+    refuse_large(path, path.stat().st_size, LARGEST_BYTES)
+    found: list[NDArray[np.float32]] = []
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+        lines = csv.reader(stream, delimiter=SEPARATORS[path.suffix.lower()])
+        for number, cells in enumerate(filter(None, lines)):
+            if number == 0 and not any(map(is_number, cells)):
+                continue
+            where = f"{path} line {lines.line_num}"
+            if len(cells) != width:
+                raise DataError(f"{where}: has {len(cells)} cells, the model reads {width} numbers; give it those")
+            odd = [cell for cell in cells if not is_number(cell) or not math.isfinite(float(cell))]
+            if odd:
+                raise DataError(f"{where}: has {odd[0][:40]!r} where a number belongs; mend it or drop the row")
+            found.append(np.array(cells, np.float64).astype(np.float32))
+    if not found:
+        raise DataError(f"{path}: has no rows; give it some")
+    return _unlabelled(np.stack(found).reshape(-1, *reading.shape))
+
+
+def _from_npz(path: Path, reading: Reading) -> NewRows:
+    """``inputs``, with ``labels`` or ``targets`` if there are any; of a task set the test rows."""
+    with open_npz(path) as content:
+        under = "" if "inputs" in content else f"{TEST}/"
+        if f"{under}inputs" not in content:
+            raise DataError(f"{path}: has no array 'inputs', nor '{TEST}/inputs' of a task set; name one so")
+        rows = _unlabelled(as_inputs(str(path), content[f"{under}inputs"]))
+        key = f"{under}labels" if reading.classes else f"{under}targets"
+        if under:
+            rows = rows._replace(notes=("it holds a task set; these are its test rows",))
+        if key not in content:
+            return rows
+        answers = content[key]
+        names = next((content[key] for key in ("classes", "target/classes") if key in content), None)
+        if reading.classes and names is not None and answers.dtype.kind in "iu":
+            if answers.size and not 0 <= answers.min() <= answers.max() < len(names):
+                raise DataError(f"{path}: '{key}' has numbers outside 0 … {len(names) - 1}; number the classes so")
+            answers = names[answers]
+        _check(answers, reading, lambda row: f"{path} row {row + 1}")
+        return rows._replace(labelled=np.arange(len(answers)), answers=answers)
+
+
+def _from_images(root: Path, reading: Reading) -> NewRows:
+    """Images in a folder, or in folders inside, which name their class if the model has it; in natural order."""
+    shape = reading.shape
+    if len(shape) not in (2, 3) or shape[2:] not in ((), (3,)):
+        raise DataError(f"{root}: the model reads inputs {shape}, which images are not; give an .npz file")
+    files = [path for path in (*root.glob("*"), *root.glob("[!.]*/*")) if path.suffix.lower() in IMAGES]
+    files.sort(key=lambda path: (natural(path.name), path.parent.name))
+    if not files:
+        raise DataError(f"{root}: holds no images, neither directly nor in folders of classes; give a folder that does")
+    inputs = np.stack([from_pixels(read_image(root, path, shape)) for path in files])
+    rows = _unlabelled(inputs, [str(path.relative_to(root)) for path in files])
+    classes = [path.parent.name if path.parent != root else None for path in files]
+    labelled = np.array([row for row, name in enumerate(classes) if name in reading.classes], np.int64)
+    return rows._replace(labelled=labelled, answers=np.array([classes[row] for row in labelled]))

@@ -1,0 +1,148 @@
+"""A model as two files: ``model.safetensors`` has the weights, ``model.json`` all else that predicting takes.
+
+The second has the SHA-256 of both, so that a byte that has changed is noticed. Reading them runs no code.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import jax
+import msgspec
+from msgspec import Meta, Struct
+from safetensors import SafetensorError
+from safetensors.numpy import load as parse_tensors
+from safetensors.numpy import save as format_tensors
+
+from metasched.errors import RunError
+from metasched.files import write_error, write_whole
+from metasched.learners.networks import Cnn, Mlp, Network, Size, Weights, build
+from metasched.learners.trees import flatten, unflatten
+from metasched.tasks import Preparation
+
+FORMAT = 1
+WEIGHTS = "model.safetensors"
+ABOUT = "model.json"
+LARGEST_ABOUT = 64 * 1024**2
+"""Bytes beyond which a description is none of ours."""
+LARGEST_HEADER = 100 * 1024**2
+"""Bytes that safetensors itself allows for names and shapes."""
+_REPAIR = "copy the folder again, or train again"
+
+
+class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of a model but its weights.
+
+    ``network`` is None for one of the user's own. ``heads`` has the number of classes of every head, the target's last;
+    each is ``width`` outputs wide. ``variance`` is None for classification, else the unit of squared errors.
+    ``preparation`` is how columns of a table become inputs, where training had a table.
+    """
+
+    data: str
+    network: Mlp | Cnn | None
+    shape: tuple[Size, ...]
+    classes: tuple[str, ...]
+    heads: Annotated[tuple[Size, ...], Meta(min_length=1)]
+    width: Size
+    variance: float | None
+    precision: Literal["float32", "bfloat16"]
+    balanced_accuracy: bool
+    preparation: Preparation | None = None
+
+
+class _Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What ``model.json`` holds."""
+
+    format: int
+    model: About
+    model_sha256: str
+    weights_sha256: str
+
+
+def write(folder: Path, about: About, weights: Weights) -> None:
+    """Both files, each whole or not at all; the folder is made when it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(folder, error) from None
+    stored = format_tensors(flatten(weights))
+    content = _Content(
+        format=FORMAT, model=about, model_sha256=_digest_of(about), weights_sha256=hashlib.sha256(stored).hexdigest()
+    )
+    write_whole(folder / WEIGHTS, stored)
+    write_whole(folder / ABOUT, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+
+
+def read(folder: Path, network: Network | None) -> tuple[About, Network, Weights]:
+    """What :func:`write` wrote; ``network`` stands for the one that the files name, if they name one."""
+    content = _read_about(folder)
+    about = content.model
+    if network is None:
+        if about.network is None:
+            raise RunError(
+                f"{folder}: was trained with a network made in Python; load it there, with ms.load_model(…, network=…)"
+            )
+        network = build(about.network)
+    template = _template(folder, about, network)
+    return about, network, _read_weights(folder / WEIGHTS, template, content.weights_sha256)
+
+
+def _digest_of(about: About) -> str:
+    return hashlib.sha256(msgspec.json.encode(about, order="sorted")).hexdigest()
+
+
+def _read_about(folder: Path) -> _Content:
+    path = folder / ABOUT
+    if not path.is_file():
+        raise RunError(f"{folder}: holds no model (no {ABOUT}); give a saved model or a run that has ended")
+    try:
+        content = msgspec.json.decode(_bytes(path, LARGEST_ABOUT), type=dict[str, Any])
+        version = msgspec.convert(content.get("format"), int)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        raise RunError(f"{path}: is damaged; {_REPAIR}") from None
+    if version > FORMAT:
+        raise RunError(
+            f"{path}: was written by a newer metasched (format {version}, this one reads {FORMAT}); "
+            "upgrade: pip install -U metasched"
+        )
+    try:
+        whole = msgspec.convert(content, _Content)
+    except msgspec.ValidationError as error:
+        raise RunError(f"{path}: is damaged ({error}); {_REPAIR}") from None
+    if version != FORMAT or whole.model_sha256 != _digest_of(whole.model):
+        raise RunError(f"{path}: is damaged (its checksum does not match); {_REPAIR}")
+    return whole
+
+
+def _template(folder: Path, about: About, network: Network) -> Weights:
+    """Shapes of the weights, found without making any; the network's outputs must be the model's."""
+    inputs = jax.ShapeDtypeStruct((1, *about.shape), "float32")  # type: ignore[no-untyped-call]
+    template = jax.eval_shape(network.init, jax.random.key(0), inputs)
+    found = jax.eval_shape(network.apply, template, inputs).shape
+    wanted = len(about.heads) * about.width
+    named = about.variance is not None or len(about.classes) == about.heads[-1] <= about.width
+    if len(found) != 2 or not named or (about.variance is None and found[1] != wanted):
+        raise RunError(f"{folder}: the network gives {found}, the model needs (1, {wanted}); give the one it had")
+    return template
+
+
+def _read_weights(path: Path, template: Weights, digest: str) -> Weights:
+    expected = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(template))
+    stored = _bytes(path, expected + LARGEST_HEADER)
+    if hashlib.sha256(stored).hexdigest() != digest:
+        raise RunError(f"{path}: is damaged (its SHA-256 is not the one in {ABOUT}); {_REPAIR}")
+    try:
+        tensors = parse_tensors(stored)
+    except SafetensorError as error:
+        raise RunError(f"{path}: is damaged ({error}); {_REPAIR}") from None
+    return unflatten(template, tensors, str(path), "network")
+
+
+def _bytes(path: Path, largest: int) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > largest:
+            raise RunError(f"{path}: has {size:,} bytes, more than a model of this kind can have; {_REPAIR}")
+        return path.read_bytes()
+    except OSError as error:
+        raise RunError(f"{path}: cannot read ({error.strerror or error}); {_REPAIR}") from None
