@@ -5,11 +5,12 @@
 All draw round robin, so that they train on the same batches: 35 of 20 rows in an update (cnn: 10 of 10), 30 target
 rows. One schedule ignores its reward and the others read it. ``transfer / k`` keeps the target's gradient for k
 batches; ``K folds`` is transfer measured by K copies of the learner on rows that they never train on. One thread;
-medians.
+medians of processor time.
 """
 
 import argparse
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -89,7 +90,7 @@ def main() -> None:
         for learner in asked.learners:
             names = ["no reward", *(name for name in asked.sides if name != "no reward")]
             sides = {name: side(tasks, network, learner, name, asked.updates) for name in names}
-            found = medians(sides, asked.repeats)
+            found = medians(sides, asked.repeats, time.process_time)
             print(f"{network}, {learner}: a step of {rows} rows")
             for name, seconds in found.items():
                 each, ratio = seconds / asked.updates / batches * 1e3, seconds / found["no reward"]
