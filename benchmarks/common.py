@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,24 @@ def fastest(*runs: Callable[[], Any], repeats: int = 3) -> list[float]:
             run()
             found.append(time.perf_counter() - start)
     return [min(found) for found in seconds]
+
+
+def medians(
+    sides: Mapping[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
+    """Median seconds of each side after one call to warm up, taken in turns so that all meet the same machine.
+
+    With ``clock=time.process_time`` only the seconds of this process count, whoever else uses the machine.
+    """
+    for run in sides.values():
+        run()
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(repeats):
+        for name, run in sides.items():
+            start = clock()
+            run()
+            seconds[name].append(clock() - start)
+    return {name: float(np.median(taken)) for name, taken in seconds.items()}
 
 
 def random_problem(tasks: int, labels: int, seed: int = 0) -> tuple[Any, Any]:

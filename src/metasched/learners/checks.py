@@ -72,8 +72,11 @@ def device_memory() -> int:
 
 
 def kept_weights(config: TrainConfig, estimator: Estimator) -> int:
-    """Sets of weights alive at once: λ, Adam's two, gradients and copies, and what the way back needs."""
-    return 10 + estimator.kept(config)
+    """Sets of weights alive at once: λ, Adam's two, gradients and copies, and what the way back needs.
+
+    So many again for each copy of the learner that ``reward_folds`` asks for.
+    """
+    return (1 + config.reward_folds) * (10 + estimator.kept(config))
 
 
 def settle_memory(

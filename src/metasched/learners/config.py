@@ -18,6 +18,7 @@ _WHOLE_NUMBERS = {
     "eval_rows": 1,
     "adapt_on_target": 0,
     "slope_every": 1,
+    "reward_folds": 0,
 }
 """Settings that count something, and the least they may be."""
 _POSITIVE_NUMBERS = ("inner_rate", "outer_rate", "outer_decay", "source_weight")
@@ -91,6 +92,9 @@ class TrainConfig:
     rises when the model learns the batch; or ``alignment``, the cosine of the batch's and the target's gradients."""
     reward_rows: int | None = None
     """Validation rows that rewards are measured on, a fixed random subset; by default all."""
+    reward_folds: int = 0
+    """Folds K of the validation rows that rewards are measured on, each by a copy of the learner that never trains on
+    it; a run then takes about K + 1 times as long. 0: no copies, rewards come from the rows that are trained on."""
     slope_every: int = 1
     """Batches for which ``transfer`` keeps the target's gradient; 1 finds it anew for each."""
     source_weight: float = 1.0
@@ -138,6 +142,7 @@ class TrainConfig:
                 f"batch_size is {self.batch_size}, but task '{smallest.name}' has {len(smallest)} rows; "
                 f"give at most {len(smallest)}"
             )
+        _check_folds(filled, len(tasks.validation.labels))
         if filled.eval_every is None:
             filled = replace(filled, eval_every=_affordable(filled, tasks))
         return filled
@@ -148,6 +153,23 @@ def check_seed(seed: Any) -> int:
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed <= LARGEST_SEED:
         raise ConfigError(f"seed {seed!r}: give a whole number from 0 to {LARGEST_SEED}")
     return int(seed)
+
+
+def _check_folds(config: TrainConfig, labelled: int) -> None:
+    """Every fold has a row, and every copy of the learner too."""
+    if config.reward_folds == 0:
+        return
+    if config.reward_folds == 1:
+        raise ConfigError("reward_folds is 1; give 0 for none, or at least 2")
+    if config.reward_folds > labelled:
+        raise ConfigError(
+            f"reward_folds is {config.reward_folds}, but the target has {labelled} labelled rows; "
+            f"give at most {labelled}, or 0 for none"
+        )
+    if config.reward_rows is not None:
+        raise ConfigError("reward_rows and reward_folds both say what rewards are measured on; leave one of them out")
+    if config.validation_batch == "ucb":
+        raise ConfigError("reward_folds does not go with validation_batch ucb; give uniform or all")
 
 
 def _affordable(config: TrainConfig, tasks: TaskSet) -> int:

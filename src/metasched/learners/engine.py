@@ -23,6 +23,7 @@ from metasched.learners.config import TrainConfig
 from metasched.learners.gradients import Estimator
 from metasched.learners.inner import Schedule
 from metasched.learners.joint import joint
+from metasched.learners.lanes import over_lanes
 from metasched.learners.losses import Losses, Objective, Rows, objective_of
 from metasched.learners.measure import Measured, Scorer, full_scorer, measure, measured_subset, read_score
 from metasched.learners.meta import meta
@@ -98,8 +99,7 @@ def lane_rows(program: Program, tasks: TaskSet) -> LaneRows:
     if tasks is program.tasks:
         return LaneRows(program.data, program.test, tasks)
     config = program.objective.config
-    validation, judged = target_rows(tasks, config)
-    data = program.data._replace(validation=validation, judged=judged)
+    data = program.data._replace(**target_rows(tasks, config))
     return LaneRows(data, measured_subset(tasks, config.eval_rows), tasks)
 
 
@@ -127,12 +127,12 @@ def prepare(
     chunk: Callable[..., Any] = partial(_chunk, objective, built)
     further: Callable[..., Any] = built.further
     if together > 1 and own_rows:
-        data_axes = Data(None, None, None, 0, 0, None)  # type: ignore[arg-type]
+        data_axes = Data(None, None, None, 0, 0, None, 0)  # type: ignore[arg-type]
         chunk = jax.vmap(chunk, in_axes=(data_axes, 0, 0, None, None))
         further = jax.vmap(further, in_axes=(data_axes, 0, 0))
     elif together > 1:
-        chunk = _over_lanes(chunk, (None, None, 0, None, None))
-        further = _over_lanes(further, (None, 0, 0))
+        chunk = over_lanes(chunk, (None, None, 0, None, None))
+        further = over_lanes(further, (None, 0, 0))
     return Program(
         objective,
         tasks,
@@ -160,27 +160,6 @@ def make_learner(
     if name == "joint":
         return joint(objective, schedule, outer)
     raise unknown("learner", name, LEARNERS)
-
-
-def _over_lanes(function: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:
-    """``function`` for stacked lanes: the arguments whose axis is 0 are stacked, the others are for all.
-
-    A CPU takes them one after another, which costs nothing there and rounds as a lane alone does.
-    """
-    if jax.default_backend() != "cpu" or len(jax.devices()) > 1:
-        return jax.vmap(function, in_axes=tuple(axes))
-
-    def one_by_one(*arguments: Any) -> Any:
-        def one(mine: Sequence[Any]) -> Any:
-            own = iter(mine)
-            return function(
-                *(given if axis is None else next(own) for given, axis in zip(arguments, axes, strict=True))
-            )
-
-        stacked = [given for given, axis in zip(arguments, axes, strict=True) if axis == 0]
-        return jax.lax.map(one, stacked)
-
-    return one_by_one
 
 
 def refill(program: Program, tasks: TaskSet) -> Program:
@@ -310,9 +289,9 @@ def _rows_of_all(program: Program, rows: Sequence[LaneRows]) -> tuple[Data, Rows
     if program.together == 1 or not program.own_rows:
         return rows[0].data, rows[0].test
     full = [*rows, *[rows[-1]] * (program.together - len(rows))]
-    own = [(each.data.validation, each.data.judged, each.test) for each in full]
-    validation, judged, test = jax.tree.map(lambda *leaves: jnp.stack(leaves), *own)
-    return rows[0].data._replace(validation=validation, judged=judged), test
+    own = [(each.data.validation, each.data.judged, each.data.folds, each.test) for each in full]
+    validation, judged, folds, test = jax.tree.map(lambda *leaves: jnp.stack(leaves), *own)
+    return rows[0].data._replace(validation=validation, judged=judged, folds=folds), test
 
 
 def _stack(program: Program, states: Sequence[State]) -> State:

@@ -18,10 +18,10 @@ from metasched.errors import ConfigError, unknown
 from metasched.learners.config import TrainConfig
 from metasched.learners.inner import (
     Adapted,
+    Journey,
     RateTree,
     Schedule,
     Start,
-    Walk,
     batch_numbers,
     first_walk,
     one_batch,
@@ -99,12 +99,13 @@ def scanned(scene: Scene, start: Start) -> Adapted:
     """JAX keeps every intermediate value of every step: least arithmetic, most memory."""
     objective, schedule, data, _, stream, reward = scene
 
-    def step(walk: Walk, number: jax.Array) -> tuple[Walk, jax.Array]:
-        walk, (batch, _) = one_batch(objective, schedule, data, start, reward, walk, number)
-        return walk, batch.chosen
+    def step(journey: Journey, number: jax.Array) -> tuple[Journey, jax.Array]:
+        journey, (batch, _) = one_batch(objective, schedule, data, start, reward, journey, number)
+        return journey, batch.chosen
 
-    walk, tasks = lax.scan(step, first_walk(objective, data, start, stream), batch_numbers(objective.config))
-    return Adapted(walk.weights, walk.stream, tasks)
+    first = (first_walk(objective, data, start), stream)
+    (walk, stream), tasks = lax.scan(step, first, batch_numbers(objective.config))
+    return Adapted(walk.weights, stream, tasks)
 
 
 def rematerialised(scene: Scene, start: Start) -> Adapted:
@@ -115,23 +116,24 @@ def rematerialised(scene: Scene, start: Start) -> Adapted:
     whole = len(numbers) // length * length
 
     @jax.checkpoint
-    def segment(carry: tuple[Walk, Start], numbers: jax.Array) -> tuple[Walk, jax.Array]:
-        walk, start = carry
+    def segment(carry: tuple[Journey, Start], numbers: jax.Array) -> tuple[Journey, jax.Array]:
+        journey, start = carry
 
         @jax.checkpoint
-        def step(walk: Walk, number: jax.Array) -> tuple[Walk, jax.Array]:
-            walk, (batch, _) = one_batch(objective, schedule, data, start, reward, walk, number)
-            return walk, batch.chosen
+        def step(journey: Journey, number: jax.Array) -> tuple[Journey, jax.Array]:
+            journey, (batch, _) = one_batch(objective, schedule, data, start, reward, journey, number)
+            return journey, batch.chosen
 
-        return lax.scan(step, walk, numbers)
+        return lax.scan(step, journey, numbers)
 
-    def several(walk: Walk, numbers: jax.Array) -> tuple[Walk, jax.Array]:
-        after: tuple[Walk, jax.Array] = segment((walk, start), numbers)
+    def several(journey: Journey, numbers: jax.Array) -> tuple[Journey, jax.Array]:
+        after: tuple[Journey, jax.Array] = segment((journey, start), numbers)
         return after
 
-    walk, first = lax.scan(several, first_walk(objective, data, start, stream), numbers[:whole].reshape(-1, length))
-    walk, rest = several(walk, numbers[whole:])
-    return Adapted(walk.weights, walk.stream, jnp.concatenate([first.reshape(-1), rest]))
+    begin = (first_walk(objective, data, start), stream)
+    journey, first = lax.scan(several, begin, numbers[:whole].reshape(-1, length))
+    (walk, stream), rest = several(journey, numbers[whole:])
+    return Adapted(walk.weights, stream, jnp.concatenate([first.reshape(-1), rest]))
 
 
 def stored(scene: Scene, start: Start) -> Adapted:
@@ -139,12 +141,12 @@ def stored(scene: Scene, start: Start) -> Adapted:
     objective, schedule = scene.objective, scene.schedule
 
     def walk_all(start: Start, data: Data, stream: Stream, reward: jax.Array) -> tuple[Adapted, Any]:
-        walk, (batches, weights) = lax.scan(
+        (walk, stream), (batches, weights) = lax.scan(
             partial(one_batch, objective, schedule, data, start, reward),
-            first_walk(objective, data, start, stream),
+            (first_walk(objective, data, start), stream),
             batch_numbers(objective.config),
         )
-        return Adapted(walk.weights, walk.stream, batches.chosen), (start, data, batches, weights)
+        return Adapted(walk.weights, stream, batches.chosen), (start, data, batches, weights)
 
     @jax.custom_vjp
     def walked(start: Start, data: Data, stream: Stream, reward: jax.Array) -> Adapted:

@@ -42,12 +42,15 @@ class Adapted(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What one batch hands to the next."""
+    """What one batch leaves to the next of a model; ``slope`` where it is kept for several batches."""
 
     weights: Weights
-    stream: Stream
     judged: Judged
-    slope: Weights
+    slope: Weights | None
+
+
+Journey: TypeAlias = tuple[Walk, Stream]
+"""A model on its way, and where the schedule stands."""
 
 
 def trained_arrays(network: Network, weights: Weights, config: TrainConfig) -> Any:
@@ -90,41 +93,67 @@ def fit(objective: Objective, data: Data, start: Start, batch: Batch) -> tuple[W
 
 
 def one_batch(
-    objective: Objective, schedule: Schedule, data: Data, start: Start, reward: jax.Array, walk: Walk, number: jax.Array
-) -> tuple[Walk, tuple[Batch, Weights]]:
+    objective: Objective,
+    schedule: Schedule,
+    data: Data,
+    start: Start,
+    reward: jax.Array,
+    journey: Journey,
+    number: jax.Array,
+) -> tuple[Journey, tuple[Batch, Weights]]:
     """Select, train, judge, tell: one turn of the inner loop. ``reward`` numbers the one that is told.
 
     After each batch the scheduler is told its reward. For a scheduler that ignores it this costs nothing: the compiler
     drops what nobody reads. With ``abstain`` the scheduler has an arm N: such a batch trains nothing, moves no cursor
     and draws no rows, and is told its reward like any other.
     """
-    config = objective.config
-    batch = next_batch(schedule.scheduler, config, data, walk.stream)
+    walk, stream = journey
+    batch = next_batch(schedule.scheduler, objective.config, data, stream)
+    walk, worth, before = learn(objective, schedule.rewards, data, start, reward, walk, batch, number)
+    stream = advance(schedule.scheduler, objective.config, data, stream, batch, worth)
+    return (walk, stream), (batch, before)
+
+
+def learn(
+    objective: Objective,
+    rewards: tuple[Reward, ...],
+    data: Data,
+    start: Start,
+    reward: jax.Array,
+    walk: Walk,
+    batch: Batch,
+    number: jax.Array,
+) -> tuple[Walk, jax.Array, Weights]:
+    """What a batch makes of a model, what it was worth, and the weights (R, …) before each step on it."""
     weights, before = fit(objective, data, start._replace(weights=walk.weights), batch)
-    if config.abstain:
+    if objective.config.abstain:
         weights = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), weights, walk.weights)
     judged = judge(objective, weights, data.judged)
     rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
     old, new = lax.stop_gradient((walk.weights, weights))
-    slope = kept_slope(objective, data, old, walk.slope, number)
+    slope = slope_now(objective, data, old, walk.slope, number)
     turn = Turn(number, old, new, walk.judged, judged, rows, head, batch.trains, data.judged, slope)
-    worth = lax.stop_gradient(one_of(schedule.rewards, reward, objective, turn))
-    stream = advance(schedule.scheduler, config, data, walk.stream, batch, worth)
-    return Walk(weights, stream, judged, slope), (batch, before)
+    worth = lax.stop_gradient(one_of(rewards, reward, objective, turn))
+    return Walk(weights, judged, None if walk.slope is None else slope), worth, before
 
 
-def kept_slope(objective: Objective, data: Data, weights: Weights, before: Weights, number: jax.Array) -> Weights:
+def first_slope(config: TrainConfig, weights: Weights) -> Weights | None:
+    """Room for a slope that is kept, before there is one; a slope that is found anew for each batch needs none."""
+    return None if config.slope_every == 1 else jax.tree.map(jnp.zeros_like, lax.stop_gradient(weights))
+
+
+def slope_now(objective: Objective, data: Data, weights: Weights, before: Weights | None, number: jax.Array) -> Weights:
     """The target's slope for batch ``number`` ≥ 1: found anew every ``slope_every`` batches, else that of the last."""
-    every = objective.config.slope_every
-    if every == 1:
+    if before is None:
         return target_slope(objective, weights, data.judged)
-    return lax.cond((number - 1) % every == 0, lambda: target_slope(objective, weights, data.judged), lambda: before)
+    due = (number - 1) % objective.config.slope_every == 0
+    return lax.cond(due, lambda: target_slope(objective, weights, data.judged), lambda: before)
 
 
-def first_walk(objective: Objective, data: Data, start: Start, stream: Stream) -> Walk:
+def first_walk(objective: Objective, data: Data, start: Start) -> Walk:
     """Where a meta-update begins."""
-    nothing = jax.tree.map(jnp.zeros_like, lax.stop_gradient(start.weights))
-    return Walk(start.weights, stream, judge(objective, start.weights, data.judged), nothing)
+    judged = judge(objective, start.weights, data.judged)
+    return Walk(start.weights, judged, first_slope(objective.config, start.weights))
 
 
 def batch_numbers(config: TrainConfig) -> jax.Array:

@@ -10,13 +10,14 @@ from jax import lax
 
 from metasched.errors import ConfigError
 from metasched.learners.config import TrainConfig
-from metasched.learners.inner import Schedule, kept_slope
+from metasched.learners.folds import Folds, copies_of, each_copy, mean_worth
+from metasched.learners.inner import Schedule, first_slope, slope_now
 from metasched.learners.losses import Objective, Rows, score, target_loss, task_loss
 from metasched.learners.meta import named_optimiser, seed_keys
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Knobs, Learner, Update
 from metasched.learners.rewards import Turn, judge, one_of
-from metasched.learners.stream import Data, Stream, advance, first_stream, next_batch
+from metasched.learners.stream import Batch, Data, Stream, advance, first_stream, next_batch, without
 
 
 class Parameters(NamedTuple):
@@ -25,16 +26,28 @@ class Parameters(NamedTuple):
     weights: Weights
 
 
-class JointState(NamedTuple):
-    """All that one step hands to the next; storing it is a checkpoint."""
+class Model(NamedTuple):
+    """What one step hands to the next of a model; ``slope`` is there where it is kept for several steps."""
 
     parameters: Parameters
     optimiser: Any
+    slope: Weights | None
+
+
+class JointState(NamedTuple):
+    """All that one step hands to the next; storing it is a checkpoint. ``copies`` are stacked like the folds."""
+
+    model: Model
+    copies: tuple[Model, ...]
     stream: Stream
     key: jax.Array
     update: jax.Array
     knobs: Knobs
-    slope: Weights
+
+    @property
+    def parameters(self) -> Parameters:
+        """What is trained on all of the target's rows."""
+        return self.model.parameters
 
 
 def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransformation | None = None) -> Learner:
@@ -56,22 +69,21 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
     def init(data: Data, seed: Any, knobs: Knobs) -> JointState:
         weights_key, scheduler_key, target_key = seed_keys(seed)
         parameters = Parameters(objective.network.init(weights_key, data.validation.inputs[:1]))
-        stream = first_stream(schedule.scheduler, data, objective.heads.width, scheduler_key)
+        model = Model(parameters, optimiser(knobs.outer).init(parameters), first_slope(config, parameters.weights))
         return JointState(
-            parameters,
-            optimiser(knobs.outer).init(parameters),
-            stream,
+            model._replace(slope=None) if data.folds else model,
+            copies_of(model, data.folds),
+            first_stream(schedule.scheduler, data, objective.heads.width, scheduler_key),
             jax.random.key_data(target_key),
             jnp.int32(0),
             knobs,
-            jax.tree.map(jnp.zeros_like, parameters.weights),
         )
 
-    def step(data: Data, state: JointState, place: jax.Array) -> tuple[JointState, tuple[jax.Array, jax.Array]]:
-        number = state.update * max(batches, 1) + place
+    def trained(
+        data: Data, state: JointState, model: Model, batch: Batch | None, number: jax.Array
+    ) -> tuple[Model, jax.Array]:
+        """The model after a step on the batch and on target rows, and their loss before it."""
         target = target_batch(config, data.validation, state.key, number)
-        batch = next_batch(schedule.scheduler, config, data, state.stream) if batches else None
-        before = state.parameters.weights
 
         def loss(parameters: Parameters) -> tuple[jax.Array, jax.Array]:
             on_target = target_loss(objective, parameters.weights, target)
@@ -82,19 +94,22 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
             share = config.source_weight * batch.trains if config.abstain else config.source_weight
             return share * task_loss(objective, parameters.weights, emphasis, rows, head) + on_target, on_target
 
-        (_, on_target), gradient = jax.value_and_grad(loss, has_aux=True)(state.parameters)
-        change, moments = optimiser(state.knobs.outer).update(gradient, state.optimiser, state.parameters)
-        parameters = optax.apply_updates(state.parameters, change)
-        following = state._replace(parameters=parameters, optimiser=moments)
-        if batch is None:
-            return following, (on_target, jnp.int32(0))
-        slope = kept_slope(objective, data, before, state.slope, number + 1)
+        (_, on_target), gradient = jax.value_and_grad(loss, has_aux=True)(model.parameters)
+        change, moments = optimiser(state.knobs.outer).update(gradient, model.optimiser, model.parameters)
+        return Model(optax.apply_updates(model.parameters, change), moments, model.slope), on_target
+
+    def valued(
+        data: Data, state: JointState, before: Model, after: Model, batch: Batch, number: jax.Array
+    ) -> tuple[Model, jax.Array]:
+        """The model after the step, with the slope it keeps, and what the batch was worth to it."""
+        old, new = before.parameters.weights, after.parameters.weights
+        slope = slope_now(objective, data, old, before.slope, number + 1)
         turn = Turn(
             number + 1,
-            before,
-            parameters.weights,
-            judge(objective, before, data.judged),
-            judge(objective, parameters.weights, data.judged),
+            old,
+            new,
+            judge(objective, old, data.judged),
+            judge(objective, new, data.judged),
             data.sources.take(batch.rows),
             objective.heads.of_task(batch.task),
             batch.trains,
@@ -102,8 +117,25 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
             slope,
         )
         worth = one_of(schedule.rewards, state.knobs.reward, objective, turn)
+        return after._replace(slope=None if before.slope is None else slope), worth
+
+    def step(data: Data, state: JointState, place: jax.Array) -> tuple[JointState, tuple[jax.Array, jax.Array]]:
+        number = state.update * max(batches, 1) + place
+        batch = next_batch(schedule.scheduler, config, data, state.stream) if batches else None
+        model, on_target = trained(data, state, state.model, batch, number)
+        if batch is None:
+            return state._replace(model=model), (on_target, jnp.int32(0))
+
+        def one(fold: Folds, copy: Model) -> tuple[Model, jax.Array]:
+            known = without(data, fold)
+            return valued(known, state, copy, trained(known, state, copy, batch, number)[0], batch, number)
+
+        if data.folds:
+            copies, worth = mean_worth(each_copy(one, data.folds, state.copies))
+        else:
+            copies, (model, worth) = (), valued(data, state, state.model, model, batch, number)
         stream = advance(schedule.scheduler, config, data, state.stream, batch, worth)
-        return following._replace(stream=stream, slope=slope), (on_target, batch.chosen)
+        return state._replace(model=model, copies=copies, stream=stream), (on_target, batch.chosen)
 
     def update(data: Data, state: JointState) -> tuple[JointState, Update]:
         following, (losses, tasks) = lax.scan(partial(step, data), state, jnp.arange(max(batches, 1)))

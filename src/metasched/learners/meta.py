@@ -7,12 +7,14 @@ import jax.numpy as jnp
 import optax
 
 from metasched.learners.config import TrainConfig
+from metasched.learners.folds import Folds, copies_of, each_copy
 from metasched.learners.gradients import Estimator, MetaParameters, Scene, start_of
-from metasched.learners.inner import Schedule, descend
+from metasched.learners.inner import Adapted, Schedule, descend
 from metasched.learners.losses import Objective, Rows, score
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Knobs, Learner, Update
-from metasched.learners.stream import Data, Stream, first_stream
+from metasched.learners.rehearsal import follow, rehearse
+from metasched.learners.stream import Data, Stream, first_stream, without
 from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 
@@ -25,6 +27,13 @@ class ClassBandit(NamedTuple):
     accuracy: jax.Array
 
 
+class Copy(NamedTuple):
+    """What is learned by copies of the learner, each without one fold of the target's rows."""
+
+    parameters: MetaParameters
+    optimiser: Any
+
+
 class MetaState(NamedTuple):
     """All that one meta-update hands to the next; storing it is a checkpoint."""
 
@@ -35,6 +44,7 @@ class MetaState(NamedTuple):
     update: jax.Array
     knobs: Knobs
     classes: ClassBandit | None = None
+    copies: tuple[Copy, ...] = ()
 
 
 def meta(
@@ -101,14 +111,16 @@ def first_state(
     emphasis = jnp.zeros(len(data.sources.labels)) if config.row_weights else None
     parameters = MetaParameters(weights, first_rates(config, knobs.inner, weights), emphasis)
     bandit = ClassBandit(arms.first(width, jax.random.fold_in(outer_key, 1)), jnp.int32(-1), jnp.float32(0))
+    moments = outer.init(parameters)
     return MetaState(
         parameters,
-        outer.init(parameters),
+        moments,
         first_stream(schedule.scheduler, data, width, scheduler_key),
         jax.random.key_data(outer_key),
         jnp.int32(0),
         knobs,
         bandit if config.validation_batch == "ucb" else None,
+        copies_of(Copy(parameters, moments), data.folds),
     )
 
 
@@ -129,18 +141,37 @@ def meta_update(
     data: Data,
     state: MetaState,
 ) -> tuple[MetaState, Update]:
-    """Step k of Algorithm 1: schedule and adapt, then λ ← optimiser(λ, ∇_λ ℓ)."""
+    """Step k of Algorithm 1: schedule and adapt, then λ ← optimiser(λ, ∇_λ ℓ).
+
+    With folds the copies find the schedule; then they and the learner itself adapt along it.
+    """
+
+    def outer_step(data: Data, batch: Rows, stream: Stream, copy: Copy) -> tuple[Copy, jax.Array, Adapted]:
+        scene = Scene(objective, schedule, data, batch, stream, state.knobs.reward)
+        (value, adapted), gradient = estimator.find(scene, copy.parameters)
+        change, moments = outer.update(gradient, copy.optimiser, copy.parameters)
+        return Copy(optax.apply_updates(copy.parameters, change), moments), value, adapted
+
+    def copy_step(fold: Folds, copy: Copy) -> Copy:
+        return outer_step(without(data, fold), validation_batch(objective, fold.kept, state)[0], stream, copy)[0]
+
+    stream, after = state.stream, None
+    if data.folds:
+        parameters = tuple(copy.parameters for copy in state.copies)
+        tasks, after = rehearse(objective, schedule, data, parameters, stream, state.knobs.reward)
+        follower, first = follow(tasks)
+        schedule, stream = schedule._replace(scheduler=follower), stream._replace(scheduler=first)
+    copies = tuple(each_copy(copy_step, data.folds, state.copies))
     batch, bandit = validation_batch(objective, data.validation, state)
-    scene = Scene(objective, schedule, data, batch, state.stream, state.knobs.reward)
-    (value, adapted), gradient = estimator.find(scene, state.parameters)
-    change, optimiser_state = outer.update(gradient, state.optimiser, state.parameters)
+    learned, value, adapted = outer_step(data, batch, stream, Copy(state.parameters, state.optimiser))
     accuracy = score(objective, adapted.weights, data.validation)
     following = state._replace(
-        parameters=optax.apply_updates(state.parameters, change),
-        optimiser=optimiser_state,
-        stream=adapted.stream,
+        parameters=learned.parameters,
+        optimiser=learned.optimiser,
+        stream=adapted.stream if after is None else after,
         update=state.update + 1,
         classes=None if bandit is None else _told(bandit, accuracy),
+        copies=copies,
     )
     rate = jnp.exp(_mean(state.parameters.log_rate))
     return following, Update(value, accuracy, adapted.tasks, rate, adapted.weights, state.parameters.weights)

@@ -74,10 +74,12 @@ def transfer(objective: Objective, turn: Turn) -> jax.Array:
 
     a is :func:`~metasched.learners.losses.goodness`, w the weights before the batch S, T the target's labelled rows. No
     step size, no clock. Shuffled labels average to zero, consistently wrong ones earn less, so zero is the reward of
-    abstaining. Tasks with heads of their own share the body: only its weights count.
+    abstaining. Tasks with heads of their own share the body: only its weights count. It is one derivative of a(·; S)
+    along ∇a(w; T): ∇a(w; S) itself is never formed.
     """
-    slope = jax.grad(goodness, argnums=1)(objective, turn.before, turn.batch, turn.head)
-    along, length = _inner(objective, slope, turn.slope), _inner(objective, turn.slope, turn.slope)
+    direction, rows, head = _shared(objective, turn.slope), turn.batch, turn.head
+    length = _inner(direction, direction)
+    _, along = jax.jvp(lambda weights: goodness(objective, weights, rows, head), (turn.before,), (direction,))
     return jnp.where(turn.trains & (length > 0), along / jnp.sqrt(jnp.where(length > 0, length, 1)), 0)
 
 
@@ -87,10 +89,10 @@ def alignment(objective: Objective, turn: Turn) -> jax.Array:
     Reference: Albalak, Raffel, Wang, *Improving Few-Shot Generalization by Exploring and Exploiting Auxiliary Data*,
     arXiv:2302.00674.
     """
-    mine = jax.grad(task_loss, argnums=1)(objective, turn.before, None, turn.batch, turn.head)
-    wanted = jax.grad(target_loss, argnums=1)(objective, turn.before, turn.target)
-    lengths = jnp.sqrt(_inner(objective, mine, mine) * _inner(objective, wanted, wanted))
-    cosine = _inner(objective, mine, wanted) / jnp.where(lengths > 0, lengths, 1)
+    mine = _shared(objective, jax.grad(task_loss, argnums=1)(objective, turn.before, None, turn.batch, turn.head))
+    wanted = _shared(objective, jax.grad(target_loss, argnums=1)(objective, turn.before, turn.target))
+    lengths = jnp.sqrt(_inner(mine, mine) * _inner(wanted, wanted))
+    cosine = _inner(mine, wanted) / jnp.where(lengths > 0, lengths, 1)
     return jnp.where(turn.trains, cosine, 0)
 
 
@@ -99,13 +101,17 @@ def target_slope(objective: Objective, weights: Weights, rows: Rows) -> Weights:
     return jax.grad(goodness, argnums=1)(objective, lax.stop_gradient(weights), rows, objective.heads.target)
 
 
-def _inner(objective: Objective, left: Weights, right: Weights) -> jax.Array:
-    """⟨left, right⟩ over the weights that all tasks share: all of them, or all but the output layer with its heads."""
-    products = jax.tree.map(jnp.vdot, left, right)
-    if objective.heads.number > 1 and objective.network.head is not None:
-        head = objective.network.head(left)
-        products = jax.tree.map(lambda product, mine: jnp.zeros_like(product) if mine else product, products, head)
-    return jnp.sum(jnp.stack(jax.tree.leaves(products)))
+def _shared(objective: Objective, slope: Weights) -> Weights:
+    """A slope by the weights that all tasks share: all of them, or all but the output layer with its heads."""
+    if objective.heads.number == 1 or objective.network.head is None:
+        return slope
+    head = objective.network.head(slope)
+    return jax.tree.map(lambda part, mine: jnp.zeros_like(part) if mine else part, slope, head)
+
+
+def _inner(left: Weights, right: Weights) -> jax.Array:
+    """⟨left, right⟩."""
+    return jnp.sum(jnp.stack(jax.tree.leaves(jax.tree.map(jnp.vdot, left, right))))
 
 
 _REGISTRY: Mapping[str, Reward] = {

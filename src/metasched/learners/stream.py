@@ -8,6 +8,7 @@ import numpy as np
 
 from metasched import cursors
 from metasched.learners.config import TrainConfig
+from metasched.learners.folds import Folds, folds_of
 from metasched.learners.losses import Rows
 from metasched.schedulers.base import Scheduler
 from metasched.tasks import TaskSet
@@ -18,7 +19,7 @@ class Data(NamedTuple):
 
     Row u of task i is ``sources`` row ``starts[i] + u``; ``starts`` and ``sizes`` are int32 (N,). ``emphasis`` (rows,)
     are log weights of the source rows, where the inner loss is balanced; ``judged`` are the validation rows that
-    rewards are measured on.
+    rewards are measured on; ``folds`` are there where rewards come from held-out ones.
     """
 
     sources: Rows
@@ -27,6 +28,7 @@ class Data(NamedTuple):
     validation: Rows
     judged: Rows
     emphasis: jax.Array | None = None
+    folds: tuple[Folds, ...] = ()
 
 
 class Stream(NamedTuple):
@@ -61,18 +63,18 @@ def device_data(tasks: TaskSet, config: TrainConfig | None = None) -> Data:
         sources,
         jnp.asarray(starts, jnp.int32),
         jnp.asarray(tasks.sizes, jnp.int32),
-        *target_rows(tasks, config),
-        jnp.asarray(np.concatenate(rarity), jnp.float32) if config.balanced_loss else None,
+        emphasis=jnp.asarray(np.concatenate(rarity), jnp.float32) if config.balanced_loss else None,
+        **target_rows(tasks, config),
     )
 
 
-def target_rows(tasks: TaskSet, config: TrainConfig) -> tuple[Rows, Rows]:
-    """The target's labelled rows on the device, and those of them that rewards are measured on."""
+def target_rows(tasks: TaskSet, config: TrainConfig) -> dict[str, Any]:
+    """The target's part of :class:`Data`: its labelled rows, those that rewards are measured on, and their folds."""
     validation = to_device(host_rows(tasks.validation))
-    count = len(tasks.validation.labels)
-    if config.reward_rows is None or config.reward_rows >= count:
-        return validation, validation
-    return validation, validation.take(np.random.default_rng(0).permutation(count)[: config.reward_rows])
+    judged, count = validation, len(tasks.validation.labels)
+    if config.reward_rows is not None and config.reward_rows < count:
+        judged = validation.take(np.random.default_rng(0).permutation(count)[: config.reward_rows])
+    return {"validation": validation, "judged": judged, "folds": folds_of(validation, config.reward_folds)}
 
 
 def host_rows(split: Any) -> Rows:
@@ -83,6 +85,11 @@ def host_rows(split: Any) -> Rows:
 def to_device(rows: Rows) -> Rows:
     """The same rows on the default device."""
     return Rows(*(None if part is None else jnp.asarray(part) for part in rows))  # type: ignore[arg-type]
+
+
+def without(data: Data, fold: Folds) -> Data:
+    """What the copy of a learner sees that never trains on ``fold`` and is judged on it."""
+    return data._replace(validation=fold.kept, judged=fold.held)
 
 
 def first_stream(scheduler: Scheduler, data: Data, width: int, key: jax.Array) -> Stream:

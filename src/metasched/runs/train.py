@@ -245,6 +245,8 @@ def jobs_of(
         choice = Choice("own", {}, config.resolve(tasks))
     else:
         choice = choose(scheduler, options, tasks, config)
+    if own.scheduler is None and family(choice.name) != "active":  # it reads no rewards, so it need not pay for them
+        choice = choice._replace(config=replace(choice.config, reward_folds=0, slope_every=1))
     rewards.find(own.reward or choice.config.reward)
     if learner == "joint":
         check_settings(choice.config)

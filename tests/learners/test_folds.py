@@ -1,0 +1,258 @@
+"""Rewards from held-out folds of the target's labels, against the same learners spelled out one copy at a time."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import metasched as ms
+from helpers import Stop, make_regression, make_tasks, stop_after
+from metasched.errors import ConfigError
+from metasched.learners import engine, rewards
+from metasched.learners.folds import fold_numbers, folds_of
+from metasched.learners.losses import Rows
+from metasched.learners.networks import mlp
+from metasched.learners.stream import device_data
+from scenes import follow
+
+NETWORK = mlp(3, (6,))
+ORDER = [2, 0, 2, 1, 2, 0]
+FOLDS = 3
+RATES = {"joint": {"outer_rate": 0.05}, "meta": {"outer_rate": 0.05, "inner_rate": 0.3, "gradient": "scan"}}
+
+
+def config(learner="joint", **changes):
+    known = {"batch_size": 4, "meta_updates": 2, "batches_per_update": 3, "validation_batch": "all", "eval_every": 1}
+    told = {"reward": "transfer", "reward_folds": FOLDS, **RATES[learner]}
+    return ms.TrainConfig(**{**known, **told, **changes})
+
+
+def settled(tasks, learner, **changes):
+    """A compiled program that follows ``ORDER``, and its state before the first update."""
+    program = engine.prepare(
+        tasks, NETWORK, follow(ORDER), config(learner, **changes), [rewards.transfer], learner=learner
+    )
+    return program, program.start(program.data, 0, engine.knobs_of(program.objective.config))
+
+
+def after(tasks, learner, **changes):
+    """The state after both updates."""
+    program, state = settled(tasks, learner, **changes)
+    return program.chunk(program.data, program.test, state, 0, 2)[0]
+
+
+def copies_in(state):
+    """The weights of every copy, one after another."""
+    learned = [copy.parameters.weights for copy in state.copies]
+    return [
+        jax.tree.map(lambda leaf, place=place: np.asarray(leaf[place]), group)
+        for group in learned
+        for place in range(len(jax.tree.leaves(group)[0]))
+    ]
+
+
+def close(found, expected, atol=2e-5):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=atol), found, expected)
+
+
+def loss(weights, x, y):
+    return -jax.nn.log_softmax(NETWORK.apply(weights, x))[jnp.arange(len(y)), y].mean()
+
+
+def chance(weights, x, y):
+    """Mean probability of the right label."""
+    return jax.nn.softmax(NETWORK.apply(weights, x))[jnp.arange(len(y)), y].mean()
+
+
+def transfer_by_hand(weights, batch, held):
+    mine, wanted = (
+        jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(jax.grad(chance)(weights, *rows))])
+        for rows in (batch, held)
+    )
+    return float(mine @ wanted / jnp.linalg.norm(wanted))
+
+
+def batches_by_hand(tasks):
+    """The rows of every draw of ``ORDER``."""
+    cursors, found = [0] * len(tasks.tasks), []
+    for number in ORDER:
+        task = tasks.tasks[number]
+        rows = [(cursors[number] + offset) % len(task) for offset in range(4)]
+        cursors[number] = (cursors[number] + 4) % len(task)
+        found.append((task.inputs[rows], task.labels[rows]))
+    return found
+
+
+def joint_by_hand(tasks, kept, held):
+    """Six steps of Adam on loss(source) + loss(kept): the weights, and the reward of each batch on held-out rows."""
+    weights = NETWORK.init(jax.random.split(jax.random.key(0), 3)[0], tasks.validation.inputs[:1])
+    adam = optax.adam(optax.exponential_decay(0.05, 5, 0.1))
+    state, worths = adam.init(weights), []
+    for batch in batches_by_hand(tasks):
+        worths.append(transfer_by_hand(weights, batch, held) if held else 0.0)
+        slope = jax.tree.map(jnp.add, jax.grad(loss)(weights, *batch), jax.grad(loss)(weights, *kept))
+        change, state = adam.update(slope, state, weights)
+        weights = optax.apply_updates(weights, change)
+    return weights, worths
+
+
+def meta_by_hand(tasks, kept, held):
+    """Two meta-updates of three SGD steps; λ after them, and the reward of each batch on the held-out rows."""
+    weights = NETWORK.init(jax.random.split(jax.random.key(0), 3)[0], tasks.validation.inputs[:1])
+    learned = (weights, jnp.log(jnp.float32(0.3)))
+    adam = optax.adam(optax.exponential_decay(0.05, 1, 0.1))
+    state, worths, batches = adam.init(learned), [], batches_by_hand(tasks)
+    for three in (batches[:3], batches[3:]):
+
+        def outer(learned, three=three):
+            weights, before = learned[0], []
+            for batch in three:
+                before.append(weights)
+                slope = jax.grad(loss)(weights, *batch)
+                weights = jax.tree.map(lambda w, g: w - jnp.exp(learned[1]) * g, weights, slope)
+            return loss(weights, *kept), before
+
+        slope, before = jax.grad(outer, has_aux=True)(learned)
+        if held:
+            worths += [transfer_by_hand(old, batch, held) for old, batch in zip(before, three, strict=True)]
+        change, state = adam.update(slope, state, learned)
+        learned = optax.apply_updates(learned, change)
+    return learned[0], worths
+
+
+BY_HAND = {"joint": joint_by_hand, "meta": meta_by_hand}
+
+
+@pytest.mark.parametrize("learner", BY_HAND)
+def test_the_reward_is_the_mean_over_copies_each_judged_on_the_rows_it_never_saw(learner):
+    tasks = make_tasks(validation=10)
+    x, y = tasks.validation.inputs, tasks.validation.labels
+    numbers = fold_numbers(y, FOLDS)
+    copies = [
+        BY_HAND[learner](tasks, (x[numbers != fold], y[numbers != fold]), (x[numbers == fold], y[numbers == fold]))
+        for fold in range(FOLDS)
+    ]
+    state = after(tasks, learner)
+    np.testing.assert_allclose(state.stream.scheduler[1], np.mean([worths for _, worths in copies], axis=0), atol=2e-5)
+    for found, (expected, _) in zip(copies_in(state), copies, strict=True):
+        close(found, expected)
+    close(state.parameters.weights, BY_HAND[learner](tasks, (x, y), None)[0])
+
+
+@pytest.mark.parametrize("learner", BY_HAND)
+def test_the_model_itself_is_trained_on_all_labels_as_without_folds(learner):
+    tasks = make_tasks()
+    close(after(tasks, learner).parameters, after(tasks, learner, reward_folds=0).parameters, atol=1e-6)
+
+
+@pytest.mark.parametrize("learner", BY_HAND)
+def test_other_labels_in_a_fold_do_not_change_the_copy_that_never_sees_it(learner):
+    tasks = make_tasks(validation=10)
+    program, state = settled(tasks, learner)
+    whole = program.data.folds
+    first = set(map(tuple, np.asarray(whole[0].held.inputs[0])))
+
+    def spoilt(rows):
+        mine = np.array([[tuple(row) in first for row in copy] for copy in np.asarray(rows.inputs)])
+        return rows._replace(labels=jnp.where(mine, (rows.labels + 1) % 3, rows.labels))
+
+    folds = tuple(group._replace(kept=spoilt(group.kept), held=spoilt(group.held)) for group in whole)
+    found, expected = (
+        copies_in(program.chunk(program.data._replace(folds=given), program.test, state, 0, 2)[0])
+        for given in (folds, whole)
+    )
+    same = [
+        all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, pair), strict=True))
+        for pair in zip(found, expected, strict=True)
+    ]
+    assert same == [True, False, False]
+
+
+@pytest.mark.parametrize("learner", BY_HAND)
+@pytest.mark.parametrize("every", [1, 2])
+def test_cut_off_it_goes_on_to_the_same_numbers_and_side_by_side_is_alone(tasks, tmp_path, learner, every):
+    known = {
+        "config": config(learner, meta_updates=4, slope_every=every),
+        "learner": learner,
+        "seeds": (0, 1),
+    }
+    whole = ms.train(tasks, NETWORK, "thompson", **known)
+    with pytest.raises(Stop):
+        ms.train(
+            *(tasks, NETWORK, "thompson"), **known, out=tmp_path / "a", on_record=stop_after(3), checkpoint_seconds=0
+        )
+    assert ms.train(tasks, NETWORK, "thompson", **known, out=tmp_path / "a").records == whole.records
+    assert ms.train(tasks, NETWORK, "thompson", **known, seeds_at_once=2).records == whole.records
+
+
+class TestFolds:
+    @pytest.mark.parametrize("count", [9, 10, 11])
+    def test_rows_that_do_not_divide_make_the_first_folds_one_larger(self, count):
+        rows = Rows(jnp.arange(count)[:, None], jnp.zeros(count, jnp.int32))
+        groups = folds_of(rows, 3)
+        sizes = [len(held) for group in groups for held in group.held.labels]
+        assert sizes == [count // 3 + (fold < count % 3) for fold in range(3)]
+        for group in groups:
+            for kept, held in zip(group.kept.inputs, group.held.inputs, strict=True):
+                assert sorted([*kept[:, 0].tolist(), *held[:, 0].tolist()]) == list(range(count))
+        held = [row for group in groups for row in group.held.inputs.ravel().tolist()]
+        assert sorted(held) == list(range(count))
+
+    def test_every_fold_has_its_share_of_every_label(self):
+        labels = np.random.default_rng(1).permutation(np.repeat([0, 1, 2], [15, 10, 6]))
+        numbers = fold_numbers(labels, 5)
+        for label, each in ((0, {3}), (1, {2}), (2, {1, 2})):
+            counts = np.bincount(numbers[labels == label], minlength=5)
+            assert set(counts.tolist()) == each, f"label {label}: {counts}"
+
+    def test_no_folds_no_copies(self, tasks):
+        assert device_data(tasks, ms.TrainConfig(batch_size=4)).folds == ()
+
+    def test_numbers_to_predict_have_folds_too(self):
+        tasks = make_regression()
+        run = ms.train(tasks, mlp(2, (6,)), "thompson", config(), learner="joint")
+        assert np.isfinite(run.final[0]["test_accuracy"])
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"reward_folds": 11}, "reward_folds is 11, but the target has 10 labelled rows; give at most 10, or 0"),
+            ({"reward_folds": 1}, "reward_folds is 1; give 0 for none, or at least 2"),
+            ({"reward_folds": -1}, "reward_folds is -1; give a whole number ≥ 0"),
+            ({"reward_folds": 2.0}, "reward_folds is 2.0; give a whole number ≥ 0"),
+            ({"reward_rows": 4}, "reward_rows and reward_folds both say what rewards are measured on"),
+            ({"validation_batch": "ucb"}, "reward_folds does not go with validation_batch ucb; give uniform or all"),
+        ],
+        ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+    )
+    def test_what_cannot_be_folded_is_one_line_and_nothing_is_written(self, tasks, tmp_path, changes, said):
+        with pytest.raises(ConfigError, match=said):
+            ms.train(tasks, NETWORK, "thompson", config("meta", **changes), out=tmp_path / "a")
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_schedule_that_reads_no_rewards_makes_no_copies(tasks):
+    for scheduler in ("cyclic", "uniform", "single:1", "target-only"):
+        run = ms.train(tasks, NETWORK, scheduler, config(slope_every=4), learner="joint")
+        plain = ms.train(tasks, NETWORK, scheduler, config(reward_folds=0), learner="joint")
+        assert run.outcomes[0].spec == plain.outcomes[0].spec
+        assert run.records == plain.records
+
+
+def test_lanes_with_target_rows_of_their_own_have_folds_of_their_own():
+    sets = [make_tasks(seed=0), replace(make_tasks(seed=0), validation=make_tasks(seed=3).validation)]
+    settings = config(meta_updates=2)
+    program = engine.prepare(
+        sets[0], NETWORK, follow(ORDER), settings, [rewards.transfer], learner="joint", together=2, own_rows=True
+    )
+    rows = {number: engine.lane_rows(program, each) for number, each in enumerate(sets)}
+    knobs = engine.knobs_of(program.objective.config)
+    states = {number: program.start(rows[number].data, 0, knobs) for number in rows}
+    *_, (moved, _) = engine.run(program, states, rows=rows)
+    for number, (state, _) in moved().items():
+        close(copies_in(state), copies_in(after(sets[number], "joint")))
