@@ -263,9 +263,11 @@ def _held(path: Path, cell: Cell, seeds: Sequence[int]) -> bool:
         return False
     of_method = ("inner_rate", "outer_rate", "reward", "abstain", "gradient", "batches_per_update")
     wanted = {key: value for key, value in asdict(cell.config).items() if value is not None and key not in of_method}
+    usual = asdict(TrainConfig())
     seen: dict[str, set[int]] = {}
     for outcome in found:
-        if any(outcome.spec.config.get(key) != value for key, value in wanted.items()):
+        settings = {**usual, **outcome.spec.config}  # a setting that came later had its default
+        if any(settings[key] != value for key, value in wanted.items()):
             return False
         seen.setdefault(outcome.method, set()).add(outcome.spec.seed)
     return bool(seen) and all(set(seeds) <= own for own in seen.values())
