@@ -1,9 +1,10 @@
-"""Rewrite what README and docs/results.md show of the results: the figures and the tables between markers.
+"""Rewrite what is shown of the results: tables and figures of README and docs/results.md, the numbers behind ``auto``.
 
 python tools/readme.py            # rewrite
-python tools/readme.py --check    # exit 1 if the table is not that of the results
+python tools/readme.py --check    # exit 1 if something is not that of the results
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from metasched.report.cells import TARGET_ONLY, USEFUL, Cell, Method
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "figures"
+MEASURED = ROOT / "src" / "metasched" / "learners" / "measured.json"
 SHOWN = (
     *(f"digits/few-label-{labels}" for labels in (10, 30, 100)),
     *(f"digits/robust-{kind}" for kind in ("40", "80", "irrelevant")),
@@ -132,6 +134,18 @@ def table(cells: dict[str, Cell]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def measured(cells: dict[str, Cell]) -> str:
+    """By learner, scheduler and task set: how far above uniform it ended on transfer, with 30 labels."""
+    gains: dict[str, dict[str, dict[str, float]]] = {}
+    for key, cell in cells.items():
+        for name, method in cell.methods.items():
+            learner, scheduler = method.runs[0].spec.learner, name.removesuffix("-transfer")
+            gap = compare.difference(method, cell.methods.get(compare.BASELINE))
+            if key == f"{cell.experiment}/{learner}-30" and scheduler != name and gap:
+                gains.setdefault(learner, {}).setdefault(scheduler, {})[cell.experiment] = round(gap.value, 3) + 0.0
+    return json.dumps(gains, indent=2) + "\n"
+
+
 def told(method: Method | None) -> str:
     """The interquartile mean of final test accuracies, and the name."""
     found = compare.score(method)
@@ -170,7 +184,10 @@ def main() -> None:
         elif fresh != text:
             sys.exit(f"{path.relative_to(ROOT)}: a table is not that of results/; run 'make results'")
     if "--check" in sys.argv:
+        if measured(cells) != MEASURED.read_text():
+            sys.exit(f"{MEASURED.name}: not that of results/; run 'make results'")
         return
+    MEASURED.write_text(measured(cells))
     FIGURES.mkdir(parents=True, exist_ok=True)
     for name, experiments in (("few-label", ("digits",)), ("sources", ("scripts",))):
         kept = tuple(cell for cell in found.cells if cell.experiment in experiments)
