@@ -119,7 +119,7 @@ def verdict(rows: Mapping[str, Summary]) -> str:
         f"{each.value:+.3f} [{each.low:+.3f}, {each.high:+.3f}] against {name}" for name, each in gaps.items()
     )
     if largest <= ALPHA and min(each.value for each in gaps.values()) > 0:
-        return f"Choosing pays here: {told} in final accuracy (p ≤ {largest:.2g}, sign flips by seed, Holm)."
+        return f"Choosing pays here: {told} in final accuracy (p {largest:.2g} after Holm, sign flips by seed)."
     return f"Not shown that choosing pays here: {told} in final accuracy (p {largest:.2g}); more seeds may tell."
 
 
