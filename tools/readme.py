@@ -99,13 +99,16 @@ def order(cells: dict[str, Cell]) -> str:
     lines = ["|  | Algorithm 1 | joint |", "|---|---|---|"]
     for knowing in ORDERED:
         for blind in BLIND:
-            words = []
-            for learner in ("meta", "joint"):
-                mine = [cell for key, cell in cells.items() if key.startswith(f"activity/{learner}-30")]
-                gaps = [compare.differences(cell.methods[knowing], cell.methods[blind]) for cell in mine]
-                words.append(str(sheets.signed(statistics.mean_of_means(gaps))))
+            gaps = [of_order(cells, learner, knowing, blind) for learner in ("meta", "joint")]
+            words = [str(sheets.signed(gap)) for gap in gaps]
             lines.append(f"| {knowing} − {blind} | {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
+
+
+def of_order(cells: dict[str, Cell], learner: str, knowing: str, blind: str) -> statistics.Interval:
+    """Final accuracy of one less that of the other on all target users of activity together."""
+    mine = [cell for key, cell in cells.items() if key.startswith(f"activity/{learner}-30")]
+    return statistics.mean_of_means([compare.differences(cell.methods[knowing], cell.methods[blind]) for cell in mine])
 
 
 def expected(cell: Cell) -> tuple[Method, Method]:
@@ -135,7 +138,7 @@ def table(cells: dict[str, Cell]) -> str:
 
 
 def measured(cells: dict[str, Cell]) -> str:
-    """By learner, scheduler and task set: how far above uniform it ended on transfer, with 30 labels."""
+    """By learner and scheduler on transfer, 30 labels: how far above uniform it ended; what knowing the order adds."""
     gains: dict[str, dict[str, dict[str, float]]] = {}
     for key, cell in cells.items():
         for name, method in cell.methods.items():
@@ -143,7 +146,19 @@ def measured(cells: dict[str, Cell]) -> str:
             gap = compare.difference(method, cell.methods.get(compare.BASELINE))
             if key == f"{cell.experiment}/{learner}-30" and scheduler != name and gap:
                 gains.setdefault(learner, {}).setdefault(scheduler, {})[cell.experiment] = round(gap.value, 3) + 0.0
-    return json.dumps(gains, indent=2) + "\n"
+    order = {
+        learner: {
+            knowing.removesuffix("-transfer"): {
+                blind.removesuffix("-transfer"): [
+                    round(end, 3) + 0.0 for end in of_order(cells, learner, knowing, blind)
+                ]
+                for blind in BLIND
+            }
+            for knowing in ORDERED
+        }
+        for learner in gains
+    }
+    return json.dumps({"gains": gains, "order": order}, indent=2) + "\n"
 
 
 def told(method: Method | None) -> str:

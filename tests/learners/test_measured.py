@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 def test_both_learners_have_numbers_and_every_name_is_a_scheduler():
     assert set(measured.GAINS) == set(LEARNERS) == set(measured.LEARNER_NAMES)
     assert {name for found in measured.GAINS.values() for name in found} <= set(schedulers.names())
+    assert {name for found in measured.ORDER.values() for name in found} <= set(schedulers.names())
 
 
 def test_what_results_do_not_say_is_refused(tmp_path):
@@ -41,7 +42,6 @@ def gains(monkeypatch):
         "thompson": {"a": 0.2, "activity": 0.01},
         "ucb": {"a": 0.1, "activity": 0.02},
         "gittins": {"activity": 0.5},
-        "mdp": {"activity": -0.5},
     }
     monkeypatch.setattr(measured, "GAINS", {"joint": made_up})
     return made_up
@@ -57,18 +57,25 @@ def test_best_is_the_largest_mean_of_those_run_on_every_set(gains):
     assert measured.best("joint") == "ucb"
 
 
-def test_a_scheduler_that_knows_the_order_is_taken_only_where_that_has_paid(gains):
-    name, told = measured.with_order("joint")
-    assert name == "gittins"
-    assert told == (
-        "knowing the order has paid (on activity, against uniform: gittins +0.500, ucb, which does not look at "
-        "labels, +0.020)"
+@pytest.mark.usefixtures("gains")
+def test_a_scheduler_that_knows_the_order_is_taken_only_where_that_is_shown_to_pay(monkeypatch):
+    order = {"gittins": {"thompson": (0.02, 0.001, 0.04)}, "mdp": {"thompson": (0.01, -0.01, 0.03)}}
+    monkeypatch.setattr(measured, "ORDER", {"joint": order})
+    assert measured.with_order("joint") == (
+        "gittins",
+        "knowing the order has paid (on activity gittins less thompson, which does not look at labels: "
+        "+0.020 [+0.001, +0.040])",
     )
-    gains["gittins"]["activity"] = 0.019
+    order["gittins"]["thompson"] = (0.02, -0.001, 0.04)
     name, told = measured.with_order("joint")
     assert name == "thompson"
-    assert told.startswith("knowing the order has not paid (on activity, against uniform: gittins +0.019, ucb,")
+    assert told.startswith("knowing the order is not shown to pay (on activity gittins less thompson,")
     assert told.endswith(measured.why("joint"))
+
+
+def test_where_the_best_of_all_knows_the_order_it_is_taken(gains):
+    gains["gittins"]["a"] = 0.9
+    assert measured.with_order("joint") == ("gittins", measured.why("joint"))
 
 
 def test_a_learner_nobody_measured_is_named():
