@@ -22,7 +22,6 @@ from metasched.cli.common import (
     stderr,
 )
 from metasched.cli.settings import FurtherFlags, SchedulerName, Settings
-from metasched.learners.config import TrainConfig
 
 if TYPE_CHECKING:
     from metasched.runs.train import OnRecord, Run
