@@ -2,7 +2,7 @@
 
 >>> import metasched as ms
 >>> tasks = ms.datasets.load("demo")
->>> run = ms.train(tasks, scheduler="cyclic")
+>>> run = ms.train(tasks)  # joint training; which source comes next is chosen by what its batches teach the target
 >>> accuracy = run.final[0]["test_accuracy"]
 """
 

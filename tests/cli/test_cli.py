@@ -11,8 +11,8 @@ import pytest
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.cli import main
-from metasched.runs import choices
+from metasched.cli import demo, main
+from metasched.learners import measured
 
 SMALL = ["--batch-size", "4", "--meta-updates", "4", "--quiet"]
 
@@ -43,8 +43,9 @@ class TestTrain:
         assert "Run: runs/a" in printed
 
     def test_auto_says_what_it_chose_and_why(self, saved, capsys):
-        main(["train", saved, "--scheduler", "auto", "--out", "runs/a", *SMALL])
-        assert "auto chose ucb: order carries no information here" in capsys.readouterr().out
+        main(["train", saved, "--out", "runs/a", *SMALL])
+        name, why = measured.best("joint"), measured.why("joint")
+        assert f"auto chose {name}: {why}" in capsys.readouterr().out.replace("\n", " ")
 
     def test_json_is_one_line_for_every_meta_update_and_a_last_one_with_the_result(self, saved, capsys):
         main(["train", saved, "--out", "runs/a", "--seeds", "2", "--json", *SMALL])
@@ -70,7 +71,8 @@ class TestTrain:
             process.communicate()
 
     def test_without_a_terminal_progress_is_a_plain_line_on_standard_error(self, saved, capsys):
-        main(["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "2", "--json"])
+        words = ["--out", "runs/a", "--batch-size", "4", "--meta-updates", "2", "--json"]
+        main(["train", saved, "--scheduler", "cyclic", *words])
         said = capsys.readouterr()
         assert said.err.startswith("cyclic: 2 of 2 meta-updates, 16 samples, accuracy 0.")
         assert len(said.err.splitlines()) == 1
@@ -135,6 +137,7 @@ class TestTrain:
             (["train", "set.npz", "--tracker", "tensorbord"], "did you mean 'tensorboard'"),
             (["train", "set.npz", "--seed", "-1", "--batch-size", "4"], "seed -1: give"),
             (["train", "set.npz", "--network", "cnn", "--batch-size", "4"], "a cnn needs inputs"),
+            (["train", "set.npz", "--batch-size", "4", "--gradient", "scan"], "or take learner meta"),
             (["resume", "nowhere"], "is not a run folder"),
         ],
     )
@@ -150,7 +153,7 @@ class TestTrain:
         assert "newer metasched (format 99" in fails(capsys, "resume", "runs/a")
 
     def test_another_run_in_the_folder_is_refused(self, saved, capsys):
-        main(["train", saved, "--out", "runs/a", *SMALL])
+        main(["train", saved, "--scheduler", "cyclic", "--out", "runs/a", *SMALL])
         capsys.readouterr()
         assert "another scheduler" in fails(capsys, "train", saved, "--out", "runs/a", "--scheduler", "uniform", *SMALL)
 
@@ -251,21 +254,34 @@ class TestTables:
 
 
 class TestDemo:
-    def test_compares_the_methods_and_names_the_runs(self, tmp_path, monkeypatch, capsys):
+    def test_six_rows_a_verdict_and_a_page(self, tmp_path, monkeypatch, capsys):
         pytest.importorskip("mlxtend")
-        few = ("cyclic", "sequential", "ucb", "target-only")
-        assert set(few) < set(choices.methods())
-        monkeypatch.setattr(choices, "methods", lambda: few)
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("metasched.cli.train.DEMO_CONFIG", ms.TrainConfig(meta_updates=2, batches_per_update=3))
-        main(["demo", "--seeds", "1", "--quiet", "--out", "d"])
-        printed = capsys.readouterr().out
-        for word in (*few, "shuffled", "photo", "Runs: d"):
-            assert word in printed
-        main(["demo", "--seeds", "1", "--json", "--out", "d"])
+        monkeypatch.setattr(demo, "CONFIG", ms.TrainConfig(meta_updates=2, batches_per_update=4, eval_every=1))
+        main(["demo", "--seeds", "2", "--out", "d"])
+        said = capsys.readouterr()
+        shown = said.out.splitlines()
+        rule = next(place for place, line in enumerate(shown) if line.startswith("──"))
+        rows = shown[rule + 1 : rule + 7]
+        names = ["ours", "ucb", "uniform", "cyclic", "target-only", "useful alone"]
+        assert [line[: len(name)] for line, name in zip(rows, names, strict=True)] == names
+        assert "Page: d/page.html" in said.out
+        assert "choosing pays here: +" in said.out or "choosing pays here: -" in said.out
+        for name, line in zip(names, rows, strict=True):
+            (bar,) = (told for told in said.err.splitlines() if told.startswith(f"{name}: 2 of 2 runs"))
+            accuracy = line.removeprefix(name).split()[0]
+            drawn, useful = line.split()[-2:]
+            assert f"accuracy {accuracy}, {drawn} rows a run, {useful} useful" in bar
+        page = Path("d/page.html").read_text()
+        assert all(f">{name}<" in page for name in names)
+
+        main(["demo", "--seeds", "2", "--json", "--quiet", "--out", "d"])
         result = json.loads(capsys.readouterr().out)
-        assert result["methods"]["cyclic"]["drawn"] == [[40, 20, 20, 20, 20]]
-        assert result["methods"]["target-only"]["drawn"] == [[0] * 5]
+        assert list(result["methods"]) == names
+        assert result["methods"]["cyclic"]["drawn"] == [20] * 8
+        assert result["methods"]["target-only"]["drawn"] == [0] * 8
+        assert result["methods"]["useful alone"]["useful"] == 1
+        assert result["page"] == "d/page.html"
 
 
 def test_a_wrong_flag_is_exit_code_2():
@@ -306,7 +322,8 @@ class TestDiagnose:
         main(["diagnose", saved, "--permutations", "99", "--steps", "0"])
         printed = capsys.readouterr().out
         assert "task-1: no sign that order carries information" in printed
-        assert printed.startswith("set: Use a bandit, such as --scheduler ucb: order carries no information here")
+        name = measured.best("joint")
+        assert printed.startswith(f"set: Use --scheduler {name}: order carries no information here")
 
     def test_json_and_a_chart(self, saved, capsys):
         pytest.importorskip("altair")

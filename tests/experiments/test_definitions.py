@@ -1,15 +1,19 @@
 """The experiments as they are defined: consistent, and their cells change what they say they change."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from inspect import signature
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import metasched as ms
 from helpers import make_tasks
+from metasched import schedulers
 from metasched.datasets import cifar100, climatenet, mnist, optdigits, semeion
 from metasched.experiments import EXPERIMENTS, Cell, Experiment, paper_methods, source_methods
 from metasched.learners.networks import default_network
+from metasched.runs import outcome
 from metasched.runs.train import jobs_of
 
 FILES = {
@@ -67,6 +71,50 @@ class TestEveryExperiment:
         assert set(some.noisy) < set(most.noisy)
         assert irrelevant.irrelevant is not None
         assert irrelevant.noisy == ()
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+OF_METHOD = ("inner_rate", "outer_rate", "gradient", "batches_per_update")
+"""Settings that are tuned, settled by memory, or none for target-only."""
+DEFAULTS_THEN = {"ucb": {"upper": 2.0}, "thompson": {"forget": 1.0}}
+"""Options that the results below left to the schedulers, and what they were when these were made."""
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"), [(name, cell.name) for name, experiment in PAPER.items() for cell in experiment.cells]
+)
+def test_the_papers_cells_have_the_settings_of_their_results(name, cell):
+    path = RESULTS / name / f"{cell}.jsonl"
+    if not path.exists():
+        pytest.skip(f"no results of {name}/{cell}")
+    runs = {run.method: run for run in outcome.read(path) if run.family != "ceiling"}
+    tasks = make_tasks(sizes=(8,) * len(next(iter(runs.values())).about.tasks))
+    defined = {method.name: method for method in EXPERIMENTS[name].methods(tasks, "meta")}
+    settings = asdict(EXPERIMENTS[name].cell(cell).config)
+    assert runs.keys() == defined.keys()
+    for method, run in runs.items():
+        now, then = defined[method], run.spec
+        assert (now.scheduler, EXPERIMENTS[name].cell(cell).learner) == (then.scheduler, then.learner)
+        wanted = {**settings, "reward": now.reward, "abstain": now.abstain}
+        free = (*OF_METHOD, "abstain") if method == "target-only" else OF_METHOD  # which draws nothing either way
+        stored = {key: value for key, value in then.config.items() if key not in free}
+        assert {key: wanted[key] for key in stored} == stored, method
+        known = DEFAULTS_THEN.get(then.scheduler, {}) | then.options
+        assert {**_defaults(now.scheduler), **now.options}.items() >= known.items(), method
+    assert settings["reward"] == "scaled"
+
+
+def _defaults(name):
+    if name not in schedulers.names():
+        return {}
+    return {key: each.default for key, each in signature(getattr(schedulers, name)).parameters.items()}
+
+
+def test_users_get_by_default_what_was_measured_on_transfer():
+    found = {method.name: method for method in source_methods(make_tasks(), "joint")}
+    for name in ("thompson", "ucb"):
+        assert _defaults(name).items() >= found[f"{name}-transfer"].options.items()
+    assert ms.TrainConfig().reward == found["thompson-transfer"].reward
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -137,5 +185,5 @@ class TestMethods:
     @pytest.mark.parametrize("method", EVERY, ids=lambda method: method.name)
     def test_every_method_is_a_run(self, method):
         config = ms.TrainConfig(batch_size=4, reward=method.reward, abstain=method.abstain)
-        (job,) = jobs_of(KNOWN, "mlp", method.scheduler, config, (0,), method.options)
+        (job,) = jobs_of(KNOWN, "mlp", method.scheduler, config, (0,), method.options, learner="joint")
         assert job.description.family == method.family

@@ -17,8 +17,9 @@ CONFIG = ms.TrainConfig(batch_size=4, meta_updates=2)
 
 def refused(tmp_path, message, tasks=None, network=None, **options):
     """Training is refused with ``message`` and leaves nothing behind."""
+    known = {"config": CONFIG, "learner": "meta", **options}
     with pytest.raises(ConfigError, match=re.escape(message)) as error:
-        ms.train(tasks or make_tasks(), network or mlp(3, (6,)), out=tmp_path / "run", **{"config": CONFIG, **options})
+        ms.train(tasks or make_tasks(), network or mlp(3, (6,)), out=tmp_path / "run", **known)
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
 

@@ -4,6 +4,7 @@ import pytest
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError
+from metasched.learners import measured
 from metasched.learners.diagnose import diagnose
 from metasched.learners.networks import mlp
 
@@ -34,39 +35,64 @@ def recommended(labels, own=False):
     return diagnose(tasks_with(labels, own), permutations=499, steps=0)
 
 
-def test_shuffled_labels_call_for_a_bandit():
-    result = recommended([independent(1), independent(2)])
-    assert result.recommendation == "bandit"
-    assert "order carries no information here" in result.reason
+def together():
+    first = chain(1)
+    return [first, np.where(np.random.default_rng(0).random(300) < 0.8, first, chain(2)), independent(3)]
 
 
-def test_drift_alone_calls_for_a_bandit_that_forgets():
-    random = np.random.default_rng(5)
+def drifting():
     share = np.repeat(np.linspace(0.05, 0.95, 10), 40)
-    drifting = (random.random(400) < share).astype(int)
-    result = recommended([drifting, independent(2)])
-    assert result.recommendation == "bandit"
+    return [(np.random.default_rng(5).random(400) < share).astype(int), independent(2)]
+
+
+EVERY = {
+    "shuffled": [independent(1), independent(2)],
+    "drifting": drifting(),
+    "ordered": [chain(1), chain(2), independent(3)],
+    "together": together(),
+}
+
+
+@pytest.mark.parametrize("learner", ["joint", "meta"])
+@pytest.mark.parametrize("labels", EVERY.values(), ids=list(EVERY))
+def test_what_is_recommended_exists_and_is_what_our_results_bear_out(labels, learner):
+    result = diagnose(tasks_with(labels), permutations=499, steps=0, learner=learner)
+    assert result.recommendation in ms.schedulers.names()
+    usual, shown = measured.best(learner), measured.ORDER[learner].get(result.recommendation)
+    assert result.recommendation == usual or shown[usual][1] > 0
+
+
+@pytest.mark.parametrize("labels", EVERY.values(), ids=list(EVERY))
+def test_the_reason_is_one_sentence_with_a_number_of_our_results(labels):
+    reason = recommended(labels).reason
+    assert measured.why("joint") in reason
+    assert not reason.endswith(".")
+    assert ". " not in reason
+
+
+def test_shuffled_labels_have_no_order():
+    assert "order carries no information here" in recommended(EVERY["shuffled"]).reason
+
+
+def test_drift_is_told_from_dependence():
+    result = recommended(EVERY["drifting"])
     assert "drift" in result.reason
     assert "task-0" in result.reason
 
 
-def test_order_inside_tasks_alone_calls_for_an_index():
-    result = recommended([chain(1), chain(2), independent(3)])
-    assert result.recommendation == "gittins"
-    assert "2 of 3 tasks" in result.reason
+def test_order_is_said_and_whether_knowing_it_has_paid():
+    reason = recommended(EVERY["ordered"]).reason
+    assert "2 of 3 tasks" in reason
+    assert "knowing the order is not shown to pay" in reason
 
 
-def test_tasks_that_move_together_call_for_the_joint_problem():
-    first = chain(1)
-    second = np.where(np.random.default_rng(0).random(300) < 0.8, first, chain(2))
-    result = recommended([first, second, independent(3)])
-    assert result.recommendation == "mdp"
-    assert "task-0 with task-1" in result.reason
+def test_tasks_that_move_together_are_named():
+    assert "tasks move together (task-0 with task-1)" in recommended(EVERY["together"]).reason
 
 
 def test_labels_of_their_own_are_never_called_joint():
     result = recommended([chain(1), chain(1)], own=True)
-    assert result.recommendation == "gittins"
+    assert "move together" not in result.reason
     assert result.association is None
 
 

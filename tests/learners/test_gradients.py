@@ -1,6 +1,7 @@
 """All exact ways to the meta-gradient agree, with each other, with finite differences and with closed forms."""
 
 import math
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -277,10 +278,11 @@ def test_reptile_moves_towards_the_weights_after_the_sources_and_the_target():
     assert float(after.parameters.log_rate) == float(state.parameters.log_rate)
 
 
+SMALL = ms.TrainConfig(batch_size=4)
 CALLS = {
     "find": gradients.find,
-    "argument": lambda name: ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4), gradient=name),
-    "setting": lambda name: ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4, gradient=name)),
+    "argument": lambda name: ms.train(make_tasks(), config=SMALL, learner="meta", gradient=name),
+    "setting": lambda name: ms.train(make_tasks(), config=replace(SMALL, gradient=name), learner="meta"),
     "program": lambda name: program_for(make_tasks(), gradient=name),
 }
 
@@ -301,7 +303,7 @@ class TestRegistry:
     @pytest.mark.parametrize("odd", [3, ["stored"], lambda scene, parameters: None])
     def test_what_is_neither_a_name_nor_an_estimator_is_refused(self, odd):
         with pytest.raises(ConfigError, match="give a name or an Estimator"):
-            ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4), gradient=odd)
+            ms.train(make_tasks(), config=SMALL, learner="meta", gradient=odd)
 
     def test_one_of_ones_own_finds_the_meta_gradient_of_a_run(self):
         """Ten times the gradient at a tenth of the rate is the same walk under plain SGD."""
@@ -314,7 +316,11 @@ class TestRegistry:
         tasks = make_tasks()
         config = {"batch_size": 4, "meta_updates": 3, "eval_every": 3, "optimiser": "sgd"}
         run, plain = (
-            ms.train(tasks, mlp(3, (6,)), config=ms.TrainConfig(**config, outer_rate=rate), gradient=gradient)
+            ms.train(
+                *(tasks, mlp(3, (6,)), "cyclic", ms.TrainConfig(**config, outer_rate=rate)),
+                learner="meta",
+                gradient=gradient,
+            )
             for rate, gradient in ((0.01, own), (0.1, "first-order"))
         )
         assert gradients.find(own) is own
@@ -330,4 +336,4 @@ class TestRegistry:
     def test_one_of_ones_own_says_how_much_it_keeps(self):
         greedy = gradients.find("first-order")._replace(kept=lambda config: 10**12)
         with pytest.raises(ConfigError, match="one meta-update would need about"):
-            ms.train(make_tasks(), mlp(3, (6,)), config=ms.TrainConfig(batch_size=4), gradient=greedy)
+            ms.train(make_tasks(), mlp(3, (6,)), config=SMALL, learner="meta", gradient=greedy)

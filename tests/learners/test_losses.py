@@ -78,7 +78,7 @@ class TestHeads:
         finals = {}
         for heads in ("auto", "shared"):
             network = mlp(num_outputs(tasks, heads == "shared"), (8,))
-            run = ms.train(tasks, network, "cyclic", ms.TrainConfig(**config, heads=heads))
+            run = ms.train(tasks, network, "cyclic", ms.TrainConfig(**config, heads=heads), learner="meta")
             finals[heads] = run.final[0]
         assert finals["shared"]["test_accuracy"] > 0.8
         assert finals["shared"]["drawn_by_label"] == finals["auto"]["drawn_by_label"]
@@ -123,7 +123,7 @@ class TestBalance:
 
     def test_a_whole_run_reports_it(self):
         config = ms.TrainConfig(batch_size=4, meta_updates=3, balanced_accuracy=True, balanced_loss=True, eval_every=3)
-        final = ms.train(skewed(), mlp(3, (6,)), config=config, gradient="first-order").final[0]
+        final = ms.train(skewed(), mlp(3, (6,)), "cyclic", config, learner="meta", gradient="first-order").final[0]
         assert final["test_accuracy"] == final["balanced_test_accuracy"]
         assert final["balanced_test_accuracy"] == pytest.approx(np.mean(final["test_accuracy_by_class"]))
 
@@ -147,7 +147,7 @@ class TestPrecision:
             config = ms.TrainConfig(
                 batch_size=10, meta_updates=20, inner_rate=0.1, outer_rate=0.02, eval_every=20, precision=precision
             )
-            runs[precision] = ms.train(tasks, mlp(3, (8,)), "cyclic", config)
+            runs[precision] = ms.train(tasks, mlp(3, (8,)), "cyclic", config, learner="meta")
         leaves = jax.tree.leaves(runs["bfloat16"].parameters[0].weights)
         assert {leaf.dtype for leaf in leaves} == {jnp.dtype("float32")}
         accuracy = {name: run.final[0]["test_accuracy"] for name, run in runs.items()}
@@ -167,10 +167,10 @@ class TestOwnLoss:
 
         tasks = make_tasks()
         config = {"batch_size": 4, "meta_updates": 3, "eval_every": 3}
-        scaled = ms.train(
-            tasks, mlp(3, (6,)), config=ms.TrainConfig(**config, inner_rate=0.05), loss=doubled, target_loss=plain
-        )
-        usual = ms.train(tasks, mlp(3, (6,)), config=ms.TrainConfig(**config, inner_rate=0.1))
+        halved, whole = (ms.TrainConfig(**config, inner_rate=rate) for rate in (0.05, 0.1))
+        known = {"scheduler": "cyclic", "learner": "meta"}
+        scaled = ms.train(tasks, mlp(3, (6,)), config=halved, **known, loss=doubled, target_loss=plain)
+        usual = ms.train(tasks, mlp(3, (6,)), config=whole, **known)
         for found, expected in zip(scaled.records, usual.records, strict=True):
             assert found["loss"] == pytest.approx(expected["loss"], rel=1e-4)
             assert found["tasks"] == expected["tasks"]
@@ -178,14 +178,17 @@ class TestOwnLoss:
     def test_a_target_loss_alone_changes_the_outer_step_only(self):
         tasks = make_tasks()
         config = ms.TrainConfig(batch_size=4, meta_updates=1, validation_batch="all", gradient="first-order")
-        plain = ms.train(tasks, mlp(3, (6,)), config=config)
-        other = ms.train(tasks, mlp(3, (6,)), config=config, target_loss=lambda out, label: 7.0 + 0 * out[label])
+        plain, other = (
+            ms.train(tasks, mlp(3, (6,)), "cyclic", config, learner="meta", target_loss=loss)
+            for loss in (None, lambda out, label: 7.0 + 0 * out[label])
+        )
         assert other.records[0]["loss"] == pytest.approx(7.0)
         assert other.records[0]["validation_accuracy"] == plain.records[0]["validation_accuracy"]
 
     def test_the_folder_says_that_python_made_it(self, tmp_path):
         config = ms.TrainConfig(batch_size=4, meta_updates=1, gradient="first-order")
-        ms.train(make_tasks(), mlp(3, (6,)), config=config, loss=lambda out, label: -out[label], out=tmp_path / "a")
+        own = {"loss": lambda out, label: -out[label], "out": tmp_path / "a"}
+        ms.train(make_tasks(), mlp(3, (6,)), "cyclic", config, learner="meta", **own)
         with pytest.raises(ms.MetaschedError, match=r"made in Python \(.*losses.*\); call metasched\.train"):
             ms.resume(tmp_path / "a")
 
@@ -202,7 +205,7 @@ class TestRegression:
 
         tasks = ms.TaskSet.regression({"a": rows(40), "b": rows(30)}, validation=rows(20), test=rows(50))
         config = ms.TrainConfig(batch_size=10, meta_updates=60, inner_rate=0.2, outer_rate=0.1, eval_every=60)
-        run = ms.train(tasks, LINEAR, "cyclic", config)
+        run = ms.train(tasks, LINEAR, "cyclic", config, learner="meta")
         assert run.final[0]["test_accuracy"] > 0.99
         assert run.records[0]["loss"] > 10 * run.records[-1]["loss"]
 
@@ -218,7 +221,7 @@ class TestRegression:
 
     def test_schedulers_that_learn_from_rewards_run(self):
         config = ms.TrainConfig(batch_size=10, meta_updates=2, reward="gain", gradient="first-order")
-        run = ms.train(make_regression(), LINEAR, "ucb", config)
+        run = ms.train(make_regression(), LINEAR, "ucb", config, learner="meta")
         assert np.isfinite(run.final[0]["test_accuracy"])
 
     def test_targets_that_do_not_vary_have_no_unit_for_errors(self):

@@ -221,8 +221,12 @@ def test_a_function_of_ones_own_is_what_the_scheduler_of_a_run_is_told():
         lambda state, labels: state,
         lambda state, labels, task, reward: jnp.round(reward).astype(jnp.int32),
     )
+
+    def counted(objective, turn):
+        return turn.number % 3
+
     config = ms.TrainConfig(batch_size=4, batches_per_update=5, meta_updates=2, gradient="first-order", eval_every=2)
-    run = ms.train(make_tasks(), mlp(3, (6,)), obedient, config, reward=lambda objective, turn: turn.number % 3)
+    run = ms.train(make_tasks(), mlp(3, (6,)), obedient, config, learner="meta", reward=counted)
     assert [record["tasks"] for record in run.records] == [[0, 1, 2, 0, 1], [2, 1, 2, 0, 1]]
 
 

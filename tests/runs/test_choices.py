@@ -2,6 +2,8 @@
 
 import json
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import metasched as ms
 from helpers import make_tasks
 from metasched.cli import main
 from metasched.errors import ConfigError
+from metasched.learners import measured
 from metasched.learners.networks import mlp
 from metasched.runs import choices
 from metasched.runs import train as runs
@@ -18,11 +21,11 @@ NETWORK = mlp(3, (8,))
 
 
 def run(tasks, scheduler, **options):
-    return ms.train(tasks, NETWORK, scheduler, CONFIG, **options)
+    return ms.train(tasks, NETWORK, scheduler, CONFIG, learner="meta", **options)
 
 
-def chosen(word, **options):
-    return choices.choose(word, options, make_tasks(), CONFIG)
+def chosen(word, learner="meta", **options):
+    return choices.choose(word, options, make_tasks(), CONFIG, learner)
 
 
 def test_every_method_says_what_family_it_is():
@@ -31,16 +34,21 @@ def test_every_method_says_what_family_it_is():
     assert {name for name, family in families.items() if family == "control"} == {"single", "target-only", "single:2"}
 
 
-def test_target_only_has_no_batches():
+def test_target_only_has_no_batches_in_algorithm_1_and_abstains_from_each_in_joint_training():
     assert chosen("target-only").config.batches_per_update == 0
+    joint = chosen("target-only", "joint")
+    assert (joint.config.batches_per_update, joint.config.abstain) == (2, True)
+    scheduler = choices.build(joint.name, joint.options, make_tasks().sizes, joint.config, None)
+    assert scheduler.select(scheduler.init(jax.random.key(0)), jnp.zeros(3, jnp.int32)) == 3
     with pytest.raises(ConfigError, match="takes no options: leave out upper"):
         run(make_tasks(), "target-only", scheduler_options={"upper": 1})
 
 
-def test_auto_takes_what_the_evidence_calls_for_and_says_why():
-    choice = chosen("auto")
-    assert choice.name == "ucb"
-    assert "order carries no information here" in choice.reason
+@pytest.mark.parametrize("learner", ["meta", "joint"])
+def test_auto_takes_what_did_best_with_the_learner_and_says_why(learner):
+    choice = chosen("auto", learner)
+    assert choice.name == measured.best(learner)
+    assert f"{choice.name} on transfer ended 0." in choice.reason
 
 
 def test_plan_options_need_a_scheduler_that_plans():
@@ -67,7 +75,7 @@ class TestSingle:
             test=(target.test.inputs, target.test.labels),
             classes=target.classes,
         )
-        assert choices.choose("single:1", {}, tasks, CONFIG).name == "single:3"
+        assert choices.choose("single:1", {}, tasks, CONFIG, "joint").name == "single:3"
 
     @pytest.mark.parametrize("word", ["task-9", "0", "4", "-1", "", "1.0"])
     def test_a_task_that_is_not_there_is_refused_by_name(self, tasks, tmp_path, word):
@@ -87,7 +95,7 @@ class TestSingle:
     def test_resume_knows_the_task_again(self, tmp_path):
         ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
         tasks = ms.datasets.load(tmp_path / "set.npz")
-        whole = ms.train(tasks, "mlp", "single:task-1", CONFIG, out=tmp_path / "a")
+        whole = ms.train(tasks, "mlp", "single:task-1", CONFIG, learner="meta", out=tmp_path / "a")
         (tmp_path / "a" / "metrics.jsonl").write_bytes(b"")
         for name in ("checkpoint.json", "checkpoint.safetensors"):
             (tmp_path / "a" / name).unlink()

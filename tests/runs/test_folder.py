@@ -11,7 +11,7 @@ from metasched.runs.train import jobs_of
 
 @pytest.fixture(scope="module")
 def description():
-    return jobs_of(make_tasks(), "mlp", "ucb", ms.TrainConfig(batch_size=4), (0,), {})[0].description
+    return jobs_of(make_tasks(), "mlp", "ucb", ms.TrainConfig(batch_size=4), (0,), {}, learner="meta")[0].description
 
 
 def test_what_is_created_is_described(tmp_path, description):

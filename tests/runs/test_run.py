@@ -37,7 +37,7 @@ def source(seed=0):
 
 def jobs_for(name, tasks, seeds=(3,), config=CONFIG, **more):
     word, options = OPTIONS.get(name, (name, {}))
-    return jobs_of(tasks, "own", word, config, seeds, options, own=Own(network=NETWORK), **more)
+    return jobs_of(tasks, "own", word, config, seeds, options, learner="meta", own=Own(network=NETWORK), **more)
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,7 @@ DIVERGING = ms.TrainConfig(batch_size=4, meta_updates=6, eval_every=2)
 class TestDiverging:
     def train(self, tasks, at_once, **options):
         known = {"scheduler": "uniform", "seeds": (0, 1, 2), "config": DIVERGING, "seeds_at_once": at_once}
-        return ms.train(tasks, **{**known, **options})
+        return ms.train(tasks, learner="meta", **{**known, **options})
 
     def test_a_seed_ends_alone_with_update_and_cause_also_after_resuming(self, tasks, tmp_path, at_once):
         """Step 2, counted from 0, belongs to meta-update 3: the loss of the fourth is the first that is not finite."""
@@ -260,7 +260,7 @@ def test_eight_seeds_are_dealt_out_to_eight_devices_and_give_the_same_numbers(tm
     assert eight["found"] == 8
     assert eight["devices"] == [8, 8]
     config = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=1)
-    one = ms.train(make_tasks(), mlp(3, (6,)), "uniform", config, seeds=range(8)).records
+    one = ms.train(make_tasks(), mlp(3, (6,)), "uniform", config, learner="meta", seeds=range(8)).records
     expected = {(record["seed"], record["update"]): record for record in one}
     assert len(eight["records"]) == len(expected)
     for seed, record in eight["records"]:

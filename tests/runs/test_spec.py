@@ -59,7 +59,7 @@ def test_differences_have_paths_and_both_values():
 def test_a_job_of_train_is_written_down_whole():
     tasks = make_tasks()
     config = ms.TrainConfig(batch_size=4, meta_updates=3)
-    (job,) = jobs_of(tasks, "mlp", "gittins", config, (7,), {"discount": 0.9})
+    (job,) = jobs_of(tasks, "mlp", "gittins", config, (7,), {"discount": 0.9}, learner="meta")
     found = job.description.spec
     assert found.config["batches_per_update"] == 2
     assert found.config["gradient"] == "stored"

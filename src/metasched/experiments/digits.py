@@ -3,9 +3,11 @@
 from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
 from metasched.learners.config import TrainConfig
 
-FEW = TrainConfig(batches_per_update=35, meta_updates=60, eval_every=2, validation_batch="all")
+FEW = TrainConfig(batches_per_update=35, meta_updates=60, eval_every=2, validation_batch="all", reward="scaled")
 """35 batches in every meta-update, one step on each; an outer step takes all of the few target labels."""
-PER_BATCH = TrainConfig(batches_per_update=1, steps_per_batch=100, meta_updates=60, eval_every=1, reward_rows=200)
+PER_BATCH = TrainConfig(
+    batches_per_update=1, steps_per_batch=100, meta_updates=60, eval_every=1, reward="scaled", reward_rows=200
+)
 """One batch in every meta-update, a hundred steps on it: the reading that fits the sample counts of the paper."""
 
 DIGITS = Experiment(

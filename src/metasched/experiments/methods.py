@@ -6,6 +6,7 @@ from typing import Any
 
 from metasched.runs.choices import SINGLE, TARGET_ONLY, USEFUL, family
 from metasched.schedulers.base import Family
+from metasched.schedulers.thompson import FADE
 from metasched.tasks import TaskSet
 
 SUPERVISED = "supervised"
@@ -13,6 +14,8 @@ OURS = "ours"
 """The role of the method that is named beforehand, and of what we tried beside it."""
 DISCOUNT = 0.9
 """γ of every plan: about ten batches of foresight."""
+PAPER_UCB = {"upper": 2.0, "scale": "fixed"}
+"""The paper's bound, U = 2, in units of the reward."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,10 @@ def paper_methods(tasks: TaskSet, learner: str = "meta") -> tuple[Method, ...]:
     plan = {"discount": DISCOUNT}
     return (
         *_baselines(tasks),
-        Method("ucb", "paper", "ucb", {"scale": "fixed"}),
+        Method("ucb", "paper", "ucb", PAPER_UCB),
         Method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
         Method("mdp", "paper", "mdp", {"refresh": 0, **plan}),
-        Method("thompson-gain", "field", "thompson", **gain),
+        Method("thompson-gain", "field", "thompson", {"forget": 1.0}, **gain),
         Method("discounted-ucb-gain", "field", "discounted_ucb", **gain),
         Method("ucb-gain", OURS, "ucb", {"upper": 0.5}, **gain),
         Method("gittins-refresh", OURS, "gittins", plan, **gain),
@@ -65,7 +68,7 @@ def source_methods(tasks: TaskSet, learner: str) -> tuple[Method, ...]:
     return (
         *_baselines(tasks, {"order": "random"}),
         *([Method(USEFUL, "the useful sources alone", USEFUL)] if tasks.useful else []),
-        Method("ucb", "paper", "ucb", {"scale": "fixed"}),
+        Method("ucb", "paper", "ucb", PAPER_UCB),
         Method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
         *([Method("mdp", "paper", "mdp", {"refresh": 0, **plan})] if _joint_states(tasks) <= MOST_STATES else []),
         Method("thompson-transfer", OURS, "thompson", {"forget": FADE}, **transfer),
@@ -76,8 +79,6 @@ def source_methods(tasks: TaskSet, learner: str) -> tuple[Method, ...]:
     )
 
 
-FADE = 0.98 ** (1 / 35)
-"""Weight of a reward one batch later: 98 % after 35 batches. Chosen with ``benchmarks/choosing.py``."""
 MOST_STATES = 10**7
 """Largest joint problem that the paper's MDP is solved for."""
 

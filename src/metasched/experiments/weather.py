@@ -7,7 +7,13 @@ from metasched.experiments.base import Cell, Experiment, few_label_cells, robust
 from metasched.learners.config import TrainConfig
 
 FEW = TrainConfig(
-    validation_batch="all", batch_size=20, batches_per_update=25, meta_updates=30, eval_every=2, eval_rows=500
+    validation_batch="all",
+    batch_size=20,
+    batches_per_update=25,
+    meta_updates=30,
+    eval_every=2,
+    eval_rows=500,
+    reward="scaled",
 )
 PER_BATCH = replace(
     FEW, validation_batch="uniform", batches_per_update=1, steps_per_batch=50, meta_updates=40, reward_rows=200

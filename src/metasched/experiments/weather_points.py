@@ -11,6 +11,7 @@ FEW = TrainConfig(
     batches_per_update=20,
     meta_updates=60,
     eval_every=2,
+    reward="scaled",
     balanced_loss=True,
     balanced_accuracy=True,
 )

@@ -86,10 +86,11 @@ class TrainConfig:
     the highest upper confidence bound on what their rows gained so far."""
     heads: Literal["auto", "shared"] = "auto"
     """Tasks with label sets of their own get heads of their own; ``shared`` forces one head on all."""
-    reward: str = "scaled"
-    """What a scheduler is told after a batch: ``scaled``, the paper's 1 − √t·(1 − validation accuracy); ``accuracy``
-    itself; ``gain``, by how much the batch lowered the validation loss; ``transfer``, how fast the target's accuracy
-    rises when the model learns the batch; or ``alignment``, the cosine of the batch's and the target's gradients."""
+    reward: str = "transfer"
+    """What a scheduler is told after a batch: ``transfer``, how fast the target's accuracy rises when the model learns
+    the batch; ``alignment``, the cosine of the batch's and the target's gradients; ``gain``, by how much the batch
+    lowered the validation loss; ``accuracy`` on the validation rows; or ``scaled``, the paper's 1 − √t·(1 −
+    accuracy)."""
     reward_rows: int | None = None
     """Validation rows that rewards are measured on, a fixed random subset; by default all."""
     reward_folds: int = 0

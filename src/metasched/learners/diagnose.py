@@ -1,4 +1,7 @@
-"""``diagnose``: does order matter, do tasks move together, is the reward stationary, and what follows from that."""
+"""``diagnose``: does order matter, do tasks move together, is the reward stationary, and what follows from that.
+
+What follows is never more than our own results bear out (:mod:`~metasched.learners.measured`).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.dependence import Association, OrderTest, cross_task_association, holm, independence_test
+from metasched.learners import measured
 from metasched.learners.config import TrainConfig, check_seed
 from metasched.learners.networks import Network
 from metasched.learners.probe import initial_model
@@ -31,8 +35,8 @@ class Diagnosis:
         association: between tasks, at equal positions; None when their labels mean different things.
         association_p_values: (N, N), after Holm's correction over pairs; None likewise.
         stationarity: of the scaled reward; None when it was not asked for.
-        recommendation: ``"bandit"``, ``"gittins"`` or ``"mdp"``.
-        reason: why, in a sentence or two.
+        recommendation: a scheduler, one of ``ms.schedulers.names()``.
+        reason: why, in a sentence.
     """
 
     tasks: TaskSet
@@ -54,6 +58,7 @@ def diagnose(
     steps: int = 120,
     alpha: float = 0.05,
     seed: int = 0,
+    learner: str = "joint",
     on_step: OnStep | None = None,
 ) -> Diagnosis:
     """Test the order of every task's labels, their association, and the stationarity of the scaled reward.
@@ -66,6 +71,7 @@ def diagnose(
         steps: inner steps over which the reward is followed; 0 leaves that out, as do numbers to predict.
         alpha: level of the verdicts, after correction.
         seed: of shuffles and initial weights.
+        learner: whom the recommendation is for.
         on_step: called before each step with how many are done, of how many, and what comes next.
     """
     check_seed(seed)
@@ -97,7 +103,7 @@ def diagnose(
             steps=steps,
             batch_size=settings.batch_size,
         )
-    recommendation, reason = recommend(tasks, orders, p_values, corrected, alpha)
+    recommendation, reason = recommend(tasks, orders, p_values, corrected, alpha, learner)
     return Diagnosis(tasks, orders, p_values, association, corrected, followed, recommendation, reason)
 
 
@@ -111,29 +117,29 @@ def recommend(
     p_values: NDArray[np.float64],
     association: NDArray[np.float64] | None,
     alpha: float,
+    learner: str,
 ) -> tuple[str, str]:
-    """The kind of scheduler that the evidence supports, and why."""
+    """The scheduler that the evidence on these tasks and our results support, and why."""
     names = [task.name for task in tasks.tasks]
     ordered = [name for name, p, order in zip(names, p_values, orders, strict=True) if p < alpha > order.local_p_value]
     drifting = [name for name, p in zip(names, p_values, strict=True) if p < alpha and name not in ordered]
+    usual, why = measured.best(learner), measured.why(learner)
     if not ordered and not drifting:
-        return "bandit", "order carries no information here: no task's labels differ from shuffled ones"
+        return usual, f"order carries no information here (no task's labels differ from shuffled ones), and {why}"
     if not ordered:
-        return "bandit", (
+        return usual, (
             f"the order of {_listed(drifting)} is not random, but reads as drift and not as dependence between "
-            "neighbours: what pays changes slowly, which a bandit that forgets can follow"
+            f"neighbours, which rewards follow by themselves, and {why}"
         )
-    share = (
+    found = (
         f"in {len(ordered)} of {len(names)} tasks ({_listed(ordered)}) the label at the cursor tells what comes next"
     )
-    if association is None:
-        why = "tasks have labels of their own, so none says anything about another" if len(names) > 1 else "one task"
-        return "gittins", f"{share}; {why}"
-    linked = [(i, j) for i in range(len(names)) for j in range(i) if association[i, j] < alpha]
-    if not linked:
-        return "gittins", f"{share}, and no two tasks move together: one index a task is enough"
-    pairs = _listed([f"{names[j]} with {names[i]}" for i, j in linked])
-    return "mdp", f"{share}, and tasks move together ({pairs}): the joint state says more than each label alone"
+    if association is not None:
+        linked = [(i, j) for i in range(len(names)) for j in range(i) if association[i, j] < alpha]
+        if linked:
+            found += f", and tasks move together ({_listed([f'{names[j]} with {names[i]}' for i, j in linked])})"
+    scheduler, told = measured.with_order(learner)
+    return scheduler, f"{found}; {told}"
 
 
 def _correct_pairs(p_values: NDArray[np.float64]) -> NDArray[np.float64]:

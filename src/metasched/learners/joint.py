@@ -19,6 +19,16 @@ from metasched.learners.protocol import Knobs, Learner, Update
 from metasched.learners.rewards import Turn, judge, one_of
 from metasched.learners.stream import Batch, Data, Stream, advance, first_stream, next_batch, without
 
+ALGORITHM_1 = {
+    "steps_per_batch": 1,
+    "inner_rates": "scalar",
+    "inner_layers": "all",
+    "row_weights": False,
+    "initial_share": 0.0,
+    "adapt_on_target": 0,
+}
+"""Settings that only Algorithm 1 has, and what they are where nobody asked for them."""
+
 
 class Parameters(NamedTuple):
     """What is trained."""
@@ -151,11 +161,13 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
 
 def check_settings(config: TrainConfig) -> None:
     """Refuse what only Algorithm 1 has."""
-    for name, usual in (("steps_per_batch", 1), ("row_weights", False), ("initial_share", 0.0), ("adapt_on_target", 0)):
+    for name, usual in ALGORITHM_1.items():
         if getattr(config, name) != usual:
-            raise ConfigError(f"{name} is for Algorithm 1; leave it out with the joint learner")
+            raise ConfigError(f"{name} is for Algorithm 1; leave it out with the joint learner, or take learner meta")
     if config.validation_batch == "ucb":
-        raise ConfigError("validation_batch ucb is for Algorithm 1; give uniform or all with the joint learner")
+        raise ConfigError(
+            "validation_batch ucb is for Algorithm 1; give uniform or all with the joint learner, or take learner meta"
+        )
 
 
 def target_batch(config: TrainConfig, validation: Rows, key: jax.Array, number: jax.Array) -> Rows:

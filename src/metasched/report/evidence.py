@@ -11,15 +11,13 @@ from metasched.dependence import OrderTest
 from metasched.learners.diagnose import LARGEST_VARIATION, Diagnosis
 from metasched.learners.stationarity import Stationarity
 from metasched.report.tables import terminal
-from metasched.runs.choices import RECOMMENDED
 
 SHADES = " ░▒▓█"
 
 
 def answer(diagnosis: Diagnosis) -> str:
     """What to do, in one sentence."""
-    kind = "a bandit, such as " if diagnosis.recommendation == "bandit" else ""
-    return f"Use {kind}--scheduler {RECOMMENDED[diagnosis.recommendation]}: {diagnosis.reason}."
+    return f"Use --scheduler {diagnosis.recommendation}: {diagnosis.reason}."
 
 
 def order_table(diagnosis: Diagnosis) -> Table:

@@ -22,6 +22,8 @@ OWN = ("outcome.jsonl", "outcomes.jsonl")
 """What is read in the folder of a run."""
 MAY_DIFFER = ("seed", "versions", "data")
 """In which parts of their specs the runs of a method of a cell may differ."""
+WITHOUT_SOURCES = ("batches_per_update", "abstain")
+"""Settings that make a run draw nothing."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ def _called(run: Outcome, first: Outcome) -> str:
     extra = dict(run.spec.options) if run.method == run.spec.scheduler else {}
     for path, (mine, _) in run.spec.differences(first.spec).items():
         part, _, setting = path.partition(".")
-        if part in ("config", "learner", "network") and (run.method, setting) != (TARGET_ONLY, "batches_per_update"):
+        if part in ("config", "learner", "network") and not (run.method == TARGET_ONLY and setting in WITHOUT_SOURCES):
             extra[setting or part] = mine
     return run.method + (f" ({', '.join(f'{key} {value}' for key, value in extra.items())})" if extra else "")
 

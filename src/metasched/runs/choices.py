@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from metasched import schedulers
 from metasched.errors import ConfigError, unknown
+from metasched.learners import measured
 from metasched.learners.config import TrainConfig
-from metasched.learners.diagnose import diagnose
 from metasched.planning.plan import Plan, make
 from metasched.schedulers import Scheduler
 from metasched.schedulers.base import Family
@@ -22,8 +22,6 @@ SINGLE = "single:"
 BEST_SINGLE = "oracle-best-single"
 USEFUL = "useful"
 AUTO = "auto"
-RECOMMENDED = {"bandit": "ucb", "gittins": "gittins", "mdp": "mdp"}
-"""The scheduler behind each recommendation of a diagnosis."""
 PLAN_OPTIONS = ("discount", "stride", "smoothing", "rewards", "method")
 """Options of a planned scheduler that are meant for :func:`metasched.plan`."""
 
@@ -45,8 +43,13 @@ def methods() -> tuple[str, ...]:
     return (*schedulers.names(), TARGET_ONLY)
 
 
-def choose(word: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainConfig) -> Choice:
-    """What a word stands for on these tasks; settings are resolved."""
+def choose(word: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainConfig, learner: str) -> Choice:
+    """What a word stands for on these tasks and with this learner; settings are resolved.
+
+    ``auto`` is the scheduler that did best with the learner in our results (:mod:`~metasched.learners.measured`).
+    ``target-only`` in joint training abstains from every batch, and so takes as many steps as any other; Algorithm 1
+    steps on the target once in an update whatever is drawn, and has no batches then.
+    """
     if (word == BEST_SINGLE or word.startswith(SINGLE)) and options:
         raise ConfigError(f"scheduler '{word}' takes no options: leave out {', '.join(options)}")
     if word.startswith(SINGLE):
@@ -60,11 +63,11 @@ def choose(word: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainC
     if word == "uniform" and options.get("tasks") is not None:
         options = {**options, "tasks": _indices(tasks, options["tasks"])}
     if word == TARGET_ONLY:
-        return Choice(word, dict(options), replace(config, batches_per_update=0).resolve(tasks))
+        without = replace(config, abstain=True) if learner == "joint" else replace(config, batches_per_update=0)
+        return Choice(word, dict(options), without.resolve(tasks))
     reason = None
     if word == AUTO:
-        evidence = diagnose(tasks, permutations=999, steps=0)
-        word, reason = RECOMMENDED[evidence.recommendation], evidence.reason
+        word, reason = measured.best(learner), measured.why(learner)
     resolved = config.resolve(tasks)
     _check(word, options, tasks, resolved)
     return Choice(word, dict(options), resolved, reason)
@@ -103,10 +106,10 @@ def build(
     name: str, options: Mapping[str, Any], sizes: Sequence[int], config: TrainConfig, plan: Plan | None
 ) -> Scheduler:
     """The scheduler of a choice, for tasks with so many rows; ``plan`` where it needs one."""
-    if name == TARGET_ONLY:  # there are no batches, so nobody asks it
+    if name == TARGET_ONLY:
         if options:
             raise ConfigError(f"scheduler '{name}' takes no options: leave out {', '.join(options)}")
-        name = "cyclic"
+        return schedulers.make("single", num_tasks=len(sizes), abstain=True, task=len(sizes))  # the arm without rows
     if name == USEFUL:
         name = "uniform"
     if name.startswith(SINGLE):

@@ -105,10 +105,10 @@ class Run:
 def train(
     tasks: TaskSet,
     network: Network | str = "auto",
-    scheduler: Scheduler | str = "cyclic",
+    scheduler: Scheduler | str = "auto",
     config: TrainConfig | None = None,
     *,
-    learner: str = "meta",
+    learner: str = "joint",
     seeds: int | Sequence[int] = 1,
     scheduler_options: Mapping[str, Any] | None = None,
     loss: Loss | None = None,
@@ -122,17 +122,17 @@ def train(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     trackers: Sequence[str | Tracker] = (),
 ) -> Run:
-    """Meta-train on ``tasks`` and measure on their test rows.
+    """Train on ``tasks`` and measure on their test rows.
 
     Args:
         tasks: the sources and the target.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
-        scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, ``"auto"``: what the evidence on label
-            order calls for, or a control: ``"target-only"``, no source rows; ``"single:<task>"``, one task by name or
-            number from 1; ``"oracle-best-single"``, the single task that did best, known only in hindsight. With
-            ``config.abstain`` a scheduler of your own chooses among one arm more than there are tasks.
+        scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, ``"auto"``: the one that did best with
+            the learner in our results, or a control: ``"target-only"``, no source rows; ``"single:<task>"``, one task
+            by name or number from 1; ``"oracle-best-single"``, the single task that did best, known only in hindsight.
+            With ``config.abstain`` a scheduler of your own chooses among one arm more than there are tasks.
         config: the settings; defaults when left out.
-        learner: ``"meta"``, Algorithm 1, or ``"joint"``: one model trained on source and target batches together.
+        learner: ``"joint"``: one model trained on source and target batches together, or ``"meta"``, Algorithm 1.
         seeds: how many, counting from 0, or a list of them. Each decides initial weights, validation batches and the
             scheduler's chance, and is a run of its own. One whose loss is no longer finite ends alone, with a record
             that says why (``diverged``).
@@ -228,7 +228,7 @@ def jobs_of(
     seeds: int | Sequence[int],
     options: Mapping[str, Any],
     *,
-    learner: str = "meta",
+    learner: str = "joint",
     own: Own = Own(),  # noqa: B008
     out: Path | None = None,
     together: int = 1,
@@ -238,18 +238,22 @@ def jobs_of(
 
     ``together`` of them are to run side by side, and must fit.
     """
+    if learner not in LEARNERS:
+        raise unknown("learner", str(learner), LEARNERS)
     seeds = _seeds(seeds)
     if own.scheduler is not None:
         if options:
             raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
         choice = Choice("own", {}, config.resolve(tasks))
     else:
-        choice = choose(scheduler, options, tasks, config)
+        choice = choose(scheduler, options, tasks, config, learner)
     if own.scheduler is None and family(choice.name) != "active":  # it reads no rewards, so it need not pay for them
         choice = choice._replace(config=replace(choice.config, reward_folds=0, slope_every=1))
     rewards.find(own.reward or choice.config.reward)
     if learner == "joint":
         check_settings(choice.config)
+        if own.gradient is not None or choice.config.gradient != "auto":
+            raise ConfigError("gradient is for Algorithm 1; leave it out with the joint learner, or take learner meta")
     if choice.config.gradient != "auto":
         gradients.find(own.gradient or choice.config.gradient)
     built = default_network(tasks, own.network or network, choice.config.heads == "shared")
@@ -267,7 +271,7 @@ def jobs_of(
     }
     spec: dict[str, Any] = {
         "data": _data(tasks),
-        "learner": _known_learner(learner),
+        "learner": learner,
         "network": network,
         "scheduler": choice.name,
         "options": choice.options,
@@ -333,12 +337,6 @@ def _execute(
 
         results = engine.run(jobs, on_record=pass_on, **how)
     return _gathered(results, jobs, where)
-
-
-def _known_learner(name: str) -> str:
-    if name not in LEARNERS:
-        raise unknown("learner", str(name), LEARNERS)
-    return name
 
 
 def _seeds(given: int | Sequence[int]) -> list[int]:

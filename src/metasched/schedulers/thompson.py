@@ -11,17 +11,20 @@ from metasched.schedulers.base import Scheduler, key_of_draw
 
 LEAST = 0.5
 """Weight of its rewards below which a task counts as untried."""
+FADE = 0.98 ** (1 / 35)
+"""Weight of a reward one batch later: 98 % after 35 batches. Chosen with ``benchmarks/choosing.py``."""
 
 
 def thompson(
-    num_tasks: int, model: str = "gaussian", scale: str = "spread", forget: float = 1.0, width: float = 1.0
+    num_tasks: int, model: str = "gaussian", scale: str = "spread", forget: float = FADE, width: float = 1.0
 ) -> Scheduler:
     """Draw a plausible mean reward for every task from its posterior and take the largest.
 
     ``model="gaussian"``: θ_i ~ N(μ_i, σ² / V_i), where σ is the observed :func:`~.arms.spread` of the rewards
     (``scale="spread"``), their deviation within a task (``scale="within"``) or 1 (``scale="fixed"``); every task is
     tried once first. ``forget`` is the weight of a reward one batch later: below 1 a task that rests loses weight and
-    is tried again. ``width`` stretches σ: above 1 draws are more even, below 1 the best task is locked onto sooner.
+    is tried again; 1 is the textbook's. ``width`` stretches σ: above 1 draws are more even, below 1 the best task is
+    locked onto sooner.
 
     ``model="beta"``: θ_i ~ Beta(1 + Σ r, 1 + Σ (1 − r)), exact for rewards 0 and 1; rewards outside [0, 1] are clipped.
 

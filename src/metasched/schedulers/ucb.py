@@ -10,7 +10,7 @@ from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
 
 
-def ucb(num_tasks: int, upper: float = 2.0, xi: float = 1.1, scale: str = "spread") -> Scheduler:
+def ucb(num_tasks: int, upper: float = 1.0, xi: float = 1.1, scale: str = "spread") -> Scheduler:
     """Upper confidence bounds: θ_t = argmax_i μ_i + U·√(ξ·log t / V_i).
 
     The first N batches are one of each task, in order; then t = 1, 2, … counts the choices. μ_i is the mean reward of
@@ -18,7 +18,7 @@ def ucb(num_tasks: int, upper: float = 2.0, xi: float = 1.1, scale: str = "sprea
 
     Args:
         num_tasks: N.
-        upper: U, the width of the bound.
+        upper: U, the width of the bound; the paper's is 2, for ``scale="fixed"``.
         xi: ξ > 1, the weight of exploration.
         scale: ``"fixed"`` is the formula above, made for rewards that range over about U; it all but ignores rewards
             that differ by hundredths. ``"spread"`` multiplies U by the observed :func:`~.arms.spread` of the rewards,

@@ -26,7 +26,7 @@ def client(monkeypatch, tmp_path):
 
 def train(tasks, out, **options):
     options = {"trackers": ["mlflow"], **options}
-    return ms.train(tasks, mlp(3, hidden=(8,)), "uniform", CONFIG, seeds=(0, 7), out=out, **options)
+    return ms.train(tasks, mlp(3, hidden=(8,)), "uniform", CONFIG, learner="meta", seeds=(0, 7), out=out, **options)
 
 
 def runs_by_seed(client):

@@ -11,9 +11,8 @@ CONFIG = ms.TrainConfig(batch_size=4, meta_updates=5)
 
 
 def train(tasks, out, **options):
-    return ms.train(
-        tasks, mlp(3, hidden=(8,)), "uniform", CONFIG, seeds=(0, 7), out=out, trackers=["tensorboard"], **options
-    )
+    known = {"learner": "meta", "seeds": (0, 7), "out": out, "trackers": ["tensorboard"]}
+    return ms.train(tasks, mlp(3, hidden=(8,)), "uniform", CONFIG, **known, **options)
 
 
 def read(folder):

@@ -61,7 +61,8 @@ class Stop(BaseException):
 
 
 def run(tasks, out, **options):
-    return ms.train(tasks, mlp(3, hidden=(8,)), config=CONFIG, seeds=(0, 1), out=out, **options)
+    known = {"config": CONFIG, "learner": "meta", "seeds": (0, 1), "out": out}
+    return ms.train(tasks, mlp(3, hidden=(8,)), "cyclic", **known, **options)
 
 
 def stop_at(seed, update):

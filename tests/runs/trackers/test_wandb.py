@@ -19,7 +19,7 @@ def _offline(monkeypatch):
 
 def train(tasks, out, **options):
     options = {"trackers": ["wandb"], **options}
-    return ms.train(tasks, mlp(3, hidden=(8,)), "uniform", CONFIG, seeds=(0, 7), out=out, **options)
+    return ms.train(tasks, mlp(3, hidden=(8,)), "uniform", CONFIG, learner="meta", seeds=(0, 7), out=out, **options)
 
 
 def history(path):
