@@ -113,8 +113,8 @@ def scaled_errors(output: Output, results: Results) -> list[Figure]:
 
 @makes(outputs.SOURCES, outputs.FIG3, outputs.FIG4, outputs.FIG5, outputs.FEW_LABEL, outputs.ROBUST)
 def behind(output: Output, results: Results) -> list[Figure]:
-    """Accuracy against samples in the cells that stand behind a figure, in the order of the verdicts."""
-    order = [answer.cell for answer in answers(results)]
+    """Accuracy against samples in the cells that stand behind a figure, planned ones in the order of the verdicts."""
+    order = [answer.cell for answer in answers(results) if answer.planned]
     cells = results.behind(output)
     return [
         _curves(output, [*(cell for cell in order if cell in cells), *(cell for cell in cells if cell not in order)])
@@ -155,7 +155,7 @@ def _curves(output: Output, cells: Sequence[Cell]) -> Figure:
         levels: Data = [
             {"name": method.name, "y": _rounded(method.middle)} for method in shown(cell) if method not in methods
         ]
-        if cell.threshold is not None:
+        if cell.threshold is not None and compare.planned(cell) is None:
             levels.append({"name": THRESHOLD.name, "y": cell.threshold, "optional": True})
         strokes = [*(stroke(method.name) for method in shown(cell)), THRESHOLD]
         plot = plots.lines(cell.key, points, strokes, "source rows drawn", "test accuracy", levels)

@@ -76,7 +76,12 @@ def build(results: Results, only: Sequence[str] = ()) -> Report:
     """Make every figure and table, or only those named; what lacks data is listed with the reason."""
     check_names(only)
     own = not results.evidence and all(cell.own for cell in results.cells)
-    names = only or [name for name, output in OUTPUTS.items() if not own or output.section in outputs.OF_OWN_RUNS]
+    names = only or [
+        name
+        for name, output in OUTPUTS.items()
+        if (not own or output.section in outputs.OF_OWN_RUNS)
+        and (output is not outputs.RUNS or any(cell.own for cell in results.cells))
+    ]
     found: list[Made] = []
     missing: list[tuple[str, str]] = []
     for name in names:

@@ -54,7 +54,7 @@ def lines(
     series, rules, names = (_named(kind, key) for kind in ("points", "levels", "names"))
     colour = _by_name(altair.Color, strokes, [entry.colour for entry in strokes])
     dash = _by_name(altair.StrokeDash, strokes, [list(entry.dash) or [1, 0] for entry in strokes])
-    ticks = altair.Axis(values=_ticks(end), format="~s", grid=False)
+    ticks = altair.Axis(values=_ticks(end), format=",~r", grid=False)
     x = altair.X("x:Q", title=x_title, scale=altair.Scale(domain=[0, end * _room(strokes)], nice=False), axis=ticks)
     scale = altair.Scale(domain=[low, high], zero=False, nice=False)
     y = altair.Y("y:Q", title=y_title, scale=scale, axis=altair.Axis(tickCount=5))
@@ -129,7 +129,7 @@ def shares(key: str, sources: Sequence[Share], rows_drawn: float, colour: str) -
         for place, share in enumerate(source.shares)
     ]
     most = max((float(source.shares.max()) for source in sources), default=1.0) or 1.0
-    axis = altair.Axis(values=_ticks(rows_drawn), format="~s", grid=False)
+    axis = altair.Axis(values=_ticks(rows_drawn), format=",~r", grid=False)
     chart = (
         altair.Chart(altair.NamedData(series))
         .mark_rect(color=colour)

@@ -96,5 +96,5 @@ def _fewer(gain: Bounded | None) -> str:
 def _signed(interval: Interval) -> str:
     """``+.07 [.04, .10]``; three digits where two would hide the difference."""
     digits = 2 if abs(interval.value) >= 0.01 or interval.value == 0 else 3
-    value, low, high = (f"{number:+.{digits}f}".replace("0.", ".", 1) for number in interval)
+    value, low, high = (f"{round(number, digits) + 0.0:+.{digits}f}".replace("0.", ".", 1) for number in interval)
     return f"{value} [{low.removeprefix('+')}, {high.removeprefix('+')}]"
