@@ -118,6 +118,12 @@ class TestSeveral:
         cells = [cell(f"{n} labels", uniform=0.5, ucb=0.5 + 0.01 * n) for n in (10, 20, 30)]
         assert told(tmp_path, *cells).lines[0].rest == "digits, 3 cells +.10 to +.30."
 
+    def test_of_very_many_comparisons_the_figure_tells_the_intervals(self, tmp_path):
+        cells = [cell(f"{n} labels", uniform=0.5, ucb=0.6) for n in range(10, 22)]
+        page = told(tmp_path, *cells, cell("B=1", "cifar", uniform=0.5, ucb=0.4))
+        assert page.lines[0].rest == "cifar, B=1 −.100."
+        assert page.lines[1].rest == "digits, 12 cells +.10 to +.10."
+
     def test_cells_without_a_plan_are_counted_and_not_judged(self, tmp_path):
         page = told(tmp_path, *self.cells(), made.cell("cifar", names=["cyclic", "mdp"]))
         assert len(page.answers) == 5

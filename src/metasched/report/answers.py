@@ -21,6 +21,8 @@ GROUPS: dict[Group, tuple[str, Tone]] = {
 }
 LISTED = 2
 """Cells of one experiment that a sentence names one by one; more are told together."""
+MANY = 12
+"""Of more comparisons than this the sentences tell no intervals: the figure beside them does."""
 
 
 class Answer(NamedTuple):
@@ -146,28 +148,36 @@ def _grouped(found: Sequence[Answer]) -> list[Line]:
         for name in names:
             same = [answer for answer in members if answer.baseline.name == name]
             experiments = dict.fromkeys(answer.cell.experiment for answer in same)
-            parts = [_of_experiment([one for one in same if one.cell.experiment == each]) for each in experiments]
+            brief = len(found) > MANY
+            parts = [
+                _of_experiment([one for one in same if one.cell.experiment == each], brief) for each in experiments
+            ]
             lines.append(Line(lead.format(baseline=name), "; ".join(parts) + ".", tone))
     return lines
 
 
-def _of_experiment(same: Sequence[Answer]) -> str:
-    if len(same) <= LISTED:
-        return "; ".join(f"{answer.cell.label} {_amount(answer)}" for answer in same)
+def _of_experiment(same: Sequence[Answer], brief: bool) -> str:
+    """The cells of one experiment: one by one with their intervals, or together, or ``brief``."""
+    if len(same) <= (1 if brief else LISTED):
+        return "; ".join(f"{answer.cell.label} {_amount(answer, brief)}" for answer in same)
     values = sorted(_told(answer).difference.value for answer in same)
     name = same[0].cell.experiment + " (simulated)" * same[0].cell.simulated
-    return f"{name}, {len(same)} cells {values[0]:+.2f} to {values[-1]:+.2f}".replace("-", "−").replace("0.", ".")
+    span = f"{values[0]:+.2f} to {values[-1]:+.2f}".replace("-", "−").replace("0.", ".")
+    needed = sorted(answer.contrast.needed for answer in same if answer.contrast.needed)
+    seeds = f", {needed[0]:,} to {needed[-1]:,} seeds would do" if needed else ""
+    return f"{name}, {len(same)} cells {span}{seeds}"
 
 
 def _told(answer: Answer) -> Contrast:
     return answer.alone if answer.group == "sources" and answer.alone else answer.contrast
 
 
-def _amount(answer: Answer) -> str:
-    parts = [points(_told(answer).difference)]
+def _amount(answer: Answer, brief: bool) -> str:
+    difference = _told(answer).difference
+    parts = [points(Interval(difference.value, math.nan, math.nan) if brief else difference)]
     if answer.group == "open":
         parts.append(too_few(answer.contrast.needed).partition(": ")[2])
-    if answer.group == "better":
+    if answer.group == "better" and not brief:
         parts.append(fewer_rows(compare.gain_to_final(answer.baseline, answer.ours)))
     return ", ".join(filter(None, parts))
 

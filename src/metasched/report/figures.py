@@ -51,7 +51,7 @@ def contrasts(output: Output, results: Results) -> list[Figure]:
     found = answers(results)
     if not found:
         raise UnavailableError("no cell has a method that chooses beside a static one, with a seed in common")
-    rows = _by_method(found[0]) if len(found) == 1 else [_row(answer.cell.label, answer) for answer in found]
+    rows = _by_method(found[0]) if len(found) == 1 else _by_cell(found)
     baselines = " or ".join(dict.fromkeys(answer.baseline.name for answer in found))
     strokes = [stroke(name) for name in dict.fromkeys(row["name"] for row in rows)]
     plot = plots.differences(output.name, rows, strokes, f"test accuracy less that of {baselines}")
@@ -70,6 +70,12 @@ def _row(label: str, answer: Answer) -> dict[str, Any]:
     shown = test.kind in ("better", "worse")
     ends = {"value": value, "low": low, "high": high}
     return {"label": label, "name": answer.ours.name, **ends, "shown": shown, "words": test.words}
+
+
+def _by_cell(found: Sequence[Answer]) -> Data:
+    """Every cell, the largest difference first."""
+    ranked = sorted(found, key=lambda answer: -answer.contrast.difference.value)
+    return [_row(answer.cell.label, answer) for answer in ranked]
 
 
 def _by_method(answer: Answer) -> Data:

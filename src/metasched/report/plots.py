@@ -89,7 +89,7 @@ def differences(key: str, rows: Data, strokes: Sequence[Stroke], x_title: str) -
         "label:N",
         sort=[row["label"] for row in rows],
         title=None,
-        axis=altair.Axis(labelLimit=210, ticks=False, domain=False, grid=True),
+        axis=altair.Axis(labelLimit=230, labelFontSize=10, ticks=False, domain=False, grid=True),
     )
     extent = 1.05 * max((abs(row[end]) for row in rows for end in ("low", "high", "value")), default=0.1)
     axis = altair.Axis(format="+.2~f", tickCount=4, grid=False)
@@ -110,7 +110,7 @@ def differences(key: str, rows: Data, strokes: Sequence[Stroke], x_title: str) -
             x=x, y=y, color=colour, fill=fill, fillOpacity=filled, tooltip=what
         ),
     )
-    step = 22 if len(rows) <= 16 else 16
+    step = 22 if len(rows) <= 16 else 13
     return Plot(altair.layer(*layers).properties(height=max(60, step * len(rows))), {series: rows})
 
 
