@@ -118,6 +118,12 @@ class TestSeveral:
         cells = [cell(f"{n} labels", uniform=0.5, ucb=0.5 + 0.01 * n) for n in (10, 20, 30)]
         assert told(tmp_path, *cells).lines[0].rest == "digits, 3 cells +.10 to +.30."
 
+    def test_more_comparisons_than_the_seeds_can_bear_are_said_to_be_so(self, tmp_path):
+        cells = [cell(f"{n} labels", uniform=0.5, ucb=0.6) for n in range(10, 40)]
+        page = told(tmp_path, *cells)
+        assert page.title == "Choosing helps in 0 of 30 comparisons, hurts in none, 30 need more seeds"
+        assert "So many take at least 11 seeds for any one of them to be shown; there are 10." in page.lines[-1].rest
+
     def test_of_very_many_comparisons_the_figure_tells_the_intervals(self, tmp_path):
         cells = [cell(f"{n} labels", uniform=0.5, ucb=0.6) for n in range(10, 22)]
         page = told(tmp_path, *cells, cell("B=1", "cifar", uniform=0.5, ucb=0.4))

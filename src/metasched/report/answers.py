@@ -164,7 +164,8 @@ def _of_experiment(same: Sequence[Answer], brief: bool) -> str:
     name = same[0].cell.experiment + " (simulated)" * same[0].cell.simulated
     span = f"{values[0]:+.2f} to {values[-1]:+.2f}".replace("-", "−").replace("0.", ".")
     needed = sorted(answer.contrast.needed for answer in same if answer.contrast.needed)
-    seeds = f", {needed[0]:,} to {needed[-1]:,} seeds would do" if needed else ""
+    most = f" to {needed[-1]:,}" if len(set(needed)) > 1 else ""
+    seeds = f", {needed[0]:,}{most} seeds would do" if needed else ""
     return f"{name}, {len(same)} cells {span}{seeds}"
 
 
@@ -217,7 +218,11 @@ def _others(found: Sequence[Answer], results: Results) -> list[Line]:
     lines = []
     if all(answer.planned for answer in found):
         ours = " and ".join(dict.fromkeys(answer.ours.name for answer in found))
-        lines.append(Line("Planned:", f"{ours} was named as ours before the runs; corrected over these comparisons."))
+        told = f"{ours} was named as ours before the runs; corrected over these {len(found)} comparisons."
+        least, most = compare.seeds_needed(len(found)), max(answer.contrast.pairs for answer in found)
+        if least and most < least:
+            told += f" So many take at least {least} seeds for any one of them to be shown; there are {most}."
+        lines.append(Line("Planned:", told))
     elif not any(answer.planned for answer in found):
         lines.append(Line("Exploratory:", "the best method that chooses of each cell, picked after the fact."))
     rest = len(results.cells) - len(found)
