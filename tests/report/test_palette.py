@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import small_sets
-from metasched.experiments.methods import ordered_methods, paper_methods, source_methods
+from metasched.experiments.methods import paper_methods, source_methods
 from metasched.report.palette import COLOURS, GREY, IN_ORDER, in_order, stroke
 
 LIGHT, DARK = "#ffffff", "#14171c"
@@ -63,7 +63,7 @@ def test_colours_are_told_apart_and_none_looks_like_the_grey_of_the_others():
         assert np.linalg.norm(lab(linear(first)) - lab(linear(second))) > 30, (first, second)
 
 
-@pytest.mark.parametrize("methods", [paper_methods, source_methods, ordered_methods])
+@pytest.mark.parametrize("methods", [paper_methods, source_methods])
 def test_no_two_methods_of_an_experiment_look_the_same_but_for_grey_ones_and_single_tasks(methods):
     names = [method.name for method in methods(small_sets.build(), "meta") if not method.name.startswith("single:")]
     lines = [stroke(name)[1:] for name in names if stroke(name).colour != GREY]
