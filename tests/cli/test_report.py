@@ -31,10 +31,11 @@ def fails(capsys, *words):
     return error
 
 
-def test_writes_the_page_and_prints_the_headlines(results, capsys):
-    main(["report", results, "--out", "page.html", "--only", "few-label,few-label-summary", "--quiet"])
+def test_writes_the_page_and_prints_the_verdict(results, capsys):
+    main(["report", results, "--out", "page.html", "--only", "few-label,summary", "--quiet"])
     printed = capsys.readouterr()
-    assert "digits, 30 labels: best active ucb 0.5" in printed.out
+    assert printed.out.startswith("Choosing helps here: +.02")
+    assert "Exploratory: ucb is the best of the methods that choose" in printed.out
     assert "Page: page.html" in printed.out
     assert printed.err == ""
     assert Path("page.html").read_text().startswith("<!doctype html>")
@@ -42,15 +43,17 @@ def test_writes_the_page_and_prints_the_headlines(results, capsys):
 
 
 def test_json_is_for_programs(results, capsys):
-    main(["report", results, "--only", "table1,few-label-summary", "--json", "--quiet"])
+    main(["report", results, "--only", "table1,summary", "--json", "--quiet"])
     told = json.loads(capsys.readouterr().out)
-    assert told["tables"] == ["few-label-summary"]
+    assert told["tables"] == ["summary"]
     assert list(told["missing"]) == ["table1"]
+    assert told["verdict"].startswith("Choosing helps here")
+    assert told["sentences"][0].startswith("Test accuracy: ucb 0.5")
 
 
 def test_a_damaged_file_is_named_and_the_rest_reported(results, capsys):
     Path("results/digits/half.jsonl").write_text('{"format": 2, "met\n')
-    main(["report", results, "--only", "few-label-summary", "--quiet"])
+    main(["report", results, "--only", "summary", "--quiet"])
     printed = capsys.readouterr()
     assert "note: results/digits/half.jsonl, line 1: is no outcome of format 2" in printed.err
     assert "half.jsonl" in Path("page.html").read_text()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import made_up_results as made
-from metasched.report import compare
+from metasched.report import compare, statistics
 from metasched.report.results import load
 
 EARLY, LATE, NEVER = (0.6, 0.7, 0.7), (0.1, 0.1, 0.6), (0.1, 0.2, 0.3)
@@ -85,24 +85,26 @@ UPS = [0.60, 0.61, 0.62, 0.63, 0.64, 0.65, 0.66, 0.67]
 
 
 class TestExploratoryVerdicts:
-    def test_better_worse_and_no_difference(self, read):
+    def test_better_worse_alike_and_open(self, read):
         cell = read(
             {
                 "cyclic": final(*UPS),
                 "ucb": final(*(value + 0.1 for value in UPS)),
                 "gittins": final(*(value - 0.1 for value in UPS)),
                 "mdp": final(*(value + 0.01 * (-1) ** k for k, value in enumerate(UPS))),
+                "thompson": final(*(value + 0.1 * (-1) ** k for k, value in enumerate(UPS))),
                 "supervised": final(*[0.9] * 8),
             }
         )
         found = {method.name: test for method, test in compare.against_best_static(cell).items()}
-        assert {name: test.verdict for name, test in found.items()} == {
+        assert {name: test.words for name, test in found.items()} == {
             "ucb": "better",
             "gittins": "worse",
-            "mdp": "no difference shown",
+            "mdp": "alike",
+            "thompson": "too few seeds to tell: 179 would do",
         }
         assert found["ucb"].p_value == 2 / 256
-        assert found["ucb"].p_holm == pytest.approx(3 * 2 / 256)
+        assert found["ucb"].p_holm == pytest.approx(4 * 2 / 256)
         assert found["ucb"].difference == pytest.approx((0.1, 0.1, 0.1))
 
     def test_what_no_agreement_of_seeds_could_show_is_never_no_difference(self, read):
@@ -111,11 +113,26 @@ class TestExploratoryVerdicts:
         cell = read({"cyclic": final(*UPS[:6]), **{name: final(*[0.9 + 0.01 * k for k in range(6)]) for name in names}})
         for test in compare.against_best_static(cell).values():
             assert test.p_holm == pytest.approx(5 * 2 / 64)
-            assert test.verdict == "too few seeds to tell (8 would do)"
+            assert test.words == "too few seeds to tell: 8 would do"
 
     @pytest.mark.parametrize(("comparisons", "needed"), [(1, 6), (2, 7), (5, 8), (18, 10), (100, 12), (10**6, None)])
     def test_the_seeds_that_would_do(self, comparisons, needed):
         assert compare.seeds_needed(comparisons) == needed
+
+    @pytest.mark.parametrize("gap", [0.0, 0.005, 0.42])
+    def test_three_seeds_never_show_that_two_methods_are_alike(self, read, gap):
+        cell = read({"cyclic": final(0.4, 0.41, 0.42), "ucb": final(*(value + gap for value in (0.4, 0.41, 0.42)))})
+        (test,) = compare.against_best_static(cell).values()
+        assert (test.kind, test.words) == ("open", "too few seeds to tell: 6 would do")
+
+    def test_so_many_seeds_as_would_do_are_enough_when_the_rest_are_like_these(self):
+        random = np.random.default_rng(0)
+        few = random.normal(0.03, 0.05, 8)
+        needed = compare.seeds_to_tell(few, 1)
+        more = few.mean() + few.std(ddof=1) * random.normal(size=(200, needed))
+        shown = [statistics.sign_flip_test(sample) <= 0.05 for sample in more]
+        assert len(few) < needed
+        assert np.mean(shown) > 0.4
 
     def test_without_a_static_baseline_there_is_nothing_to_compare_with(self, read):
         assert compare.against_best_static(read({"ucb": [EARLY]})) == {}
@@ -136,7 +153,7 @@ class TestPlanned:
         results = made.loaded(tmp_path, *cells)
         tests = compare.planned_contrasts(results.cells)
         assert [method.name for method in tests] == ["ucb"] * 3
-        assert {test.verdict for test in tests.values()} == {"better"}
+        assert {test.words for test in tests.values()} == {"better"}
         assert [test.p_holm for test in tests.values()] == pytest.approx([3 * 2 / 1024] * 3)
 
     @pytest.mark.parametrize("roles", [{"ucb": "paper"}, {"ucb": "ours", "mdp": "ours"}])

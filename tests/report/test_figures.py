@@ -3,28 +3,32 @@ import pytest
 
 import made_up_results as made
 from metasched.experiments import outputs
-from metasched.report import figures
+from metasched.report import figures, plots
 from metasched.report.figures import Figure
 from metasched.report.page import make
 from metasched.report.pieces import UnavailableError
 
 pytest.importorskip("altair")
+FIGURES = [outputs.CONTRASTS, outputs.SCHEDULES, outputs.TIME, outputs.FIG2, *outputs.CURVES]
 
 
 def points(panel):
-    return next(rows for name, rows in panel.data.items() if name.startswith("points"))
+    return data(panel, "points")
+
+
+def data(panel, kind):
+    return next(rows for name, rows in panel.plot.data.items() if name.startswith(kind))
 
 
 def test_every_figure_has_words_for_those_who_cannot_see_it(report):
     assert len(report.figures) > 10
     for figure in report.figures:
-        assert figure.legend
         assert figure.sources
         for panel in figure.panels:
             assert len(panel.alt) > 40
 
 
-@pytest.mark.parametrize("output", [*outputs.OUTPUTS.values()][:9], ids=lambda output: output.name)
+@pytest.mark.parametrize("output", FIGURES, ids=lambda output: output.name)
 def test_without_its_data_a_figure_says_why(output, tmp_path):
     place = made.study("other", "paper", "x")
     bare = made.run("sequential", study=place, updates=(), samples=(), test_accuracy=())
@@ -48,8 +52,7 @@ def test_target_only_is_a_level_and_not_a_point_at_zero_samples(tmp_path):
     runs = made.plain_cell({"cyclic": [(0.1, 0.2, 0.3)], "target-only": [(0.2, 0.3, 0.4)]}, regime="paper")
     (panel,) = digits(tmp_path, runs).panels
     assert {row["name"] for row in points(panel)} == {"cyclic"}
-    levels = next(rows for name, rows in panel.data.items() if name.startswith("levels"))
-    assert {"name": "target-only", "y": 0.4} in levels
+    assert {"name": "target-only", "y": 0.4} in data(panel, "levels")
 
 
 def test_figures_draw_few_of_many_methods(everything):
@@ -65,21 +68,80 @@ def test_seeds_that_all_diverged_leave_no_line_and_no_warning(tmp_path):
     assert {row["name"] for row in points(digits(tmp_path, runs).panels[0])} == {"cyclic"}
 
 
-def test_ribbons_fill_every_update(everything):
-    slices = make("schedules", everything)[0].panels[0].data["slices"]
-    for method in {row["method"] for row in slices}:
-        for start in {row["x"] for row in slices if row["method"] == method}:
-            here = [row for row in slices if row["method"] == method and row["x"] == start]
-            assert sum(row["share"] for row in here) == pytest.approx(1, abs=1e-3)
+def test_lines_carry_their_names_and_no_two_names_overlap(everything):
+    for panel in make("few-label", everything)[0].panels:
+        names = data(panel, "names")
+        drawn = {row["name"] for row in points(panel)} | {row["name"] for row in data(panel, "levels")}
+        assert {row["name"] for row in names} == drawn
+        low, high = panel.plot.chart.to_dict(validate=False)["layer"][1]["encoding"]["y"]["scale"]["domain"]
+        heights = sorted(row["y"] for row in names)
+        gaps = np.diff(heights) * plots.LINES_HEIGHT / (high - low)
+        assert gaps.min() >= plots.LABEL_PIXELS - 0.1
+        assert low <= heights[0]
+        assert heights[-1] <= high
+
+
+def test_the_axis_shows_where_the_lines_are_and_not_where_they_begin(tmp_path):
+    curve = [0.1, *np.linspace(0.62, 0.9, 19).tolist()]
+    runs = made.plain_cell({"cyclic": [curve]}, samples=range(100, 2100, 100), regime="paper", threshold=0.05)
+    (panel,) = digits(tmp_path, runs).panels
+    low, high = panel.plot.chart.to_dict(validate=False)["layer"][1]["encoding"]["y"]["scale"]["domain"]
+    assert 0.5 < low < 0.65
+    assert 0.9 < high < 1
+    assert data(panel, "levels") == []
+
+
+class TestContrasts:
+    def planned(self, variant, gap):
+        place = made.study(variant=variant)
+        levels = (("uniform", 0.5, ""), ("ucb", 0.5 + gap, "ours"), ("cyclic", 0.45, ""))
+        return [
+            made.run(name, seed, (0.1, level + 0.001 * seed * (name == "ucb")), study=place, role=role)
+            for name, level, role in levels
+            for seed in range(8)
+        ]
+
+    def rows(self, tmp_path, *contents):
+        (figure,) = make("contrasts", made.loaded(tmp_path, *contents))
+        return data(figure.panels[0], "rows")
+
+    def test_over_several_cells_are_those_of_ours(self, tmp_path):
+        rows = self.rows(tmp_path, self.planned("10 labels", 0.1), self.planned("30 labels", 0.2))
+        assert [(row["label"], row["name"]) for row in rows] == [
+            ("digits, 30 labels", "ucb"),
+            ("digits, 10 labels", "ucb"),
+        ]
+        assert all(row["low"] <= row["value"] <= row["high"] and row["shown"] for row in rows)
+
+    def test_of_one_cell_are_those_of_every_method_but_the_baseline_and_lesser_single_tasks(self, tmp_path):
+        singles = [made.run(f"single:{n}", seed, (0.1, 0.1 * n)) for n in (1, 2) for seed in range(8)]
+        rows = self.rows(tmp_path, [*self.planned("30 labels", 0.1), *singles])
+        assert [row["name"] for row in rows] == ["ucb", "cyclic", "single:2"]
+
+
+class TestSchedules:
+    def test_shares_of_every_slice_add_up_to_one(self, everything):
+        for panel in (panel for figure in make("schedules", everything) for panel in figure.panels):
+            slices = data(panel, "slices")
+            for start in {row["x"] for row in slices}:
+                assert sum(row["share"] for row in slices if row["x"] == start) == pytest.approx(1, abs=1e-3)
+
+    def test_rare_sources_stand_together_and_useful_ones_have_a_star(self, tmp_path):
+        names = tuple(f"task {n}" for n in range(20))
+        about = made.about(tasks=names, useful=("task 0",))
+        schedule = ((20, *[1] * 19, 0),) * 4
+        runs = [made.run(name, about=about, schedule=schedule) for name in ("ucb", "uniform")]
+        (figure,) = make("schedules", made.loaded(tmp_path, runs))
+        sources = list(dict.fromkeys(row["source"] for row in data(figure.panels[0], "slices")))
+        assert len(sources) == plots.MOST_SOURCES
+        assert (sources[0], sources[-1]) == ("★ task 0 51%", "7 others 18%")
 
 
 def test_long_runs_are_thinned_to_what_a_figure_can_show(tmp_path):
     count = 2000
     curve, samples = np.linspace(0.1, 0.9, count).tolist(), range(20, 20 * count + 20, 20)
-    schedule = ((1, 0, 0, 0, 0, 0),) * count
     place = made.study(regime="paper")
-    results = made.loaded(tmp_path, [made.run("cyclic", 0, curve, samples, study=place, schedule=schedule)])
+    results = made.loaded(tmp_path, [made.run("cyclic", 0, curve, samples, study=place)])
     rows = points(make("fig3", results)[0].panels[0])
     assert len(rows) == figures.MOST_POINTS
     assert (rows[0]["x"], rows[-1]["x"]) == (20, 40000)
-    assert len(make("schedules", results)[0].panels[0].data["slices"]) <= figures.MOST_POINTS

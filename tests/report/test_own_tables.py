@@ -3,12 +3,11 @@
 import pytest
 
 import made_up_results as made
-from metasched.report.headlines import headlines
 from metasched.report.page import make
 from metasched.report.pieces import UnavailableError
 
 
-def test_few_labels_are_told_in_one_row(tmp_path):
+def test_a_cell_is_told_in_one_row(tmp_path):
     curves = {
         "cyclic": (0.1, 0.3, 0.5),
         "uniform": (0.1, 0.2, 0.4),
@@ -18,33 +17,20 @@ def test_few_labels_are_told_in_one_row(tmp_path):
         "mdp": (0.1, 0.2, 0.3),
     }
     content = made.plain_cell({name: [curve] * 8 for name, curve in curves.items()}, threshold=0.3)
-    (sheet,) = make("few-label-summary", made.loaded(tmp_path, content))
+    (sheet,) = make("summary", made.loaded(tmp_path, content))
     (row,) = sheet.rows
-    assert [str(value) for value in row[:2]] == ["digits, 30 labels", "cyclic"]
-    assert [value.value for value in row[2:5]] == pytest.approx([0.5, 0.45, 0.6])
-    assert row[5] == "ucb"
-    assert row[7].value == pytest.approx(0.12)
-    assert row[8].value == pytest.approx(5 * 2 / 256)
-    assert [str(value) for value in row[9:]] == ["1.00 [1.00, 1.00]", "1.50 [1.50, 1.50]"]
+    assert [row[place] for place in (0, 4, 6)] == ["digits, 30 labels", "cyclic", "ucb"]
+    assert [row[place].value for place in (2, 3, 5, 7)] == pytest.approx([0.45, 0.6, 0.5, 0.62])
+    assert row[8].value == pytest.approx(0.12)
+    assert row[9].value == pytest.approx(5 * 2 / 256)
+    assert str(row[10]) == "1.50 [1.50, 1.50]"
 
 
-def test_spoilt_sources_are_compared_with_clean_ones_and_with_the_best_single_task(tmp_path):
-    clean = made.plain_cell({"cyclic": [(0, 0, 0.6)] * 3, "single:1": [(0, 0, 0.7)] * 3})
-    noisy = made.plain_cell(
-        {"cyclic": [(0, 0, 0.4)] * 3, "single:1": [(0, 0, 0.65)] * 3}, regime="robust", variant="80% noisy"
-    )
-    (sheet,) = make("robust-summary", made.loaded(tmp_path, clean, noisy))
-    assert made.column(sheet, "change")[0] == "-0.200 [-0.200, -0.200]"
-    assert made.column(sheet, "against best single task")[0] == "-0.250 [-0.250, -0.250]"
-    assert len(sheet.sources) == 2
-
-
-def test_the_ceiling_is_a_share_of_accuracy_and_of_rows(tmp_path):
+def test_the_ceiling_saw_more_rows(tmp_path):
     methods = {"ucb": [(0, 0, 0.45)] * 2, "supervised": [(0, 0, 0.9)] * 2, "target-only": [(0, 0, 0.3)] * 2}
     content = made.plain_cell(methods, source_rows=970, target_rows=30)
     content = [made.changed(run, drawn=(10, 20, 30, 40, 0)) if run.method == "ucb" else run for run in content]
-    (sheet,) = make("controls", made.loaded(tmp_path, content))
-    assert made.column(sheet, "share of its accuracy") == ["50%"]
+    (sheet,) = make("summary", made.loaded(tmp_path, content))
     assert made.column(sheet, "share of its rows") == ["13%"]
     assert made.column(sheet, "less target-only") == ["+0.150 [+0.150, +0.150]"]
 
@@ -58,9 +44,8 @@ def test_leaderboards_put_the_best_first_and_say_which_is_the_best_static(everyt
 
 def test_methods_without_a_seed_in_common_have_no_difference_to_tell(tmp_path):
     results = made.loaded(tmp_path, [made.run("cyclic", 0), made.run("ucb", 1)])
-    (sheet,) = make("few-label-summary", results)
-    assert made.column(sheet, "difference") == ["–"]
-    assert headlines(results)[0].sentence == "ucb and cyclic have no seed in common."
+    (sheet,) = make("summary", results)
+    assert made.column(sheet, "less best static") == ["–"]
     assert make("leaderboard", results)
 
 
@@ -83,3 +68,39 @@ class TestPlanned:
     def test_says_that_everything_is_exploratory_where_no_method_was_named(self, everything):
         with pytest.raises(UnavailableError, match="every comparison is exploratory"):
             make("planned", everything)
+
+
+class TestUsefulDraws:
+    """Two tasks of four are useful; 20 updates of 10 batches, in which ucb turns to them after half."""
+
+    EARLY, LATE = (2, 3, 3, 2, 0), (5, 1, 1, 3, 0)
+
+    def runs(self, useful=("a", "d"), schedule=(*[EARLY] * 10, *[LATE] * 10)):
+        about = made.about(tasks=("a", "b", "c", "d"), useful=useful)
+        return [
+            made.run("ucb", 0, about=about, schedule=schedule),
+            made.run("ucb", 1, about=about, schedule=schedule[::-1]),
+            made.run("target-only", about=about),
+        ]
+
+    def test_are_shares_of_batches_in_parts_of_the_run_mean_over_seeds(self, tmp_path):
+        (sheet,) = make("useful-draws", made.loaded(tmp_path, self.runs()[::2]))
+        (row,) = sheet.rows
+        assert [str(value) for value in row[1:]] == ["ucb", "40%", "40%", "80%", "2 of 4"]
+        (sheet,) = make("useful-draws", made.loaded(tmp_path, self.runs()))
+        assert [str(value) for value in sheet.rows[0][2:5]] == ["60%", "60%", "60%"]
+
+    def test_abstaining_is_no_draw(self, tmp_path):
+        runs = self.runs(schedule=((1, 1, 0, 0, 8),) * 4)[:1]
+        (sheet,) = make("useful-draws", made.loaded(tmp_path, runs))
+        assert made.column(sheet, "first quarter") == ["50%"]
+
+    def test_nobody_knows_which_are_useful(self, tmp_path):
+        with pytest.raises(UnavailableError, match="names the sources known to be useful"):
+            make("useful-draws", made.loaded(tmp_path, self.runs(useful=())))
+
+    def test_earlier_runs_of_a_cell_that_do_not_say_are_still_compared(self, tmp_path):
+        old = made.run("uniform", about=made.about(tasks=("a", "b", "c", "d")))
+        results = made.loaded(tmp_path, [old, *self.runs()])
+        assert results.faults == ()
+        assert results.cells[0].about.useful == ("a", "d")

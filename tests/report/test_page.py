@@ -45,23 +45,33 @@ def rendered(report):
 
 
 class TestWhatIsOnThePage:
-    def test_headlines_come_before_figures_and_figures_before_tables(self, rendered):
-        places = [
-            rendered.index(f'id="{name}"') for name in ("headlines", "figures", "tables", "every-cell", "reading")
+    def test_the_verdict_comes_first_and_all_but_its_figures_is_folded(self, rendered, report):
+        assert rendered.index(f"<h1>{report.opening.title}") < rendered.index('id="contrasts"')
+        unfolded = re.sub(r"<details.*</details>", "", rendered[: rendered.index("<footer>")], flags=re.DOTALL)
+        assert [output.name for output, _ in report.first] == ["contrasts", "few-label", "schedules"]
+        assert "<table" not in unfolded
+        titles = re.findall(r"<summary><h2>(.*?)</h2>", rendered)
+        assert titles == [
+            "Every comparison in numbers",
+            "Few labels and spoilt sources",
+            "The paper&#39;s tables and figures",
+            "Not available (3)",
+            "How to read the numbers",
         ]
-        assert places == sorted(places)
 
-    def test_every_figure_and_table_is_there_but_for_runs_of_ones_own(self, report):
-        assert [name for name, _ in report.missing] == ["sources", "runs", "planned"]
+    def test_every_figure_and_table_is_there_once_but_for_those_of_other_results(self, report):
+        assert [name for name, _ in report.missing] == ["sources", "planned", "useful-draws"]
         assert len({figure.key for figure in report.figures}) == len(report.figures)
         assert len({sheet.key for sheet in report.tables}) == len(report.tables)
 
-    def test_every_number_has_its_command_seeds_and_device(self, rendered, everything):
+    def test_every_number_has_its_command_seeds_and_device(self, rendered, report, everything):
         words = "".join(Tags(rendered).words)
         for cell in everything.cells:
             assert cell.key in words
-        assert words.count("metasched paper digits --seeds 10") >= len(everything.cells)
-        assert "4 seeds (0–3), gpu: NVIDIA H200" in words
+        pieces = len(report.figures) + len(report.tables)
+        assert words.count("metasched paper digits --seeds 10") >= pieces
+        assert words.count("4 seeds (0–3), gpu: NVIDIA H200") >= pieces - 7
+        assert f"metasched report {everything.paths[0]} --only fig3, as SVG, PNG, PDF." in words
 
     def test_simulated_data_say_so_in_every_caption(self, report, rendered):
         text = "".join(Tags(rendered).words)
@@ -88,7 +98,7 @@ class TestWhatIsOnThePage:
     def test_landmarks_headings_and_names_for_those_who_listen(self, rendered):
         tags = Tags(rendered)
         names = [tag for tag, _ in tags.tags]
-        assert [names.count(tag) for tag in ("header", "nav", "main", "footer", "h1")] == [1, 1, 1, 1, 1]
+        assert [names.count(tag) for tag in ("header", "main", "footer", "h1")] == [1, 1, 1, 1]
         levels = [int(tag[1]) for tag in names if re.fullmatch(r"h[1-6]", tag)]
         assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
         charts = [attributes for _, attributes in tags.tags if attributes.get("role") == "img"]
@@ -106,17 +116,46 @@ def test_rows_are_as_wide_as_the_heading_and_numbers_name_their_cells(report):
         assert sheet.note
 
 
-def test_without_its_data_everything_but_the_leaderboard_says_why(tmp_path):
+def test_one_method_alone_has_a_leaderboard_and_says_what_is_missing(tmp_path):
     bare = made.run("sequential", study=made.study(regime="other"), updates=(), samples=(), test_accuracy=())
     report = page.build(made.loaded(tmp_path, [bare]))
     assert [sheet.key for sheet in report.tables] == ["leaderboard-digits/other-30-labels"]
-    assert {name for name, _ in report.missing} == set(OUTPUTS) - {"leaderboard"}
-    assert all("no " in reason for _, reason in report.missing)
+    assert report.missing == ()
+    assert report.opening.title == "Nothing to compare yet: sequential alone"
 
 
 def test_where_no_method_was_named_before_the_runs_the_page_says_that_it_explores(rendered):
     words = " ".join("".join(Tags(rendered).words).split())
-    assert "No method was named as ours before the runs: every comparison is exploratory." in words
+    assert "Exploratory: the best method that chooses of each cell, picked after the fact." in words
+
+
+@pytest.fixture(scope="module")
+def page_of_own(tmp_path_factory):
+    schedule = ((3, 2, 1, 1, 0, 0),) * 3
+    runs = [
+        [made.own(name, seed, curve=(0.2, 0.3, level + 0.01 * seed), schedule=schedule)]
+        for name, level in (("uniform", 0.4), ("target-only", 0.41), ("thompson", 0.82), ("exp3", 0.5))
+        for seed in range(3)
+    ]
+    report = page.build(made.loaded(tmp_path_factory.mktemp("own"), *runs))
+    return report, page.render(report, "page_files")
+
+
+class TestRunsOfOnesOwn:
+    def test_never_mention_the_paper(self, page_of_own):
+        report, text = page_of_own
+        without_library = re.sub(r"<script>\s.*?</script>", "", text, flags=re.DOTALL)
+        assert "paper" not in without_library.lower().replace("metasched paper digits", "")
+        assert report.missing == ()
+
+    def test_have_their_verdict_three_figures_and_the_rest_folded(self, page_of_own):
+        report, text = page_of_own
+        assert [output.name for output, _ in report.first] == ["contrasts", "runs", "schedules"]
+        assert "<h1>Too few seeds to tell: " in text
+        assert re.findall(r"<summary><h2>(.*?)</h2>", text) == [
+            "Every comparison in numbers",
+            "How to read the numbers",
+        ]
 
 
 class TestOnly:
@@ -124,6 +163,7 @@ class TestOnly:
         report = page.build(everything, ["fig3", "table1"])
         assert [figure.key for figure in report.figures] == ["fig3"]
         assert [sheet.key for sheet in report.tables] == ["table1"]
+        assert [tag for tag, attributes in Tags(page.render(report, "f")).tags if "open" in attributes] != []
 
     def test_an_unknown_name_is_refused_with_the_known_ones(self, everything):
         with pytest.raises(ConfigError, match="did you mean 'table1'") as error:
@@ -167,7 +207,7 @@ def test_files_beside_the_page(tmp_path, everything):
 
 
 def test_the_same_results_give_the_same_page(everything):
-    chosen = ["fig3", "table1", "few-label-summary"]
+    chosen = ["fig3", "table1", "summary"]
     assert page.render(page.build(everything, chosen), "f") == page.render(page.build(everything, chosen), "f")
 
 

@@ -3,7 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
-from metasched.report.palette import HUES, MEASURES, SPARE, in_order, stroke
+import small_sets
+from metasched.experiments.methods import paper_methods, source_methods
+from metasched.report.palette import COLOURS, GREY, IN_ORDER, in_order, stroke
 
 LIGHT, DARK = "#ffffff", "#14171c"
 
@@ -34,7 +36,7 @@ DEFICIENCIES = {
 }
 
 
-@pytest.mark.parametrize("colour", sorted({*HUES.values(), *SPARE, *MEASURES}))
+@pytest.mark.parametrize("colour", sorted({*COLOURS.values(), GREY, *IN_ORDER}))
 @pytest.mark.parametrize("paper", [LIGHT, DARK])
 def test_every_line_stands_out_from_the_page_in_light_and_dark(colour, paper):
     assert contrast(colour, paper) >= 3
@@ -43,7 +45,7 @@ def test_every_line_stands_out_from_the_page_in_light_and_dark(colour, paper):
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)
 def test_the_papers_schedulers_are_told_apart_with_any_colour_vision(deficiency):
     seen = {
-        name: lab(np.clip(np.array(DEFICIENCIES[deficiency]) @ linear(HUES[name]), 0, 1))
+        name: lab(np.clip(np.array(DEFICIENCIES[deficiency]) @ linear(COLOURS[name]), 0, 1))
         for name in ("cyclic", "ucb", "gittins", "mdp")
     }
     for first, second in itertools.combinations(seen, 2):
@@ -56,9 +58,22 @@ def test_a_variant_has_the_hue_of_its_scheduler_and_dashes_of_its_own():
     assert len({line.dash for line in family}) == len(family)
 
 
-def test_a_scheduler_we_do_not_know_always_looks_the_same():
-    assert stroke("lottery") == stroke("lottery")
-    assert stroke("lottery").colour in SPARE
+def test_colours_are_told_apart_and_none_looks_like_the_grey_of_the_others():
+    for first, second in itertools.combinations({*COLOURS.values(), GREY}, 2):
+        assert np.linalg.norm(lab(linear(first)) - lab(linear(second))) > 30, (first, second)
+
+
+@pytest.mark.parametrize("methods", [paper_methods, source_methods])
+def test_no_two_methods_of_an_experiment_look_the_same_but_for_grey_ones_and_single_tasks(methods):
+    names = [method.name for method in methods(small_sets.build(), "meta") if not method.name.startswith("single:")]
+    lines = [stroke(name)[1:] for name in names if stroke(name).colour != GREY]
+    assert len(lines) >= 7
+    assert len(set(lines)) == len(lines)
+
+
+@pytest.mark.parametrize("name", ["lottery", "exp3", "ucb (batch_size 5)", "uniformly"])
+def test_a_method_without_a_colour_of_its_own_is_grey(name):
+    assert stroke(name) == (name, GREY, ())
 
 
 def test_twenty_classes_are_told_apart():

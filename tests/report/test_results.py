@@ -125,12 +125,6 @@ class TestBadFiles:
         spoil(bad, change)
         self.fault(bad, message)
 
-    def test_results_of_an_earlier_version_are_named(self, bad):
-        bad.unlink()
-        old = bad.with_suffix(".json")
-        old.write_text(json.dumps({"format": 1, "kind": "cell", "cell": "digits/few-label-30", "methods": {}}))
-        self.fault(old, "is a result of an earlier version, which is no longer read")
-
     def test_other_json_is_nobodys_business(self, bad):
         (bad.parent / "notes.json").write_text("[1, 2]")
         assert load([bad.parent]).faults == ()

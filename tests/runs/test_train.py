@@ -359,6 +359,13 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.parametrize("useful", [None, (), ("task 0",)])
+def test_an_outcome_names_the_tasks_known_to_be_useful(tasks, useful):
+    known = useful and (tasks.tasks[0].name,)
+    (outcome,) = run(replace(tasks, useful=known)).outcomes
+    assert outcome.about.useful == (known or ())
+
+
 def test_a_run_counts_how_often_it_abstained(tasks):
     config = ms.TrainConfig(batch_size=4, meta_updates=2, batches_per_update=8, abstain=True)
     run = ms.train(tasks, scheduler="cyclic", config=config, learner="meta")

@@ -17,7 +17,7 @@ def report(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Turn results into one page of figures and tables, with files of each beside it.
+    """Turn results into one page, the verdict first, with files of every figure and table beside it.
 
     Example: metasched report results runs/a --out page.html --only fig3
 
@@ -26,7 +26,7 @@ def report(
         out: The page to write; figures and tables go to a folder beside it (page_files for page.html).
         only: Names of figures and tables, separated by commas; by default all that the results allow.
         quiet: No progress bar.
-        json: Print the headlines as JSON.
+        json: Print the verdict as JSON.
     """
     from metasched.optional import require
     from metasched.report import page, progress, results
@@ -50,7 +50,8 @@ def report(
             {
                 "page": str(out),
                 "files": str(folder),
-                "headlines": [headline.line for headline in made.headlines],
+                "verdict": made.opening.title,
+                "sentences": [str(line) for line in made.opening.lines],
                 "figures": [figure.key for figure in made.figures],
                 "tables": [sheet.key for sheet in made.tables],
                 "missing": dict(made.missing),
@@ -58,8 +59,7 @@ def report(
             }
         )
         return
-    for headline in made.headlines:
-        say(headline.line)
+    say("\n".join([made.opening.title, *map(str, made.opening.lines)]))
     counted = ", ".join(
         f"{len(items)} {name}{'' if len(items) == 1 else 's'}"
         for name, items in (("figure", made.figures), ("table", made.tables), ("cell", found.cells))

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from metasched.experiments import REGIMES
 from metasched.report.statistics import Floats
 from metasched.runs.choices import TARGET_ONLY as TARGET_ONLY
 from metasched.runs.choices import USEFUL as USEFUL
@@ -64,11 +65,13 @@ class Method:
         """How long its runs take, as far as they were timed."""
         return [run.seconds for run in self.runs if run.seconds is not None]
 
-    @property
+    @cached_property
     def schedule(self) -> Floats | None:
-        """Batches of each task, and abstained, in each meta-update of the first seed that has them (K, N + 1)."""
-        schedules = [run.schedule for run in self.runs if run.schedule]
-        return np.array(schedules[0], np.float64) if schedules else None
+        """Batches of each task, and abstained, in each update: mean over the seeds that have them (K, N + 1)."""
+        schedules = [np.array(run.schedule, np.float64) for run in self.runs if run.schedule]
+        longest = max(map(len, schedules), default=0)
+        whole = [schedule for schedule in schedules if len(schedule) == longest]
+        return np.asarray(np.mean(whole, axis=0), np.float64) if whole else None
 
     @property
     def drawn_by_label(self) -> Floats | None:
@@ -96,6 +99,11 @@ class Cell:
     def simulated(self) -> bool:
         """Whether its data are."""
         return self.about.simulated
+
+    @property
+    def own(self) -> bool:
+        """Whether it is made of runs of one's own, not of an experiment."""
+        return self.regime not in REGIMES
 
     @property
     def label(self) -> str:

@@ -3,11 +3,13 @@
 Functions that take a method take None too, for one that a cell does not have, and then have nothing to say.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
 from metasched.dependence import holm
 from metasched.report import statistics
@@ -15,10 +17,13 @@ from metasched.report.cells import Cell, Method
 from metasched.report.statistics import Arrivals, Bounded, Floats, Interval
 
 ALPHA = 0.05
+MARGIN = 0.02
+"""Methods are alike when the interval of their difference in accuracy lies within this on both sides."""
 OURS = "ours"
 """The role of the method that was named before the runs, when one method alone has it."""
 BASELINE = "uniform"
 """What it is held against."""
+Kind = Literal["better", "worse", "alike", "open"]
 
 
 class Threshold(NamedTuple):
@@ -29,14 +34,28 @@ class Threshold(NamedTuple):
 
 
 class Contrast(NamedTuple):
-    """Final accuracy of a method less that of another on the seeds that both have, one of several comparisons."""
+    """Final accuracy of a method less that of another on the seeds that both have, one of several comparisons.
+
+    *Better* or *worse*: the corrected p-value is at most 5 %. *Alike*: there are seeds enough to show a difference, and
+    the whole interval lies within :data:`MARGIN`. Everything else is *open*: ``needed`` seeds would do.
+    """
 
     difference: Interval
     p_value: float
     p_holm: float
     pairs: int
-    verdict: str
-    """better, worse, no difference shown, or too few seeds to tell."""
+    kind: Kind
+    needed: int | None
+
+    @property
+    def words(self) -> str:
+        """For a table."""
+        return too_few(self.needed) if self.kind == "open" else self.kind
+
+
+def too_few(needed: int | None) -> str:
+    """That there are too few seeds, and how many would do where any number would."""
+    return "too few seeds to tell" + (f": {needed:,} would do" if needed else "")
 
 
 def best(methods: Iterable[Method]) -> Method | None:
@@ -134,7 +153,7 @@ def difference(first: Method | None, second: Method | None) -> Interval | None:
     return statistics.mean_of_means([gaps]) if gaps.size else None
 
 
-def contrasts(pairs: Sequence[tuple[Method, Method]]) -> dict[Method, Contrast]:
+def contrasts(pairs: Iterable[tuple[Method, Method]]) -> dict[Method, Contrast]:
     """The first of each pair against the second: sign-flip tests, corrected over all the pairs (Holm)."""
     gaps = {first: differences(first, second) for first, second in pairs}
     gaps = {method: values for method, values in gaps.items() if values.size}
@@ -142,18 +161,16 @@ def contrasts(pairs: Sequence[tuple[Method, Method]]) -> dict[Method, Contrast]:
     tests = {}
     for (method, values), p, corrected in zip(gaps.items(), p_values, holm(p_values), strict=True):
         interval = statistics.mean_of_means([values])
-        verdict = _verdict(interval.value, float(corrected), len(values), len(gaps))
-        tests[method] = Contrast(interval, p, float(corrected), len(values), verdict)
+        kind = _kind(interval, float(corrected), len(values) >= (seeds_needed(len(gaps)) or math.inf))
+        needed = seeds_to_tell(values, len(gaps)) if kind == "open" else None
+        tests[method] = Contrast(interval, p, float(corrected), len(values), kind, needed)
     return tests
 
 
-def _verdict(mean: float, p: float, pairs: int, comparisons: int) -> str:
+def _kind(interval: Interval, p: float, enough: bool) -> Kind:
     if p <= ALPHA:
-        return "better" if mean > 0 else "worse"
-    needed = seeds_needed(comparisons)
-    if needed is not None and pairs >= needed:
-        return "no difference shown"
-    return "too few seeds to tell" + (f" ({needed} would do)" if needed else "")
+        return "better" if interval.value > 0 else "worse"
+    return "alike" if enough and max(-interval.low, interval.high) <= MARGIN else "open"
 
 
 def seeds_needed(comparisons: int) -> int | None:
@@ -166,12 +183,33 @@ def seeds_needed(comparisons: int) -> int | None:
     return next(reach, None)
 
 
+def seeds_to_tell(gaps: Floats, comparisons: int) -> int | None:
+    """About how many seeds would show a difference like this one, or that there is none, in so many comparisons.
+
+    The half-width z·s/√S of the interval, at 5 % over the comparisons, must fall below the size |d| of the difference,
+    or below MARGIN − |d|.
+
+    >>> seeds_to_tell(np.array([0.41, 0.42, 0.43]), 1)
+    6
+    """
+    fewest = seeds_needed(comparisons)
+    if fewest is None or len(gaps) < 2:
+        return fewest
+    size = abs(float(gaps.mean()))
+    width = float(norm.ppf(1 - ALPHA / (2 * comparisons))) * float(gaps.std(ddof=1))
+    return max(fewest, len(gaps) + 1, math.ceil((width / max(size, MARGIN - size)) ** 2))
+
+
 @lru_cache(maxsize=512)
+def against(cell: Cell, baseline: Method | None) -> dict[Method, Contrast]:
+    """Exploratory: every method but the ceiling against a baseline, corrected over all of them."""
+    others = [method for method in cell.methods.values() if method is not baseline and method.family != "ceiling"]
+    return contrasts([(method, baseline) for method in others]) if baseline else {}
+
+
 def against_best_static(cell: Cell) -> dict[Method, Contrast]:
-    """Exploratory: every method but the ceiling against the best static baseline, corrected over all of them."""
-    static = best_static(cell)
-    others = [method for method in cell.methods.values() if method is not static and method.family != "ceiling"]
-    return contrasts([(method, static) for method in others]) if static else {}
+    """The same against the best static schedule, itself picked after the fact."""
+    return against(cell, best_static(cell))
 
 
 def planned(cell: Cell) -> tuple[Method, Method] | None:
@@ -179,6 +217,12 @@ def planned(cell: Cell) -> tuple[Method, Method] | None:
     ours = [method for method in cell.methods.values() if method.runs[0].role == OURS]
     baseline = cell.methods.get(BASELINE)
     return (ours[0], baseline) if len(ours) == 1 and baseline else None
+
+
+def chosen(cell: Cell) -> tuple[Method, Method] | None:
+    """What a cell speaks for: the planned pair, or the best active scheduler against uniform or the best static one."""
+    ours, baseline = best_active(cell), cell.methods.get(BASELINE) or best_static(cell)
+    return planned(cell) or ((ours, baseline) if ours and baseline else None)
 
 
 def planned_contrasts(cells: Iterable[Cell]) -> dict[Method, Contrast]:

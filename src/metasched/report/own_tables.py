@@ -1,4 +1,4 @@
-"""Our own tables: the planned contrasts, few labels, noisy sources, controls, cost and a leaderboard of every cell."""
+"""Our own tables: planned contrasts, draws from useful sources, the best of each kind, cost, every method."""
 
 import math
 from collections.abc import Iterable
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metasched.experiments import outputs, published
+from metasched.experiments import WEATHER, outputs, published
 from metasched.experiments.outputs import Output
-from metasched.report import compare, statistics
+from metasched.report import compare
 from metasched.report.cells import TARGET_ONLY, Cell, Entry, Method
 from metasched.report.pieces import UnavailableError, makes
 from metasched.report.results import Results
@@ -28,9 +28,7 @@ from metasched.report.sheets import (
     sheet,
     signed,
 )
-from metasched.report.statistics import Interval
 
-AFTER_THE_FACT = "Best means the largest median final accuracy in that cell, picked after the fact."
 NONE_NAMED = "no method was named as ours before the runs: every comparison is exploratory"
 
 
@@ -57,7 +55,7 @@ def planned(output: Output, results: Results) -> list[Sheet]:
         (compare.BASELINE, lambda cell: _score(pairs[cell][1])),
         ("difference", lambda cell: signed(tests[pairs[cell][0]].difference)),
         ("p (Holm)", lambda cell: p_value(tests[pairs[cell][0]].p_holm)),
-        ("verdict", lambda cell: tests[pairs[cell][0]].verdict),
+        ("verdict", lambda cell: tests[pairs[cell][0]].words),
         ("gain", lambda cell: ratio(compare.gain_to_final(*reversed(pairs[cell])))),
         ("seeds", lambda cell: number(tests[pairs[cell][0]].pairs, "{:.0f}")),
     )
@@ -70,85 +68,61 @@ def planned(output: Output, results: Results) -> list[Sheet]:
     return [sheet(output, note, columns, [cell for cell in pairs if pairs[cell][0] in tests], pairs)]
 
 
-@makes(outputs.FEW_LABEL_SUMMARY)
-def few_label(output: Output, results: Results) -> list[Sheet]:
-    """Each few-label cell in one row: the best static, active and single-task methods and the target-only control."""
-    cells = results.of(regime="few-label")
-    if not cells:
-        raise UnavailableError("no few-label cell")
-    static = {cell: compare.best_static(cell) for cell in cells}
-    active = {cell: compare.best_active(cell) for cell in cells}
-    contrasts = {cell: compare.against_best_static(cell) for cell in cells}
-    tests = {cell: contrasts[cell][best] for cell, best in active.items() if best in contrasts[cell]}
-    columns: Columns[Cell] = (
-        ("experiment", lambda cell: cell.label),
-        ("best static", lambda cell: _name(static[cell])),
-        ("static accuracy", lambda cell: _score(static[cell])),
-        ("target-only", lambda cell: _score(cell.methods.get(TARGET_ONLY))),
-        ("best single task", lambda cell: _score(compare.best_single(cell))),
-        ("best active", lambda cell: _name(active[cell])),
-        ("active accuracy", lambda cell: _score(active[cell])),
-        ("difference", lambda cell: signed(tests[cell].difference if cell in tests else None)),
-        ("p (Holm)", lambda cell: p_value(tests[cell].p_holm if cell in tests else None)),
-        ("gain, fixed threshold", lambda cell: ratio(compare.gain_over(static[cell], active[cell], cell.threshold))),
-        ("gain, static's final", lambda cell: ratio(compare.gain_to_final(static[cell], active[cell]))),
+@makes(outputs.USEFUL_DRAWS)
+def useful_draws(output: Output, results: Results) -> list[Sheet]:
+    """How soon a method finds the sources that are known to help, and whether it stays with them."""
+    rows = [
+        (Entry(cell, method), shares)
+        for cell in results.cells
+        for method in cell.methods.values()
+        if method.family in ("active", "static") and (shares := useful_shares(cell, method))
+    ]
+    if not rows:
+        raise UnavailableError("no cell has schedules and names the sources known to be useful")
+    columns: Columns[tuple[Entry, UsefulShares]] = (
+        ("experiment", lambda row: row[0].cell.label),
+        ("method", lambda row: row[0].method.name),
+        ("first quarter", lambda row: percent(row[1].first_quarter)),
+        ("first half", lambda row: percent(row[1].first_half)),
+        ("last quarter", lambda row: percent(row[1].last_quarter)),
+        ("useful sources", lambda row: f"{len(row[0].cell.about.useful)} of {len(row[0].cell.about.tasks)}"),
     )
     note = (
-        "Final test accuracy: interquartile mean over seeds with bootstrap 95 % interval. Difference: best active less "
-        "best static, paired by seed; p: sign-flip test, Holm-corrected over the cell's methods; both are exploratory. "
-        "Gain: samples of the best static over samples of the best active, to the threshold fixed before the run and "
-        f"to the median final accuracy of the best static. {AFTER_THE_FACT}"
+        "Of the batches drawn in that part of the run, the share from sources known to help with the target, which no "
+        "method is told; mean over the seeds whose schedules are kept. Abstaining counts as no draw."
     )
-    return [sheet(output, note, columns, cells, cells)]
+    return [sheet(output, note, columns, rows, dict.fromkeys(entry.cell for entry, _ in rows))]
 
 
-@makes(outputs.ROBUST_SUMMARY)
-def robust(output: Output, results: Results) -> list[Sheet]:
-    """Each method with clean and with noisy or irrelevant sources, against the best single task in hindsight."""
-    cells = results.of(regime="robust")
-    if not cells:
-        raise UnavailableError("no robust cell")
-    clean: dict[Cell, Cell] = {}
-    for cell in cells:
-        others = results.of(cell.experiment, "few-label")
-        alike = [other for other in others if other.about.target_rows == cell.about.target_rows]
-        clean |= {cell: alike[0]} if alike else {}
+class UsefulShares(NamedTuple):
+    """Shares of the draws that fall on useful sources, in parts of a run; NaN where nothing was drawn."""
 
-    def before(row: Entry) -> Method | None:
-        return clean[row.cell].methods.get(row.method.name) if row.cell in clean else None
+    first_quarter: float
+    first_half: float
+    last_quarter: float
 
-    columns: Columns[Entry] = (
-        ("experiment", lambda row: row.cell.label),
-        ("method", lambda row: row.method.name),
-        ("clean", lambda row: _score(before(row))),
-        ("spoilt", lambda row: _score(row.method)),
-        ("change", lambda row: signed(compare.difference(row.method, before(row)))),
-        (
-            "against best single task",
-            lambda row: signed(compare.difference(row.method, compare.best_single(row.cell))),
-        ),
+
+def useful_shares(cell: Cell, method: Method) -> UsefulShares | None:
+    """None where nobody knows which sources are useful, or no schedule was kept."""
+    counts, useful = method.schedule, [task in cell.about.useful for task in cell.about.tasks]
+    if counts is None or not any(useful):
+        return None
+    drawn, hits = counts[:, :-1].sum(axis=1), counts[:, :-1][:, useful].sum(axis=1)
+    quarter, half = max(1, round(len(counts) / 4)), max(1, round(len(counts) / 2))
+    parts = (slice(quarter), slice(half), slice(-quarter, None))
+    return UsefulShares(
+        *(float(hits[part].sum() / total) if (total := drawn[part].sum()) else math.nan for part in parts)
     )
-    note = (
-        "Final test accuracy: interquartile mean with bootstrap 95 % interval. Clean: the few-label cell of the same "
-        "experiment with as many target labels. Change: spoilt less clean, and, against the best single task in "
-        "hindsight (which nobody knows beforehand): method less that task; both paired by seed."
-    )
-    rows = [Entry(cell, method) for cell in cells for method in cell.methods.values() if method.family != "ceiling"]
-    sources = dict.fromkeys(source for cell in cells for source in (cell, clean.get(cell)) if source)
-    return [sheet(output, note, columns, rows, sources)]
 
 
-@makes(outputs.CONTROLS)
-def controls(output: Output, results: Results) -> list[Sheet]:
-    """Did the sources help at all, and how near does it come to training on everything?"""
-    cells = [cell for cell in results.cells if TARGET_ONLY in cell.methods or compare.ceiling(cell)]
-    active = {cell: method for cell in cells if (method := compare.best_active(cell))}
+@makes(outputs.SUMMARY)
+def summary(output: Output, results: Results) -> list[Sheet]:
+    """Each cell in one row: the best static, active and single-task methods, the control and the ceiling."""
+    active = {cell: method for cell in results.cells if (method := compare.best_active(cell))}
     if not active:
-        raise UnavailableError("no cell has a target-only or supervised control beside an active scheduler")
-
-    def share_of_accuracy(cell: Cell) -> float | None:
-        reached, highest = compare.score(active[cell]), compare.score(compare.ceiling(cell))
-        return reached.value / highest.value if reached and highest and highest.value else None
+        raise UnavailableError("no cell has a method that chooses")
+    static = {cell: compare.best_static(cell) for cell in active}
+    tests = {cell: compare.against_best_static(cell).get(best) for cell, best in active.items()}
 
     def share_of_rows(cell: Cell) -> float | None:
         drawn = [sum(run.drawn) for run in active[cell].runs if run.drawn]
@@ -160,24 +134,33 @@ def controls(output: Output, results: Results) -> list[Sheet]:
     columns: Columns[Cell] = (
         ("experiment", lambda cell: cell.label),
         ("regime", lambda cell: cell.regime),
-        ("best active", lambda cell: active[cell].name),
-        ("its accuracy", lambda cell: _score(active[cell])),
         ("target-only", lambda cell: _score(cell.methods.get(TARGET_ONLY))),
+        ("best single task", lambda cell: _score(compare.best_single(cell))),
+        ("best static", lambda cell: _name(static[cell])),
+        ("its accuracy", lambda cell: _score(static[cell])),
+        ("best active", lambda cell: active[cell].name),
+        ("accuracy", lambda cell: _score(active[cell])),
+        ("less best static", lambda cell: signed(test.difference if (test := tests[cell]) else None)),
+        ("p (Holm)", lambda cell: p_value(test.p_holm if (test := tests[cell]) else None)),
+        ("gain", lambda cell: ratio(compare.gain_to_final(static[cell], active[cell]))),
         ("less target-only", lambda cell: signed(compare.difference(active[cell], cell.methods.get(TARGET_ONLY)))),
-        ("less best single", lambda cell: signed(compare.difference(active[cell], compare.best_single(cell)))),
         ("supervised", lambda cell: _score(compare.ceiling(cell))),
-        ("share of its accuracy", lambda cell: percent(share_of_accuracy(cell))),
         ("share of its rows", lambda cell: percent(share_of_rows(cell))),
     )
-    low, high = published.SUPERVISED_SHARE
     note = (
-        "Differences: best active scheduler less the control, paired by seed, with bootstrap 95 % interval. "
-        "Supervised: one network trained on all rows of sources and target; then the share of its accuracy, and the "
-        "rows drawn (repeats counted, target labels included) as a share of the rows it saw. The paper claims, for "
-        f"weather, {low:.0%} to {high:.0%} of the accuracy of other authors' supervised networks with "
-        f"{published.SUPERVISED_FEWER:.0%} fewer examples. {AFTER_THE_FACT}"
+        "Final test accuracy: interquartile mean over seeds with bootstrap 95 % interval. Best: the largest median "
+        "final accuracy in that cell, picked after the fact; differences, paired by seed, and p, corrected over the "
+        "cell's methods (Holm), are exploratory. Gain: samples of the best static over samples of the best active "
+        "until test accuracy stays at the former's median final one. Supervised: one network trained on all rows; then "
+        "rows drawn (repeats and target labels counted) as a share of the rows it saw."
     )
-    return [sheet(output, note, columns, active, cells)]
+    if any(cell.experiment == WEATHER.name for cell in active):
+        low, high = published.SUPERVISED_SHARE
+        note += (
+            f" The paper claims, for weather, {low:.0%} to {high:.0%} of the accuracy of other authors' supervised "
+            f"networks with {published.SUPERVISED_FEWER:.0%} fewer examples."
+        )
+    return [sheet(output, note, columns, active, active)]
 
 
 class Cost(NamedTuple):
@@ -234,42 +217,6 @@ def _median(values: Iterable[float]) -> float:
     return float(np.median(numbers)) if numbers else math.nan
 
 
-class Overall(NamedTuple):
-    """A method over all cells of an experiment and regime."""
-
-    experiment: str
-    regime: str
-    name: str
-    cells: int
-    accuracy: Interval
-
-
-@makes(outputs.OVERALL)
-def overall(output: Output, results: Results) -> list[Sheet]:
-    """Interquartile means over all cells of an experiment and regime."""
-    rows = []
-    for experiment, regime in dict.fromkeys((cell.experiment, cell.regime) for cell in results.cells):
-        group = results.of(experiment, regime)
-        common = [name for name in group[0].methods if all(name in cell.methods for cell in group)]
-        for name in common if len(group) > 1 else ():
-            strata = [list(cell.methods[name].finals().values()) for cell in group]
-            rows.append(Overall(experiment, regime, name, len(group), statistics.interquartile_mean(strata)))
-    if not rows:
-        raise UnavailableError("no experiment has two cells of a regime with the same methods")
-    columns: Columns[Overall] = (
-        ("experiment", lambda row: row.experiment),
-        ("regime", lambda row: row.regime),
-        ("method", lambda row: row.name),
-        ("cells", lambda row: number(row.cells, "{:.0f}")),
-        ("accuracy", lambda row: estimate(row.accuracy)),
-    )
-    note = (
-        "Interquartile mean of final test accuracy over the runs of all cells of a regime, with a bootstrap 95 % "
-        "interval that resamples seeds within each cell."
-    )
-    return [sheet(output, note, columns, rows, results.cells, folded=True)]
-
-
 @makes(outputs.LEADERBOARD)
 def leaderboards(output: Output, results: Results) -> list[Sheet]:
     """Every method of every cell."""
@@ -283,7 +230,7 @@ def _leaderboard(output: Output, cell: Cell) -> Sheet:
     marks = compare.thresholds(cell)
 
     def verdict(method: Method) -> str:
-        return "best static" if method is static else tests[method].verdict if method in tests else NOTHING
+        return "best static" if method is static else tests[method].words if method in tests else NOTHING
 
     def median(method: Method, measure: str) -> Value:
         return number(_median(method.finals(measure).values()))
@@ -313,4 +260,4 @@ def _leaderboard(output: Output, cell: Cell) -> Sheet:
         "(Holm). " + (f"Thresholds: {origins}." if origins else "No threshold.")
     )
     ranked = sorted(cell.methods.values(), key=lambda method: -method.middle)
-    return sheet(output, note, columns, ranked, [cell], part=cell.key, title=cell.title, folded=True)
+    return sheet(output, note, columns, ranked, [cell], part=cell.key, title=cell.title)

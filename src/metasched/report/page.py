@@ -1,36 +1,61 @@
-"""One self-contained page from results, and beside it the figures and tables as files."""
+"""One self-contained page from results, the verdict first, and beside it the figures and tables as files."""
 
 import json
 import re
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from metasched.errors import RunError, unknown
-from metasched.experiments.outputs import OUTPUTS
+from metasched.experiments import outputs
+from metasched.experiments.outputs import OUTPUTS, Output
 from metasched.files import write_error, write_whole
 from metasched.optional import require
-from metasched.report import compare, figures, orderings, own_tables, paper_tables, sheets  # noqa: F401 (all makers)
+from metasched.report import figures, orderings, own_tables, paper_tables, sheets  # noqa: F401 (all makers)
+from metasched.report.answers import Opening, opening
 from metasched.report.cells import Source
 from metasched.report.figures import Figure, Panel
-from metasched.report.headlines import Headline, headlines
 from metasched.report.pieces import MAKERS, UnavailableError
 from metasched.report.results import Results
 from metasched.report.sheets import Number, Sheet
 
 FIGURE_WIDTH = 300
 FIGURE_COLUMNS = 3
+Piece = Figure | Sheet
+
+
+class Made(NamedTuple):
+    """An output, and the figures or tables that came of it."""
+
+    output: Output
+    pieces: tuple[Piece, ...]
 
 
 class Report(NamedTuple):
-    """Everything on the page."""
+    """Everything on the page: the verdict, the figures beside it, and by output what is folded below."""
 
     results: Results
-    headlines: tuple[Headline, ...]
-    figures: tuple[Figure, ...]
-    tables: tuple[Sheet, ...]
+    opening: Opening
+    first: tuple[Made, ...]
+    folded: tuple[Made, ...]
     missing: tuple[tuple[str, str], ...]
     """Names of figures and tables that could not be made, and why."""
+    asked: bool
+    """Whether only some were asked for; then they are not folded."""
+
+    @property
+    def figures(self) -> list[Figure]:
+        """All of them."""
+        return [piece for piece in self._pieces() if isinstance(piece, Figure)]
+
+    @property
+    def tables(self) -> list[Sheet]:
+        """All of them."""
+        return [piece for piece in self._pieces() if isinstance(piece, Sheet)]
+
+    def _pieces(self) -> Iterable[Piece]:
+        return (piece for made in (*self.first, *self.folded) for piece in made.pieces)
 
 
 def check_names(only: Sequence[str]) -> None:
@@ -40,7 +65,7 @@ def check_names(only: Sequence[str]) -> None:
             raise unknown("figure or table", name, OUTPUTS)
 
 
-def make(name: str, results: Results) -> Sequence[Figure | Sheet]:
+def make(name: str, results: Results) -> Sequence[Piece]:
     """The figures or tables of that name."""
     if name not in MAKERS:
         raise LookupError(f"{name} is declared in experiments/outputs.py, but no function of report/ @makes it")
@@ -50,16 +75,38 @@ def make(name: str, results: Results) -> Sequence[Figure | Sheet]:
 def build(results: Results, only: Sequence[str] = ()) -> Report:
     """Make every figure and table, or only those named; what lacks data is listed with the reason."""
     check_names(only)
-    pieces: list[Figure | Sheet] = []
+    own = not results.evidence and all(cell.own for cell in results.cells)
+    names = only or [
+        name
+        for name, output in OUTPUTS.items()
+        if (not own or output.section in outputs.OF_OWN_RUNS)
+        and (output is not outputs.RUNS or any(cell.own for cell in results.cells))
+    ]
+    found: list[Made] = []
     missing: list[tuple[str, str]] = []
-    for name in only or OUTPUTS:
+    for name in names:
         try:
-            pieces += make(name, results)
+            pieces = (_without_gaps(piece) for piece in make(name, results))
+            found.append(Made(OUTPUTS[name], tuple(pieces)))
         except UnavailableError as reason:
             missing.append((name, str(reason)))
-    drawn = tuple(piece for piece in pieces if isinstance(piece, Figure))
-    tabled = tuple(sheets.without_gaps(piece) for piece in pieces if isinstance(piece, Sheet))
-    return Report(results, tuple(headlines(results)), drawn, tabled, tuple(missing))
+    first = [_first_screen(found, names) for names in ((outputs.CONTRASTS,), outputs.CURVES, (outputs.SCHEDULES,))]
+    above = tuple(made for made in first if made)
+    seen = {piece.key for made in above for piece in made.pieces}
+    rest = (Made(made.output, tuple(one for one in made.pieces if one.key not in seen)) for made in found)
+    below = tuple(made for made in rest if made.pieces)
+    return Report(results, opening(results), above, below, tuple(missing) if only or not own else (), bool(only))
+
+
+def _first_screen(found: Sequence[Made], wanted: Sequence[Output]) -> Made | None:
+    """The first of the wanted outputs that could be made, and of that the first piece."""
+    made = {one.output: one for one in found}
+    chosen = next((made[output] for output in wanted if output in made), None)
+    return chosen and Made(chosen.output, chosen.pieces[:1])
+
+
+def _without_gaps(piece: Piece) -> Piece:
+    return sheets.without_gaps(piece) if isinstance(piece, Sheet) else piece
 
 
 def write(report: Report, out: Path, on_step: Callable[[int, int], object] = max) -> Path:
@@ -105,34 +152,27 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def whole_spec(figure: Figure) -> dict[str, Any]:
-    """All panels of a figure side by side with their legend, for a file, which has no use for invisible points."""
+    """All panels of a figure side by side, for a file."""
     altair = require("altair", "report")
-    panels = [panel.chart.properties(title=panel.title, width=FIGURE_WIDTH) for panel in figure.panels]
-    chart = altair.concat(*panels, columns=FIGURE_COLUMNS).properties(
-        title=sheets.caption(figure.title, figure.sources), background="white"
+    panels = [panel.plot.chart.properties(title=panel.title, width=FIGURE_WIDTH) for panel in figure.panels]
+    chart = altair.concat(*panels, columns=FIGURE_COLUMNS).resolve_scale(
+        color="independent", strokeDash="independent", opacity="independent", fill="independent"
     )
+    chart = chart.properties(title=sheets.caption(figure.title, figure.sources), background="white")
     spec: dict[str, Any] = chart.to_dict(validate=False)
-    for panel in spec["concat"]:
-        panel["layer"] = [layer for layer in panel["layer"] if layer["mark"].get("opacity") != 0]
-    spec["datasets"] = {name: rows for panel in figure.panels for name, rows in panel.data.items()}
+    spec["datasets"] = {name: rows for panel in figure.panels for name, rows in panel.plot.data.items()}
     return spec
 
 
 def panel_spec(panel: Panel) -> dict[str, Any]:
-    """A panel for the page: as wide as its place, without a legend (the page has one) or a background."""
-    spec: dict[str, Any] = panel.chart.to_dict(validate=False)
-    for layer in spec.get("layer", [spec]):
-        for channel in ("color", "strokeDash"):
-            if channel in layer.get("encoding", {}):
-                layer["encoding"][channel]["legend"] = None
-    spec |= {
-        "width": "container",
+    """A panel for the page, which gives it its width, without a background."""
+    spec: dict[str, Any] = panel.plot.chart.to_dict(validate=False)
+    return spec | {
         "autosize": {"type": "fit-x", "contains": "padding"},
         "background": None,
         "description": panel.alt,
-        "datasets": panel.data,
+        "datasets": panel.plot.data,
     }
-    return spec
 
 
 def render(report: Report, files: str) -> str:
@@ -146,34 +186,30 @@ def render(report: Report, files: str) -> str:
         lstrip_blocks=True,
         undefined=jinja.StrictUndefined,
     )
-    environment.filters |= {"file_name": file_name, "sort_key": _sort_key, "seeds": seeds_text}
+    command = shlex.join(["metasched", "report", *map(str, report.results.paths), "--only"])
+    environment.filters |= {"file_name": file_name, "sort_key": _sort_key, "origins": origins}
     environment.globals |= {"caption": sheets.caption, "is_number": lambda value: isinstance(value, Number)}
     specs = {
         f"{file_name(figure.key)}-{place}": panel_spec(panel)
         for figure in report.figures
         for place, panel in enumerate(figure.panels, start=1)
     }
+    sections = {title: [made for made in report.folded if made.output.section == title] for title in outputs.SECTIONS}
+    above = [piece for made in report.first for piece in made.pieces if isinstance(piece, Figure)]
+    groups = [panel.group for figure in above for panel in figure.panels if panel.group]
     page: str = environment.get_template("page.html").render(
         report=report,
-        plan=_plan(report.results),
         results=report.results,
+        sections={title: members for title, members in sections.items() if members},
+        groups=list(dict.fromkeys(groups)),
+        command=command,
         files=files,
-        in_folds=[sheet for sheet in report.tables if sheet.folded],
-        in_sight=[sheet for sheet in report.tables if not sheet.folded],
         style=_own("page.css"),
         script=_own("page.js"),
         vega=_inside_script(convert.javascript_bundle()) if specs else "",
         specs=_inside_script(json.dumps(specs, allow_nan=False, separators=(",", ":"), ensure_ascii=True)),
     )
     return page
-
-
-def _plan(results: Results) -> str:
-    """Whether something was to be shown, in a sentence."""
-    planned = sum(compare.planned(cell) is not None for cell in results.cells)
-    if not planned:
-        return own_tables.NONE_NAMED[0].upper() + own_tables.NONE_NAMED[1:] + "."
-    return f"{planned} of {len(results.cells)} cells have a planned contrast; every other comparison is exploratory."
 
 
 def _own(name: str) -> str:
@@ -192,18 +228,31 @@ def _sort_key(value: str | Number) -> str:
     return "" if value.value != value.value else f"{value.value:.10g}".replace("inf", "Infinity")
 
 
-def seeds_text(source: Source) -> str:
-    """How many seeds, and which.
+class Origins(NamedTuple):
+    """Cells made in the same way: their command, and seeds, device and versions in words."""
+
+    keys: str
+    command: str
+    how: str
+
+
+def origins(sources: Sequence[Source]) -> list[Origins]:
+    """Where numbers come from; cells that were made in the same way are told together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for source in sources:
+        versions = (f"{package} {source.versions.get(package, '?')}" for package in ("metasched", "jax"))
+        count = f"{len(source.seeds)} seed{'s' * (len(source.seeds) != 1)} ({ranges(source.seeds)})"
+        parts = [count if source.seeds else "", source.origin.device, *versions, "simulated data" * source.simulated]
+        groups.setdefault((source.origin.command, ", ".join(filter(None, parts))), []).append(source.key)
+    return [Origins(", ".join(keys), *how) for how, keys in groups.items()]
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Whole numbers in increasing order, runs of neighbours drawn together.
 
     >>> ranges([0, 1, 2, 5])
     '0–2, 5'
     """
-    count = len(source.seeds)
-    return f"{count} seed{'s' if count != 1 else ''} ({ranges(source.seeds)})" if count else ""
-
-
-def ranges(numbers: Sequence[int]) -> str:
-    """Whole numbers in increasing order, runs of neighbours drawn together."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

@@ -1,7 +1,7 @@
-"""One colour and dash for each scheduler, the same in every figure, told apart with any colour vision.
+"""One colour and dash for each method, the same in every figure; a method without one is grey, and labelled.
 
-The hues follow Okabe and Ito, shifted until they stand out from white and from near-black alike. The
-variants of a scheduler (``ucb-gain``, ``ucb-gain+abstain``) share its hue and differ in their dashes.
+The colours stand out from white and from near-black alike and are told apart from each other. The variants of a
+scheduler (``ucb-gain``, ``ucb-gain+abstain``) share its colour and differ in their dashes.
 """
 
 from collections.abc import Sequence
@@ -16,56 +16,50 @@ class Stroke(NamedTuple):
     dash: tuple[int, ...] = ()
 
 
-HUES = {
-    "cyclic": "#6b6b6b",
-    "sequential": "#9a6a2f",
-    "uniform": "#ad7f00",
-    "target-only": "#c2569b",
-    "single": "#8a63d2",
-    "supervised": "#6b6b6b",
+COLOURS = {
+    "uniform": "#9c8400",
+    "cyclic": "#c2569b",
+    "sequential": "#b04a4a",
+    "target-only": "#e0115f",
+    "single": "#a33bc4",
+    "best single": "#a33bc4",
+    "useful": "#00918c",
+    "supervised": "#5f6f2f",
     "ucb": "#1aa260",
     "gittins": "#d55e00",
     "mdp": "#0b75bc",
-    "thompson": "#2b93cc",
-    "useful": "#00897b",
+    "thompson": "#3b5ff0",
+    "thompson-transfer": "#3b5ff0",
 }
-SPARE = ("#2b93cc", "#b0508a", "#6f8f00", "#9a6a2f", "#5c7cfa", "#b85c5c")
-SOLID: tuple[int, ...] = ()
+GREY = "#7f7f7f"
 DASHES: dict[str, tuple[int, ...]] = {
-    "-transfer": (),
+    "": (),
+    "-transfer": (12, 3),
     "-gain": (7, 3),
     "-refresh": (3, 2),
     "-gain+abstain": (8, 3, 2, 3),
     "-refresh+abstain": (2, 2, 5, 2),
     "+abstain": (1, 3),
 }
-OTHER_DASH = (5, 5)
-MEASURES = ("#0b75bc", "#d55e00", "#1aa260", "#c2569b", "#ad7f00", "#2b93cc", "#6b6b6b")
-"""For classes and tasks, in order; past the last they begin again with dashes."""
-ABSTAINED = "#a9a9a9"
+IN_ORDER = ("#0b75bc", "#d55e00", "#1aa260", "#c2569b", "#9c8400", "#a33bc4", "#00918c")
+"""For classes, in order; past the last they begin again with dashes."""
 
 
 def stroke(name: str) -> Stroke:
-    """The line of a method: hue of its scheduler, dashes of its variant.
+    """The line of a method: colour of its scheduler, dashes of its variant; grey where either is unknown.
 
-    >>> stroke("gittins-refresh")
-    Stroke(name='gittins-refresh', colour='#d55e00', dash=(3, 2))
+    >>> stroke("gittins-refresh"), stroke("lottery")
+    (Stroke(name='gittins-refresh', colour='#d55e00', dash=(3, 2)), Stroke(name='lottery', colour='#7f7f7f', dash=()))
     """
-    base = max((known for known in HUES if name.startswith(known)), key=len, default="")
-    rest = name[len(base) :]
-    if base == "single":
-        return Stroke(name, HUES[base])
-    if base == "supervised":
-        return Stroke(name, HUES[base], (2, 4))
-    if not base:
-        return Stroke(name, SPARE[sum(map(ord, name)) % len(SPARE)])
-    return Stroke(name, HUES[base], DASHES.get(rest, OTHER_DASH) if rest else SOLID)
+    base = max((known for known in COLOURS if name.startswith(known)), key=len, default="")
+    rest = "" if base in ("single", "best single") else name[len(base) :]
+    return Stroke(name, COLOURS[base], DASHES[rest]) if base and rest in DASHES else Stroke(name, GREY)
 
 
 def in_order(names: Sequence[str]) -> list[Stroke]:
-    """Lines for classes or tasks, told apart by their place."""
+    """Lines for classes, told apart by their place."""
     dashes: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 2))
-    count = len(MEASURES)
+    count = len(IN_ORDER)
     return [
-        Stroke(name, MEASURES[place % count], dashes[place // count % len(dashes)]) for place, name in enumerate(names)
+        Stroke(name, IN_ORDER[place % count], dashes[place // count % len(dashes)]) for place, name in enumerate(names)
     ]

@@ -15,7 +15,7 @@ from metasched.experiments.outputs import Output
 from metasched.report.cells import OWN_RUNS, TARGET_ONLY, Cell, Evidence, Method
 from metasched.runs import outcome
 from metasched.runs.folder import METRICS, RUN
-from metasched.runs.outcome import Origin, Outcome, Study
+from metasched.runs.outcome import About, Origin, Outcome, Study
 
 EVIDENCE = "evidence.json"
 OWN = ("outcome.jsonl", "outcomes.jsonl")
@@ -36,6 +36,8 @@ class Results:
     """Files and runs that were left out, and why."""
     notes: tuple[str, ...]
     """Mixed versions or devices, missing and diverged seeds."""
+    paths: tuple[Path, ...] = ()
+    """Where they were read from, as given."""
 
     def of(self, experiment: str | None = None, regime: str | None = None) -> list[Cell]:
         """Cells of an experiment, a regime, or both."""
@@ -79,7 +81,7 @@ def load(paths: Sequence[Path]) -> Results:
         raise DataError(f"{', '.join(map(str, paths)) or 'no path given'}: no results to report{first}")
     ordered = tuple(sorted(cells.values(), key=_rank))
     proofs = tuple(sorted(evidence.values(), key=lambda item: _place(tuple(EXPERIMENTS), item.experiment)))
-    return Results(ordered, proofs, tuple(faults), tuple(_notes(ordered, proofs)))
+    return Results(ordered, proofs, tuple(faults), tuple(_notes(ordered, proofs)), tuple(paths))
 
 
 def _found(paths: Sequence[Path], faults: list[str]) -> Iterator[Path]:
@@ -96,7 +98,7 @@ def _found(paths: Sequence[Path], faults: list[str]) -> Iterator[Path]:
 
 
 def _within(place: Path, faults: list[str]) -> Iterator[Path]:
-    """Files of a folder: in that of a run only its outcome, elsewhere results and evidence, and old results to name."""
+    """Files of a folder: in that of a run only its outcome, elsewhere results and evidence."""
     run = (place / RUN).exists()
     if run and not any(next(place.rglob(name), None) for name in OWN):
         faults.append(f"{place}: has no finished run; left out, go on with 'metasched resume {place}'")
@@ -105,29 +107,11 @@ def _within(place: Path, faults: list[str]) -> Iterator[Path]:
             continue
         if item.is_dir():
             yield from _within(item, faults)
-        elif item.name in (*OWN, EVIDENCE) or (not run and _may_be_result(item)):
+        elif item.name in (*OWN, EVIDENCE) or (not run and item.suffix == ".jsonl" and item.name != METRICS):
             yield item
 
 
-def _may_be_result(path: Path) -> bool:
-    return path.name != METRICS if path.suffix == ".jsonl" else path.suffix == ".json" and _of_earlier_version(path)
-
-
-class _Kind(msgspec.Struct):
-    kind: str = ""
-
-
-def _of_earlier_version(path: Path) -> bool:
-    """Whether a file is a cell in columns, as results were once written."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Kind).kind == "cell"
-    except (OSError, msgspec.MsgspecError, RecursionError):
-        return False
-
-
 def _evidence(path: Path) -> Evidence:
-    if _of_earlier_version(path):
-        raise DataError(f"{path}: is a result of an earlier version, which is no longer read; run its cell again")
     try:
         return msgspec.json.decode(path.read_bytes(), type=Evidence)
     except OSError as error:
@@ -155,6 +139,7 @@ def _fitting(run: Outcome, path: Path) -> Outcome:
 def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) -> Cell:
     """Runs that are compared with each other; ``leave_out`` is told of those that are not, and why."""
     first = runs[0]
+    about = next((run.about for run in runs if run.about.useful), first.about)
     methods: dict[str, list[Outcome]] = {}
     for run in runs:
         name = run.method if run.study else _called(run, first)
@@ -163,7 +148,7 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
         parts = [path for path in differs if path.split(".")[0] not in MAY_DIFFER]
         if run.spec.seed in [other.spec.seed for other in same]:
             leave_out(run, f"{name}, seed {run.spec.seed}, is there already")
-        elif parts or run.about != first.about:
+        elif parts or _rows_of(run.about) != _rows_of(about):
             what = parts[0] if parts else "data"
             leave_out(run, f"{name}, seed {run.spec.seed}, differs in {what} from the runs before it")
         else:
@@ -185,7 +170,12 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
     chance = 1 / len(first.about.classes) if first.about.classes else 0.0
     by_name = {name: Method(name, tuple(same), chance) for name, same in methods.items() if same}
     place = (study.cell, study.experiment, study.regime, study.variant, study.title, study.threshold)
-    return Cell(*place, first.about, origin, first.spec.versions, by_name)
+    return Cell(*place, about, origin, first.spec.versions, by_name)
+
+
+def _rows_of(about: About) -> About:
+    """What must be the same of runs that are compared; earlier ones do not say which tasks are useful."""
+    return msgspec.structs.replace(about, useful=())
 
 
 def _called(run: Outcome, first: Outcome) -> str:
@@ -193,7 +183,8 @@ def _called(run: Outcome, first: Outcome) -> str:
     extra = dict(run.spec.options) if run.method == run.spec.scheduler else {}
     for path, (mine, _) in run.spec.differences(first.spec).items():
         part, _, setting = path.partition(".")
-        if part in ("config", "learner", "network") and not (run.method == TARGET_ONLY and setting in WITHOUT_SOURCES):
+        implied = run.method == TARGET_ONLY and setting in WITHOUT_SOURCES
+        if part in ("config", "learner", "network") and not implied:
             extra[setting or part] = mine
     return run.method + (f" ({', '.join(f'{key} {value}' for key, value in extra.items())})" if extra else "")
 

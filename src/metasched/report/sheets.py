@@ -1,4 +1,4 @@
-"""Tables as plain data, and their four forms: terminal, HTML (through the page's template), CSV and LaTeX."""
+"""Tables as plain data, and three of their forms: HTML (through the page's template), CSV and LaTeX."""
 
 import csv
 import io
@@ -47,8 +47,6 @@ class Sheet(NamedTuple):
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
     sources: tuple[Source, ...]
-    folded: bool = False
-    """Closed on the page until a reader opens it."""
 
 
 Row = TypeVar("Row")
@@ -65,7 +63,6 @@ def sheet(
     *,
     part: str = "",
     title: str = "",
-    folded: bool = False,
 ) -> Sheet:
     """A table by its columns; ``part`` tells the tables of one output apart."""
     values = tuple(tuple(value(row) for _, value in columns) for row in rows)
@@ -74,7 +71,7 @@ def sheet(
         for place, (name, _) in enumerate(columns)
     )
     key = f"{output.name}-{part}" if part else output.name
-    return Sheet(key, title or output.title, note, tuple(heads), values, tuple(sources), folded)
+    return Sheet(key, title or output.title, note, tuple(heads), values, tuple(sources))
 
 
 def caption(title: str, sources: Sequence[Source]) -> str:

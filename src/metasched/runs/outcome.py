@@ -33,11 +33,12 @@ class Study(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The data in words and numbers, for tables and captions."""
+    """The data in words and numbers, for tables and captions; ``useful`` are the tasks known to help, if any are."""
 
     name: str
     simulated: bool
     tasks: tuple[str, ...]
+    useful: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     source_rows: Count
     target_rows: Count

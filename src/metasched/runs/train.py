@@ -297,6 +297,7 @@ def about(tasks: TaskSet) -> About:
         name=tasks.name,
         simulated=tasks.simulated,
         tasks=tuple(task.name for task in tasks.tasks),
+        useful=tasks.useful or (),
         classes=tuple(tasks.classes),
         source_rows=sum(tasks.sizes),
         target_rows=len(tasks.validation.labels),

@@ -26,24 +26,50 @@ function sortRows(body, column, direction) {
   body.append(...keyed.map(({ row }) => row));
 }
 
-// What is folded is printed too, but for the contents and for sources that stand at a figure or table as well.
+// What is folded is printed too, but for commands.
 let opened = [];
 addEventListener("beforeprint", () => {
-  opened = [...document.querySelectorAll("main details:not([open], .card *)")];
+  opened = [...document.querySelectorAll("main details:not([open], .source)")];
   opened.forEach((details) => { details.open = true; });
 });
 addEventListener("afterprint", () => opened.forEach((details) => { details.open = false; }));
 
-// Charts, one after another so that the page stays quick; colours of text and grid are the style sheet's.
+// Beside the verdict one task set is shown at a time.
+document.getElementById("group")?.addEventListener("change", (event) => {
+  for (const panel of document.querySelectorAll(".opening .panel[data-group]")) {
+    panel.hidden = panel.dataset.group !== event.target.value;
+  }
+});
+
+// A link into a fold opens what it lies in.
+addEventListener("hashchange", unfold);
+function unfold() {
+  let place = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (; place; place = place.parentElement) if (place.tagName === "DETAILS") place.open = true;
+}
+
+// Charts, one after another so that the page stays quick, each as wide as its place, when that is known and whenever it
+// changes; colours of axes and grid are the style sheet's.
+const UNSEEN_WIDTH = 480;
 const views = new Map();
+const widths = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const view = views.get(target.id);
+    if (view && target.clientWidth && target.clientWidth !== view.width()) {
+      view.width(target.clientWidth).runAsync();
+    }
+  }
+});
 
 async function draw() {
   const specs = JSON.parse(document.getElementById("specs").textContent);
   for (const [id, spec] of Object.entries(specs)) {
     const place = document.getElementById(id);
     try {
-      const { view } = await vegaEmbed(place, spec, { actions: false, renderer: "svg" });
+      const width = place.clientWidth || UNSEEN_WIDTH;
+      const { view } = await vegaEmbed(place, { ...spec, width }, { actions: false, renderer: "svg" });
       views.set(id, view);
+      widths.observe(place);
     } catch (error) {
       place.textContent = "This chart could not be drawn.";
       console.error(id, error);
@@ -52,18 +78,5 @@ async function draw() {
   document.documentElement.dataset.charts = String(views.size);
 }
 
-// Legends: choosing a name fades the others in all panels of the figure; choosing it again brings them back.
-for (const figure of document.querySelectorAll("figure")) {
-  const buttons = [...figure.querySelectorAll(".legend button")];
-  buttons.forEach((button) => {
-    button.addEventListener("click", () => {
-      const chosen = button.getAttribute("aria-pressed") !== "true";
-      buttons.forEach((other) => other.setAttribute("aria-pressed", String(chosen && other === button)));
-      for (const chart of figure.querySelectorAll(".chart")) {
-        views.get(chart.id)?.signal("picked", chosen ? button.dataset.name : "").runAsync();
-      }
-    });
-  });
-}
-
+unfold();
 draw();

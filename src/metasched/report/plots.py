@@ -1,0 +1,209 @@
+"""The three kinds of chart, drawn with Altair: lines that carry their names, differences with intervals, shares."""
+
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metasched.optional import require
+from metasched.report.palette import GREY, Stroke
+from metasched.report.statistics import Floats
+
+Data = list[dict[str, Any]]
+LINES_HEIGHT = 250
+LABEL_PIXELS = 14
+NARROWEST = 300
+"""Pixels of a plot on a phone: the names of its lines must fit."""
+LONGEST_NAME = 130
+"""Pixels; longer names are cut."""
+WARM_UP = 0.1
+"""The share of the x axis at its beginning that does not decide where the y axis begins."""
+SLICES = 40
+MOST_SOURCES = 14
+
+
+class Plot(NamedTuple):
+    """A chart, and the rows that its named data stand for; apart, because Altair checks every row of inline data."""
+
+    chart: Any
+    data: dict[str, Data]
+
+
+class Share(NamedTuple):
+    """How often one source was drawn: what it is called, and its share of the draws in slices of a run (T,)."""
+
+    name: str
+    shares: Floats
+
+
+def lines(
+    key: str,
+    points: Data,
+    strokes: Sequence[Stroke],
+    x_title: str,
+    y_title: str,
+    levels: Sequence[dict[str, Any]] = (),
+) -> Plot:
+    """Lines over bands (where points have ``low`` and ``high``) and level lines, each with its name at its end."""
+    altair = require("altair", "report")
+    end = max((point["x"] for point in points), default=1.0)
+    low, high = _span(points, levels, end)
+    within = [level for level in levels if low <= level["y"] <= high]
+    series, rules, names = (_named(kind, key) for kind in ("points", "levels", "names"))
+    colour = _by_name(altair.Color, strokes, [entry.colour for entry in strokes])
+    dash = _by_name(altair.StrokeDash, strokes, [list(entry.dash) or [1, 0] for entry in strokes])
+    ticks = altair.Axis(values=_ticks(end), format=",~r", grid=False)
+    x = altair.X("x:Q", title=x_title, scale=altair.Scale(domain=[0, end * _room(strokes)], nice=False), axis=ticks)
+    scale = altair.Scale(domain=[low, high], zero=False, nice=False)
+    y = altair.Y("y:Q", title=y_title, scale=scale, axis=altair.Axis(tickCount=5))
+    height = altair.Tooltip("y:Q", title=y_title, format=".3f")
+    what = [altair.Tooltip("name:N", title="method"), altair.Tooltip("x:Q", title=x_title, format=",.4~f"), height]
+    curve = altair.Chart(altair.NamedData(series))
+    layers = []
+    if any("low" in point for point in points):
+        band = altair.Y("low:Q", title=y_title, scale=scale)
+        layers.append(curve.mark_area(opacity=0.15, clip=True).encode(x=x, y=band, y2="high:Q", color=colour))
+    layers.append(curve.mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, color=colour, strokeDash=dash))
+    layers.append(curve.mark_point(size=60, filled=True, opacity=0, clip=True).encode(x=x, y=y, tooltip=what))
+    if within:
+        ends = {"x": altair.datum(0), "x2": altair.datum(end), "y": y, "color": colour, "strokeDash": dash}
+        level = altair.Chart(altair.NamedData(rules)).mark_rule(strokeWidth=1.5)
+        layers.append(level.encode(**ends, tooltip=[altair.Tooltip("name:N", title="level"), height]))
+    text = altair.Chart(altair.NamedData(names)).mark_text(
+        align="left", dx=5, fontSize=11, fontWeight=600, limit=LONGEST_NAME
+    )
+    layers.append(text.encode(x=x, y=y, text="name:N", color=colour))
+    chart = altair.layer(*layers).properties(height=LINES_HEIGHT)
+    return Plot(chart, {series: points, rules: within, names: _labels(points, within, low, high, end)})
+
+
+def differences(key: str, rows: Data, strokes: Sequence[Stroke], x_title: str) -> Plot:
+    """A row for each ``label``: ``value`` of method ``name`` with its interval; filled where a difference is shown."""
+    altair = require("altair", "report")
+    series = _named("rows", key)
+    colour = _by_name(altair.Color, strokes, [entry.colour for entry in strokes])
+    fill = _by_name(altair.Fill, strokes, [entry.colour for entry in strokes])
+    y = altair.Y(
+        "label:N",
+        sort=[row["label"] for row in rows],
+        title=None,
+        axis=altair.Axis(labelLimit=230, labelFontSize=10, ticks=False, domain=False, grid=True),
+    )
+    extent = 1.05 * max((abs(row[end]) for row in rows for end in ("low", "high", "value")), default=0.1)
+    axis = altair.Axis(format="+.2~f", tickCount=4, grid=False)
+    scale = altair.Scale(domain=[min([0.0, *(1.2 * row["low"] for row in rows)]), extent], nice=True)
+    x, low = (altair.X(f"{field}:Q", title=x_title, scale=scale, axis=axis) for field in ("value", "low"))
+    table = altair.Chart(altair.NamedData(series))
+    what = [
+        "label:N",
+        altair.Tooltip("name:N", title="method"),
+        *(altair.Tooltip(f"{field}:Q", format="+.3f") for field in ("value", "low", "high")),
+        altair.Tooltip("words:N", title="verdict"),
+    ]
+    filled = altair.condition("datum.shown", altair.value(1), altair.value(0))
+    layers = (
+        table.mark_rule(strokeWidth=1, strokeDash=[2, 2], color=GREY).encode(x=altair.datum(0)),
+        table.mark_rule(strokeWidth=2).encode(x=low, x2="high:Q", y=y, color=colour),
+        table.mark_point(size=60, strokeWidth=2, opacity=1).encode(
+            x=x, y=y, color=colour, fill=fill, fillOpacity=filled, tooltip=what
+        ),
+    )
+    step = 22 if len(rows) <= 16 else 13
+    return Plot(altair.layer(*layers).properties(height=max(60, step * len(rows))), {series: rows})
+
+
+def shares(key: str, sources: Sequence[Share], rows_drawn: float, colour: str) -> Plot:
+    """A row for each source: the darker, the larger its share of the draws at that time."""
+    altair = require("altair", "report")
+    series = _named("slices", key)
+    table = [
+        {
+            "source": source.name,
+            "x": _rounded(rows_drawn * place / len(source.shares)),
+            "x2": _rounded(rows_drawn * (place + 1) / len(source.shares)),
+            "share": _rounded(share),
+        }
+        for source in sources
+        for place, share in enumerate(source.shares)
+    ]
+    most = max((float(source.shares.max()) for source in sources), default=1.0) or 1.0
+    axis = altair.Axis(values=_ticks(rows_drawn), format=",~r", grid=False)
+    chart = (
+        altair.Chart(altair.NamedData(series))
+        .mark_rect(color=colour)
+        .encode(
+            x=altair.X("x:Q", title="source rows drawn", axis=axis, scale=altair.Scale(nice=False)),
+            x2="x2:Q",
+            y=altair.Y(
+                "source:N",
+                sort=[source.name for source in sources],
+                title=None,
+                axis=altair.Axis(labelLimit=170, ticks=False, domain=False, grid=False),
+            ),
+            opacity=altair.Opacity("share:Q", scale=altair.Scale(domain=[0, most], range=[0.04, 1]), legend=None),
+            tooltip=[
+                "source:N",
+                altair.Tooltip("x:Q", title="from row", format=",.0f"),
+                altair.Tooltip("share:Q", format=".0%"),
+            ],
+        )
+        .properties(height=max(60, 15 * len(sources)))
+    )
+    return Plot(chart, {series: table})
+
+
+def _by_name(channel: Any, strokes: Sequence[Stroke], values: list[Any]) -> Any:
+    altair = require("altair", "report")
+    return channel("name:N", scale=altair.Scale(domain=[entry.name for entry in strokes], range=values), legend=None)
+
+
+def _named(kind: str, key: str) -> str:
+    """Data of one chart, under a name that no other chart of a figure has."""
+    return f"{kind}_{zlib.crc32(key.encode()):08x}"
+
+
+def _span(points: Data, levels: Sequence[dict[str, Any]], last: float) -> tuple[float, float]:
+    """The ends of the y axis: what the lines and levels need once the first steps are over, and a little more."""
+    late = [point for point in points if point["x"] >= WARM_UP * last] or points
+    needed = [float(point[end]) for point in late for end in ("low", "y", "high") if end in point]
+    needed += [float(level["y"]) for level in levels if not level.get("optional")]
+    low, high = min(needed, default=0.0), max(needed, default=1.0)
+    room = 0.06 * ((high - low) or 0.1)
+    return _rounded(max(0.0, low - room) if low >= 0 else low - room), _rounded(high + room)
+
+
+def _labels(points: Data, levels: Sequence[dict[str, Any]], low: float, high: float, end: float) -> Data:
+    """Where the name of each line stands: at the height of its end, moved until no two names overlap."""
+    last = {point["name"]: point for point in sorted(points, key=lambda point: point["x"])}
+    ends = {name: (point["x"], point["y"]) for name, point in last.items()}
+    ends |= {level["name"]: (end, level["y"]) for level in levels}
+    gap = LABEL_PIXELS * (high - low) / LINES_HEIGHT
+    names = sorted(ends, key=lambda name: ends[name][1])
+    heights = [min(max(ends[name][1], low), high) for name in names]
+    for place in range(1, len(heights)):
+        heights[place] = max(heights[place], heights[place - 1] + gap)
+    if heights and heights[-1] > high:
+        heights[-1] = high
+        for place in range(len(heights) - 2, -1, -1):
+            heights[place] = min(heights[place], heights[place + 1] - gap)
+    return [{"name": name, "x": end, "y": _rounded(y)} for name, y in zip(names, heights, strict=True)]
+
+
+def _room(strokes: Sequence[Stroke]) -> float:
+    """How much further than the data the x axis goes on, for the names of the lines."""
+    longest = max((len(entry.name) for entry in strokes), default=0)
+    return NARROWEST / (NARROWEST - min(LONGEST_NAME, 6.5 * longest) - 8)
+
+
+def _ticks(end: float) -> list[float]:
+    """Three to six round numbers from 0 to ``end``."""
+    rough = max(end, 1e-9) / 4
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= rough)
+    return [_rounded(value) for value in np.arange(0, end * 1.0001, step)]
+
+
+def _rounded(value: float) -> float:
+    return float(f"{float(value):.5g}")
