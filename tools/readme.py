@@ -59,7 +59,7 @@ def contrasts(cells: dict[str, Cell]) -> str:
     ]
     lines = [f"|  | {' | '.join(head)} |", "|---|---|---|---|---|---|---|---|---|"]
     for cell in cells.values():
-        if compare.planned(cell) is None:
+        if compare.named(cell) is None:
             continue
         ours, uniform = expected(cell)
         words = [
@@ -113,7 +113,7 @@ def of_order(cells: dict[str, Cell], learner: str, knowing: str, blind: str) -> 
 
 def expected(cell: Cell) -> tuple[Method, Method]:
     """The method named beforehand and uniform."""
-    pair = compare.planned(cell)
+    pair = compare.named(cell)
     assert pair is not None, cell.key
     return pair
 

@@ -9,9 +9,9 @@ from metasched.report.statistics import Interval
 NOISE = [0.004, -0.003, 0.002, -0.004, 0.003, -0.002, 0.001, -0.001, 0.002, -0.002]
 
 
-def cell(variant="30 labels", experiment="digits", seeds=10, spread=1.0, **levels):
+def cell(variant="30 labels", experiment="digits", seeds=10, spread=1.0, exploratory=False, **levels):
     """Methods whose final accuracy lies around a level; ``ucb`` was named as ours before the runs."""
-    place = made.study(experiment, variant=variant)
+    place = made.study(experiment, variant=variant, exploratory=exploratory)
     return [
         made.run(
             name.replace("_", "-"),
@@ -130,10 +130,17 @@ class TestSeveral:
         assert page.lines[0].rest == "cifar, B=1 −.100."
         assert page.lines[1].rest == "digits, 12 cells +.10 to +.10."
 
+    def test_exploratory_cells_are_not_corrected_for_and_told_where_ours_is_below(self, tmp_path):
+        more = [cell(f"{n} labels", uniform=0.5, ucb=0.6, exploratory=True) for n in range(40, 80)]
+        below = cell("80 labels", uniform=0.5, ucb=0.4, exploratory=True)
+        page = told(tmp_path, cell(uniform=0.5, ucb=0.6), cell("two", uniform=0.5, ucb=0.6), *more, below)
+        assert page.title == "Choosing helps in 2 of 2 comparisons, hurts in none"
+        assert "Below uniform elsewhere, not corrected: digits, 80 labels −.100 [−.102, −.098]." in map(str, page.lines)
+
     def test_cells_without_a_plan_are_counted_and_not_judged(self, tmp_path):
         page = told(tmp_path, *self.cells(), made.cell("cifar", names=["cyclic", "mdp"]))
         assert len(page.answers) == 5
-        assert "1 more cell, in which no method was named before the runs" in str(page.lines[-1])
+        assert "1 more cell, which only explores" in str(page.lines[-1])
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ MORE_TUNING_SEEDS = (1001, 1002, 1003, 1004)
 """Where each seed has labels of its own."""
 QUICK_TEST_ROWS = 300
 SHOWN_LABELS = 30
-"""Cells with so many labels, where they are drawn by seed, keep a schedule for the figures."""
+"""Where labels are drawn by seed, cells with so many are the planned ones, and keep a schedule for the figures."""
 WORK = ".work"
 """Folder of finished runs, beside the results."""
 
@@ -171,6 +171,7 @@ def _study(experiment: Experiment, cell: Cell, tuning: Tuning | None) -> Study:
         title=f"{experiment.title}; {cell.regime}, {cell.variant}",
         threshold=cell.threshold,
         tuning=None if tuning is None else dict(tuning),
+        exploratory=cell.draw_labels not in (None, SHOWN_LABELS),
     )
 
 

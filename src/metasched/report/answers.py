@@ -225,10 +225,20 @@ def _others(found: Sequence[Answer], results: Results) -> list[Line]:
         lines.append(Line("Planned:", told))
     elif not any(answer.planned for answer in found):
         lines.append(Line("Exploratory:", "the best method that chooses of each cell, picked after the fact."))
+    below = [
+        f"{cell.label} {points(gap)}"
+        for cell in results.cells
+        if cell.exploratory
+        for pair in [compare.named(cell)]
+        for gap in [compare.difference(*pair) if pair else None]
+        if gap is not None and gap.high < 0
+    ]
+    if below:
+        lines.insert(0, Line("Below uniform elsewhere, not corrected:", "; ".join(below) + ".", "bad"))
     rest = len(results.cells) - len(found)
     if rest:
         count = f"{rest} more cell{'s' * (rest > 1)}"
-        lines.append(Line("", f"{count}, in which no method was named before the runs: folded below."))
+        lines.append(Line("", f"{count}, which only explore{'s' * (rest == 1)}: folded below."))
     return lines
 
 

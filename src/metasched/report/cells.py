@@ -96,6 +96,12 @@ class Cell:
     methods: Mapping[str, Method]
 
     @property
+    def exploratory(self) -> bool:
+        """Whether it is part of an experiment, and not of what was planned there."""
+        study = next(iter(self.methods.values())).runs[0].study
+        return study is not None and study.exploratory
+
+    @property
     def simulated(self) -> bool:
         """Whether its data are."""
         return self.about.simulated

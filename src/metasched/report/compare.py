@@ -212,11 +212,16 @@ def against_best_static(cell: Cell) -> dict[Method, Contrast]:
     return against(cell, best_static(cell))
 
 
-def planned(cell: Cell) -> tuple[Method, Method] | None:
+def named(cell: Cell) -> tuple[Method, Method] | None:
     """The method that was named before the runs, and the baseline; None unless one method alone was named."""
     ours = [method for method in cell.methods.values() if method.runs[0].role == OURS]
     baseline = cell.methods.get(BASELINE)
     return (ours[0], baseline) if len(ours) == 1 and baseline else None
+
+
+def planned(cell: Cell) -> tuple[Method, Method] | None:
+    """The same where it was the plan; None for cells that only explore."""
+    return None if cell.exploratory else named(cell)
 
 
 def chosen(cell: Cell) -> tuple[Method, Method] | None:

@@ -138,7 +138,7 @@ def shown(cell: Cell) -> list[Method]:
 
     Where one was planned: that one, its baseline, the useful sources alone, target-only. Of few own runs: all.
     """
-    planned = compare.planned(cell)
+    planned = compare.named(cell)
     if planned:
         wanted = (*(method.name for method in planned), USEFUL, TARGET_ONLY)
         return [cell.methods[name] for name in wanted if name in cell.methods]
@@ -161,7 +161,7 @@ def _curves(output: Output, cells: Sequence[Cell]) -> Figure:
         levels: Data = [
             {"name": method.name, "y": _rounded(method.middle)} for method in shown(cell) if method not in methods
         ]
-        if cell.threshold is not None and compare.planned(cell) is None:
+        if cell.threshold is not None and compare.named(cell) is None:
             levels.append({"name": THRESHOLD.name, "y": cell.threshold, "optional": True})
         strokes = [*(stroke(method.name) for method in shown(cell)), THRESHOLD]
         plot = plots.lines(cell.key, points, strokes, "source rows drawn", "test accuracy", levels)
@@ -227,7 +227,7 @@ def schedules(output: Output, results: Results) -> list[Figure]:
 
 def _shares(cell: Cell) -> list[Panel]:
     """Of the method that a cell speaks for; where none was planned, of the best that choose."""
-    planned = compare.planned(cell)
+    planned = compare.named(cell)
     active = sorted((method for method in shown(cell) if method.family == "active"), key=lambda one: -one.middle)
     methods = [planned[0]] if planned else active[:MOST_SCHEDULES]
     panels = []

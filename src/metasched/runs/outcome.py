@@ -21,7 +21,10 @@ Family = Literal["static", "active", "control", "ceiling"]
 
 
 class Study(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The place of a run in an experiment; ``cell`` is unique among results, and its runs are compared."""
+    """The place of a run in an experiment; ``cell`` is unique among results, and its runs are compared.
+
+    What an *exploratory* cell shows is reported, and is no part of what was planned.
+    """
 
     experiment: str
     regime: str
@@ -30,6 +33,7 @@ class Study(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     title: str
     threshold: float | None = None
     tuning: dict[str, Any] | None = None
+    exploratory: bool = False
 
 
 class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
