@@ -1,18 +1,20 @@
 """``metasched compare``: does choosing help on these data?"""
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
 
-from metasched.cli.common import Options, SetName, Settings, app, at_least_one, listed, pairs, print_json, say, stderr
+from metasched.cli.common import Options, SetName, app, listed, pairs, print_json, say, stderr
+from metasched.cli.settings import Settings
 from metasched.learners.config import TrainConfig
 
 
 @app.command
 def compare(
     set: SetName,
-    config: Settings = TrainConfig(reward="transfer"),  # noqa: B008
+    config: Settings,
     schedulers: str = "",
     learner: str = "joint",
     seeds: int = 10,
@@ -45,7 +47,8 @@ def compare(
     from metasched.errors import MetaschedError
     from metasched.report import progress
 
-    at_least_one("seeds", seeds)
+    if config.reward == TrainConfig().reward:
+        config = replace(config, reward="transfer")
     folder = out or Path("runs") / f"{Path(set).stem}-compare-{datetime.now():%Y%m%d-%H%M%S}"
     tasks = datasets.load(set, **pairs("--data", data))
     try:
