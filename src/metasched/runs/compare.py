@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from metasched.errors import ConfigError, RunError
+from metasched.files import write_error, write_json
 from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
 from metasched.runs import folder
 from metasched.runs import run as engine
 from metasched.runs.choices import BEST_SINGLE, SINGLE, TARGET_ONLY
-from metasched.runs.files import write_error, write_json
 from metasched.runs.kept import finish
 from metasched.runs.outcome import Outcome, Study
 from metasched.runs.run import Job, Own, Programs

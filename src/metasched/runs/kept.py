@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from metasched.files import write_error
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
-from metasched.runs.files import write_error
 from metasched.runs.outcome import Outcome
 from metasched.runs.run import Job, Programs
 
