@@ -167,7 +167,7 @@ def compare(
     named = DEFAULT if schedulers is None else tuple(schedulers)
     words = (*named, *(word for word in (BASELINE, TARGET_ONLY) if word not in named))
     numbers = tuple(range(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
-    settings = config or TrainConfig(reward="transfer")
+    settings = config or TrainConfig()
     lines = [*doubts.of_tasks(tasks), *doubts.small_source(tasks, settings.batch_size)]
     settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
     where = None if out is None else Path(out)

@@ -1,6 +1,5 @@
 """``metasched compare``: does choosing help on these data?"""
 
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -8,7 +7,6 @@ from rich.console import Console
 
 from metasched.cli.common import Options, SetName, app, listed, pairs, print_json, say, stderr
 from metasched.cli.settings import Settings
-from metasched.learners.config import TrainConfig
 
 
 @app.command
@@ -47,8 +45,6 @@ def compare(
     from metasched.errors import MetaschedError
     from metasched.report import progress
 
-    if config.reward == TrainConfig().reward:
-        config = replace(config, reward="transfer")
     folder = out or Path("runs") / f"{Path(set).stem}-compare-{datetime.now():%Y%m%d-%H%M%S}"
     tasks = datasets.load(set, **pairs("--data", data))
     try:

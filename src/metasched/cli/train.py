@@ -30,58 +30,6 @@ if TYPE_CHECKING:
 
 MOST_LABELLED = 1000
 """Labelled rows of the target up to which a linear model on them is a matter of seconds, and is printed."""
-DEMO_THRESHOLD = 0.6
-DEMO_CONFIG = TrainConfig(meta_updates=20, reward="gain", eval_every=1)
-
-
-@app.command
-def demo(seeds: int = 2, out: Path | None = None, quiet: bool = False, json: bool = False) -> None:
-    """Meta-train on real digits with every scheduler and compare them.
-
-    Example: metasched demo
-
-    Args:
-        seeds: Repeat with this many seeds.
-        out: Folder of the runs; by default a new one under runs/. A demo interrupted there continues.
-        quiet: No progress.
-        json: Print the table as JSON.
-    """
-    from metasched import datasets
-    from metasched.report import progress, tables
-    from metasched.runs.choices import methods
-    from metasched.runs.run import run
-    from metasched.runs.train import begun, jobs_of
-
-    folder = out or Path("runs") / f"demo-{_now()}"
-    tasks = datasets.load("demo")
-    if not (json or quiet):
-        print(tasks.summary(), end="\n\n")
-    chosen = range(at_least_one("seeds", seeds))
-    jobs = [
-        job
-        for method in methods()
-        for job in jobs_of(tasks, "auto", method, DEMO_CONFIG, chosen, {}, out=folder / method)
-    ]
-    with progress.training(stderr(), quiet) as track:
-        shown = {
-            method: track(method, seeds * DEMO_CONFIG.meta_updates, _kept(folder / method)) for method in methods()
-        }
-        found = run(begun(jobs, folder), on_record=lambda job, record: shown[jobs[job].description.method](record))
-    records: dict[str, list[dict[str, Any]]] = {method: [] for method in methods()}
-    for job, result in zip(jobs, found, strict=True):
-        records[job.description.method] += result.records
-    results = {method: tables.summarise(own, DEMO_THRESHOLD) for method, own in records.items()}
-    if json:
-        print_json({"methods": results, "tasks": [task.name for task in tasks.tasks], "out": str(folder)})
-        return
-    print()
-    Console().print(tables.comparison(results, [task.name for task in tasks.tasks], DEMO_THRESHOLD))
-    print(
-        f"\nTest accuracy: adapted model, {len(tasks.test.labels):,} rows; {seeds} seeds: mean ± half the range.\n"
-        f"Samples to {DEMO_THRESHOLD:.0%}: source rows drawn until accuracy stays there (median).\n"
-        f"Reward of a batch: {DEMO_CONFIG.reward} (the validation loss it saved).\n"
-        f"Runs: {folder}"
-    )
 
 
 @app.command
