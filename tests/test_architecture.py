@@ -22,6 +22,7 @@ ROOMS = [
     "runs",
     "experiments",
     "report",
+    "comparison",
     "torch",
     "cli",
 ]

@@ -8,6 +8,7 @@
 
 from metasched import datasets, dependence, planning, schedulers
 from metasched.chooser import Chooser, Draw
+from metasched.comparison import Comparison, compare
 from metasched.errors import MetaschedError
 from metasched.learners import networks, rewards
 from metasched.learners.config import TrainConfig
@@ -26,6 +27,7 @@ __version__ = version_of("metasched")
 
 __all__ = [
     "Chooser",
+    "Comparison",
     "Diagnosis",
     "Draw",
     "MetaschedError",
@@ -41,6 +43,7 @@ __all__ = [
     "Tracker",
     "TrainConfig",
     "__version__",
+    "compare",
     "datasets",
     "dependence",
     "diagnose",

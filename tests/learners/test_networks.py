@@ -70,3 +70,10 @@ class TestDefault:
             default_network(make_tasks(), "rnn")
         with pytest.raises(ConfigError, match="a cnn needs inputs"):
             default_network(make_tasks(), "cnn")
+
+
+@pytest.mark.parametrize(("shape", "layers"), [((100,), 2), ((101,), 4), ((5, 20), 2)])
+def test_auto_has_one_hidden_layer_for_short_inputs_and_three_for_long_ones(shape, layers):
+    network = default_network(make_tasks(shape=shape), "auto")
+    weights = jax.eval_shape(network.init, jax.random.key(0), jnp.zeros((1, *shape)))
+    assert len(weights) == layers

@@ -12,13 +12,13 @@ from typing import Any
 import jax
 from rich.markup import escape
 
-from metasched.cli import data, demo, evidence, paper, predict, report, train
+from metasched.cli import compare, data, demo, evidence, paper, predict, report, train
 from metasched.cli.common import app, stderr
 from metasched.datasets.store import cache_folder
 from metasched.errors import MetaschedError
 from metasched.runs.origin import version_of
 
-__all__ = ["data", "demo", "evidence", "main", "paper", "predict", "report", "train"]
+__all__ = ["compare", "data", "demo", "evidence", "main", "paper", "predict", "report", "train"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

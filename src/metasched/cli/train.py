@@ -28,6 +28,9 @@ from metasched.cli.settings import FurtherFlags, SchedulerName, Settings
 if TYPE_CHECKING:
     from metasched.runs.train import OnRecord, Run
 
+MOST_LABELLED = 1000
+"""Labelled rows of the target up to which a linear model on them is a matter of seconds, and is printed."""
+
 
 @app.command
 def train(
@@ -116,7 +119,9 @@ def _tracked(
     as_json: bool,
 ) -> None:
     """Run ``work`` and show how it goes, then print what came of it."""
+    from metasched.learners.baseline import baseline
     from metasched.report import progress, tables
+    from metasched.runs import doubts
     from metasched.runs.folder import runs_in
 
     try:
@@ -152,6 +157,11 @@ def _tracked(
         Console().print(tables.drawn_by_label(counts.tolist(), run.tasks))
     if abstained:
         print(f"abstained from {abstained:,} batches")
+    if len(run.tasks.validation.labels) <= MOST_LABELLED:
+        linear = baseline(run.tasks, run.outcomes[0].spec.config["balanced_accuracy"])
+        print(f"\n{linear.name} on the target's labelled rows alone: {linear.score:.4f}")
+        for line in (*doubts.unscaled(run.tasks), *doubts.of_runs(run.outcomes, linear)):
+            say(f"! {line}")
     print(f"\nRun: {run.out or folder}")
 
 

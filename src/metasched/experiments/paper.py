@@ -27,17 +27,14 @@ from metasched.learners.supervised import supervised
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
 from metasched.runs.choices import SINGLE
+from metasched.runs.kept import finish
 from metasched.runs.origin import device
 from metasched.runs.outcome import Final, Outcome, Study
 from metasched.runs.run import Job, Programs
 from metasched.runs.train import jobs_of
+from metasched.runs.tuning import GRIDS, mean_finals
 from metasched.tasks import TEST, TaskSet
 
-GRIDS = {
-    "meta": tuple((inner, outer) for inner in (0.01, 0.03, 0.1) for outer in (1e-3, 3e-3)),
-    "joint": tuple((0.01, outer) for outer in (3e-4, 1e-3, 3e-3)),
-}
-"""Inner and outer rates that are tried for every method alike, by learner; joint training has no inner one."""
 TUNING_SEEDS = (1001, 1002)
 """Never reported."""
 MORE_TUNING_SEEDS = (1001, 1002, 1003, 1004)
@@ -202,34 +199,12 @@ def _jobs(
 
 def _finish(jobs: Sequence[Job], path: Path, name: str, sweep: Sweep, programs: Programs) -> list[Outcome]:
     """The outcomes of ``jobs``, in that order; those in the file are taken from there, the others added to it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    kept = {outcome.run: outcome for outcome in _whole_lines(path)}
-    missing = [job for job in jobs if job.description.spec.name not in kept]
 
-    def say() -> None:
+    def say(done: int) -> None:
         if sweep.on_progress:
-            done = sum(job.description.spec.name in kept for job in jobs)
             sweep.on_progress(name, done, len(jobs))
 
-    def on_outcome(_: int, outcome: Outcome) -> None:
-        kept[outcome.run] = outcome
-        with path.open("ab") as stream:
-            stream.write(outcomes.encode(outcome))
-        say()
-
-    say()
-    engine.run(missing, on_outcome=on_outcome, programs=programs)
-    return [kept[job.description.spec.name] for job in jobs]
-
-
-def _whole_lines(path: Path) -> list[Outcome]:
-    """Finished runs of a file; a line that was cut short is cut off, for others to be added."""
-    if not path.exists():
-        return []
-    known = list(outcomes.read(path))
-    if not path.read_bytes().endswith(b"\n"):
-        outcomes.write(path, known)
-    return known
+    return finish(jobs, path, programs, say)
 
 
 def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
@@ -294,8 +269,7 @@ def _tune(experiment: Experiment, learner: str, sweep: Sweep, programs: Programs
     study = _study(experiment, cell, None)
     jobs = [job for method in everyone for rates in grid for job in _jobs(experiment, cell, rows, method, rates, study)]
     found = _finish(jobs, sweep.work(name), name, sweep, programs)
-    finals = [0.0 if outcome.final is None else outcome.final.test_accuracy for outcome in found]
-    scores = np.asarray(finals).reshape(len(everyone), len(grid), len(seeds)).mean(axis=2)
+    scores = np.reshape(mean_finals(found, len(seeds)), (len(everyone), len(grid)))
     inner_rates, outer_rates = (sorted(set(column)) for column in zip(*grid, strict=True))
     tuning = {
         "seeds": list(seeds),

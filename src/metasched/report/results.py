@@ -84,6 +84,12 @@ def load(paths: Sequence[Path]) -> Results:
     return Results(ordered, proofs, tuple(faults), tuple(_notes(ordered, proofs)), tuple(paths))
 
 
+def of_outcomes(runs: Iterable[Outcome]) -> Results:
+    """Runs that are at hand, put in order as those of files are."""
+    cells = tuple(_cell(members, lambda _, __: None) for members in outcome.by_cell(runs).values())
+    return Results(cells, (), (), tuple(_notes(cells, ())))
+
+
 def _found(paths: Sequence[Path], faults: list[str]) -> Iterator[Path]:
     """Files to read under ``paths``, each once, in a stable order."""
     seen: set[Path] = set()
@@ -129,7 +135,7 @@ def _fitting(run: Outcome, path: Path) -> Outcome:
         and len(by_label or run.about.tasks) == tasks
         and len({len(row) for row in by_label}) <= 1
         and all(len(row) == tasks + 1 for row in run.schedule or ())
-        and all(0 <= share <= 1 for share in (*run.test_accuracy, *([run.final.test_accuracy] if run.final else [])))
+        and all(share <= 1 for share in (*run.test_accuracy, *([run.final.test_accuracy] if run.final else [])))
     )
     if not fits:
         raise DataError(f"{path}: the numbers of {run.method}, seed {run.spec.seed}, do not fit its tasks and classes")

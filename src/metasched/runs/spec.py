@@ -50,15 +50,16 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 
     def differences(self, other: "RunSpec") -> Mapping[str, tuple[Any, Any]]:
         """What differs between two specs: ``config.seed``-like paths, and both values."""
-        return dict(_differences(msgspec.to_builtins(self), msgspec.to_builtins(other), ""))
+        return dict(differences(msgspec.to_builtins(self), msgspec.to_builtins(other)))
 
 
-def _differences(mine: Any, other: Any, path: str) -> list[tuple[str, tuple[Any, Any]]]:
+def differences(mine: Any, other: Any, path: str = "") -> list[tuple[str, tuple[Any, Any]]]:
+    """What differs between two values of plain JSON: paths, and both values."""
     if not (isinstance(mine, dict) and isinstance(other, dict)):
         return [] if mine == other else [(path, (mine, other))]
     keys = [*mine, *(key for key in other if key not in mine)]
     return [
         found
         for key in keys
-        for found in _differences(mine.get(key), other.get(key), f"{path}.{key}" if path else str(key))
+        for found in differences(mine.get(key), other.get(key), f"{path}.{key}" if path else str(key))
     ]

@@ -1,0 +1,78 @@
+"""``metasched compare``: does choosing help on these data?"""
+
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from metasched.cli.common import Options, SetName, app, listed, pairs, print_json, say, stderr
+from metasched.cli.settings import Settings
+
+
+@app.command
+def compare(
+    set: SetName,
+    config: Settings,
+    schedulers: str = "",
+    learner: str = "joint",
+    seeds: int = 10,
+    out: Path | None = None,
+    data: Options = (),
+    network: str = "auto",
+    quiet: bool = False,
+    json: bool = False,
+) -> None:
+    """Run several schedulers on the same rows and say whether choosing helps.
+
+    Example: metasched compare mine.npz --out runs/mine
+
+    Args:
+        set: A data set (see 'metasched data list'), an .npz file, or a folder.
+        config: Settings; the two rates are tuned from there, alike for all, on folds of the target's labelled rows.
+        schedulers: Names, separated by commas; by default thompson (ours), uniform, target-only and best-single, the
+            source that did best on the labelled rows. uniform and target-only are always there.
+        learner: joint: one model trained on source and target batches together; meta: Algorithm 1.
+        seeds: Run every scheduler with this many seeds.
+        out: Folder of the runs and the page; by default a new one under runs/. The same command goes on there.
+        data: An option of the data set, key=value, such as target_labels=30; may be repeated.
+        network: auto, mlp or cnn.
+        quiet: No progress.
+        json: Print as JSON.
+    """
+    from metasched import datasets
+    from metasched.comparison import PAGE
+    from metasched.comparison import compare as run
+    from metasched.errors import MetaschedError
+    from metasched.report import progress
+
+    folder = out or Path("runs") / f"{Path(set).stem}-compare-{datetime.now():%Y%m%d-%H%M%S}"
+    tasks = datasets.load(set, **pairs("--data", data))
+    try:
+        with progress.several(stderr(), quiet) as show:
+            comparison = run(
+                tasks,
+                listed(schedulers) or None,
+                learner=learner,
+                seeds=seeds,
+                config=config,
+                network=network,
+                out=folder,
+                on_progress=show and (lambda what, done, total: show("compare", done, total, what)),
+            )
+    except KeyboardInterrupt:
+        stderr().print(f"Continue with: the same command, --out {folder}", highlight=False, soft_wrap=True)
+        raise
+    place: Path | None = folder / PAGE
+    try:
+        comparison.report(folder / PAGE)
+    except MetaschedError as error:  # the page needs an extra; the answer does not
+        place = None
+        stderr().print(f"no page: {error}", highlight=False, markup=False, soft_wrap=True)
+    if json:
+        print_json({**comparison.summary(), "out": str(folder), "page": place and str(place)})
+        return
+    say(comparison.verdict + "\n")
+    print(comparison.table(Console().width))
+    for line in comparison.warnings:
+        say(f"! {line}")
+    say(f"Page: {place}" if place else f"Runs: {folder}")

@@ -1,0 +1,195 @@
+"""``compare``: does choosing help on these tasks? Runs, and what they say."""
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from metasched.errors import ConfigError
+from metasched.learners.baseline import Baseline, baseline
+from metasched.learners.config import TrainConfig
+from metasched.learners.networks import Network
+from metasched.report import compare as statistics
+from metasched.report import tables
+from metasched.report.cells import Cell, Method
+from metasched.report.results import of_outcomes
+from metasched.report.sheets import NOTHING, samples, signed
+from metasched.report.statistics import mean_of_means
+from metasched.report.verdict import Verdict, decide
+from metasched.runs import doubts
+from metasched.runs.choices import TARGET_ONLY
+from metasched.runs.compare import BASELINE, DEFAULT, OURS, Grid, OnProgress, run_methods
+from metasched.runs.outcome import Outcome
+from metasched.tasks import TaskSet
+
+PAGE = "page.html"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Finished runs of several methods on one task set: the verdict, a table, a page, and what is off.
+
+    ``outcomes`` has a line for every method and seed, ``baseline`` the score of a linear model on the target's labelled
+    rows alone, ``warnings`` a line for each thing that is off.
+    """
+
+    tasks: TaskSet
+    outcomes: Sequence[Outcome]
+    baseline: Baseline
+    warnings: Sequence[str]
+    ours: str
+    out: Path | None = None
+
+    @cached_property
+    def cell(self) -> Cell:
+        """The runs by method, as reports read them."""
+        return of_outcomes(self.outcomes).cells[0]
+
+    @cached_property
+    def decision(self) -> Verdict:
+        """The case that the verdict states, and the sentence."""
+        methods = self.cell.methods
+        mine, uniform = methods[self.ours], methods[BASELINE]
+        subject = "Choosing" if mine.family == "active" else self.ours.capitalize()
+        finals = [list(method.finals().values()) for method in (mine, uniform, methods[TARGET_ONLY])]
+        return decide(*finals, fewer=statistics.gain_to_final(uniform, mine), subject=subject)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        return self.decision.sentence
+
+    def table(self, width: int = 100) -> str:
+        """A line for each method, the linear model among them, best first; and where the batches of ours came from."""
+        score = "accuracy" if self.tasks.target_size is None else "score"
+        lines = [(self._mean(method), self._row(method)) for method in self.cell.methods.values()]
+        linear = [f"{self.baseline.name} alone", f"{self.baseline.score:.3f}", NOTHING, NOTHING]
+        lines.append((self.baseline.score, linear))
+        lines.sort(key=lambda line: -line[0])
+        headings = ["method", score, f"− {BASELINE}", f"rows to\n{BASELINE}'s end"]
+        console = Console(file=io.StringIO(), width=width, color_system=None)
+        console.print(tables.terminal(headings, [row for _, row in lines]))
+        console.print(self._sources(), soft_wrap=True, highlight=False, markup=False)
+        written = console.file.getvalue()  # type: ignore[attr-defined]
+        return "\n".join(line.rstrip() for line in written.splitlines())
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page, with figures and tables in a folder beside it; needs the extra ``report``."""
+        from metasched.report import page
+
+        place = Path(path)
+        page.write(page.build(of_outcomes(self.outcomes)), place)
+        return place
+
+    def summary(self) -> dict[str, Any]:
+        """Everything that the command prints, as JSON."""
+        uniform = self.cell.methods[BASELINE]
+        return {
+            "verdict": self.verdict,
+            "case": self.decision.case,
+            "methods": {
+                name: {
+                    "test_accuracy": method.finals(),
+                    "difference": _plain(statistics.difference(method, uniform)),
+                    "samples": [run.samples[-1] for run in method.runs if run.samples],
+                    "drawn": [run.drawn for run in method.runs if run.drawn],
+                }
+                for name, method in self.cell.methods.items()
+            },
+            "tasks": list(self.cell.about.tasks),
+            "baseline": self.baseline._asdict(),
+            "warnings": list(self.warnings),
+        }
+
+    def _mean(self, method: Method) -> float:
+        return float(np.mean(list(method.finals().values())))
+
+    def _row(self, method: Method) -> list[str]:
+        uniform = self.cell.methods[BASELINE]
+        interval = mean_of_means([list(method.finals().values())])
+        spread = "" if np.isnan(interval.low) else f" ± {(interval.high - interval.low) / 2:.3f}"
+        draws = method is not uniform and any(run.samples and run.samples[-1] for run in method.runs)
+        arrival = statistics.median_samples(method, uniform.middle) if draws else None
+        return [
+            method.name,
+            f"{interval.value:.3f}{spread}",
+            str(signed(statistics.difference(method, uniform))),
+            samples(arrival).text,
+        ]
+
+    def _sources(self) -> str:
+        """The share of each source in the draws of ours."""
+        drawn = [run.drawn for run in self.cell.methods[self.ours].runs if run.drawn]
+        total = np.sum(drawn, axis=0) if drawn else np.zeros(1)
+        if not total.sum():
+            return f"{self.ours} drew nothing"
+        order = np.argsort(-total, kind="stable")
+        names = self.cell.about.tasks
+        return f"{self.ours} drew " + ", ".join(f"{names[place]} {total[place] / total.sum():.0%}" for place in order)
+
+
+def compare(
+    tasks: TaskSet,
+    schedulers: Sequence[str] | None = None,
+    *,
+    learner: str = "joint",
+    seeds: int | Sequence[int] = 10,
+    config: TrainConfig | None = None,
+    network: Network | str = "auto",
+    out: str | os.PathLike[str] | None = None,
+    on_progress: OnProgress | None = None,
+) -> Comparison:
+    """Run methods on the same rows and say whether choosing helps.
+
+    Args:
+        tasks: the sources and the target.
+        schedulers: words as ``ms.train`` takes them, and ``"best-single"``: the one source that did best on folds of
+            the target's labelled rows. By default ``thompson`` (ours), ``uniform``, ``target-only`` and
+            ``best-single``. The verdict is on ``thompson``, or else on the first one named; ``uniform`` and
+            ``target-only``, which it is held against, are always there.
+        learner: ``"joint"`` or ``"meta"``.
+        seeds: how many, or which; every method has the same. They decide initial weights and every draw, not the rows.
+        config: the settings; the two rates are where tuning starts (:mod:`metasched.runs.compare` has the rule).
+        network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
+        out: folder of all runs. A comparison that was interrupted there goes on, to the same numbers.
+        on_progress: called with what is being done, the runs finished and all runs.
+
+    >>> comparison = ms.compare(tasks, seeds=10)                                            # doctest: +SKIP
+    >>> comparison.verdict                                                                  # doctest: +SKIP
+    'Choosing helps here: +.07 [.04, .10] over uniform, 3.1 × fewer rows'
+    """
+    named = DEFAULT if schedulers is None else tuple(schedulers)
+    words = (*named, *(word for word in (BASELINE, TARGET_ONLY) if word not in named))
+    numbers = tuple(range(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
+    settings = config or TrainConfig()
+    lines = [*doubts.of_tasks(tasks), *doubts.small_source(tasks, settings.batch_size)]
+    settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
+    where = None if out is None else Path(out)
+    outcomes = run_methods(Grid(tasks, network, learner, settings, numbers), words, where, on_progress)
+    linear = baseline(tasks, settings.balanced_accuracy)
+    others = [word for word in named if word not in (BASELINE, TARGET_ONLY)]
+    ours = OURS if OURS in named else others[0] if others else BASELINE
+    by_method: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_method.setdefault(outcome.method, []).append(outcome)
+    lines += doubts.of_runs(by_method[ours], linear, by_method[TARGET_ONLY])
+    lines += doubts.above(
+        by_method[ours], [runs for name, runs in by_method.items() if name not in (ours, TARGET_ONLY)]
+    )
+    return Comparison(tasks, outcomes, linear, lines, ours, where)
+
+
+def _at_least_two(seeds: int) -> int:
+    if isinstance(seeds, bool) or seeds < 2:
+        raise ConfigError(f"seeds is {seeds}; a comparison needs at least 2, and 10 to tell")
+    return seeds
+
+
+def _plain(interval: Any) -> Mapping[str, float] | None:
+    return None if interval is None else interval._asdict()

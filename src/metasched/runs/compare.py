@@ -1,0 +1,236 @@
+"""Methods against each other on one task set: rates tuned on folds of the target's labelled rows, then every seed.
+
+The rule, alike for all methods: every method is run once on each of four folds of the labelled rows with each pair of
+rates, those of the settings and those of the grid; the rates with the best mean score on the held-out rows are taken,
+those of the settings where several are as good. The best single source is chosen in the same way, with the rates of the
+settings, before its rates are tuned. No test row takes part. Then every method runs with every seed on all labelled
+rows and is measured on the test rows.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from metasched.errors import ConfigError, RunError
+from metasched.files import write_error, write_json
+from metasched.learners.config import TrainConfig
+from metasched.learners.networks import Network
+from metasched.runs import folder
+from metasched.runs import run as engine
+from metasched.runs.choices import BEST_SINGLE, SINGLE, TARGET_ONLY
+from metasched.runs.kept import finish
+from metasched.runs.outcome import Outcome, Study
+from metasched.runs.run import Job, Own, Programs
+from metasched.runs.spec import differences
+from metasched.runs.train import begun, jobs_of
+from metasched.runs.tuning import FOLDS, GRIDS, SEED, Rates, fold_sets, mean_finals
+from metasched.tasks import TaskSet
+
+OURS = "thompson"
+BASELINE = "uniform"
+SINGLE_BEST = "best-single"
+DEFAULT = (OURS, BASELINE, TARGET_ONLY, SINGLE_BEST)
+"""Ours, the baseline, no sources at all, and the one source that did best on the target's labelled rows."""
+OWN_RUNS = "own runs"
+COMPARISON = "comparison.json"
+RUNS = "runs"
+TUNING = Path(".work") / "tuning.jsonl"
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with what is being done, the runs finished and all runs, whenever one has finished."""
+
+
+class Method(NamedTuple):
+    """A row of a comparison: the word it was asked for by, its name in tables, its role, its scheduler, its rates."""
+
+    word: str
+    name: str
+    role: str
+    scheduler: str
+    rates: Rates
+
+
+class Grid(NamedTuple):
+    """What all runs of a comparison have in common."""
+
+    tasks: TaskSet
+    network: Network | str
+    learner: str
+    config: TrainConfig
+    seeds: tuple[int, ...]
+
+    @property
+    def rates(self) -> list[Rates]:
+        """The pairs that are tried, those of the settings first."""
+        return list(dict.fromkeys([(self.config.inner_rate, self.config.outer_rate), *GRIDS[self.learner]]))
+
+    def jobs(self, scheduler: str, rates: Rates, tasks: TaskSet, seeds: Sequence[int], **told: Any) -> list[Job]:
+        """A scheduler with these rates on these rows, a job for each seed."""
+        config = replace(self.config, inner_rate=rates[0], outer_rate=rates[1])
+        if self.learner == "joint" and scheduler == TARGET_ONLY:
+            config = _as_many_steps(config, tasks)
+        name, own = (self.network, Own()) if isinstance(self.network, str) else ("own", Own(network=self.network))
+        return jobs_of(tasks, name, scheduler, config, seeds, {}, learner=self.learner, own=own, **told)
+
+
+def run_methods(grid: Grid, words: Sequence[str], out: Path | None, on_progress: OnProgress | None) -> list[Outcome]:
+    """Tune and run every method; the outcomes, method after method, seed after seed.
+
+    With ``out`` everything is kept there, and a comparison that was interrupted goes on to the same numbers.
+    """
+    _check(grid, words)
+    programs = Programs()
+    with _claimed(out, grid, words):
+        chosen, scores, tries = _tuned(grid, words, out, on_progress, programs)
+        study = _study(grid, chosen, scores)
+        jobs = [
+            job
+            for method in chosen
+            for job in grid.jobs(
+                *(method.scheduler, method.rates, grid.tasks, grid.seeds),
+                method=method.name,
+                role=method.role,
+                study=study,
+                out=out and out / RUNS / method.word.replace(":", "-"),
+            )
+        ]
+        finished: list[Outcome] = []
+
+        def on_outcome(_: int, outcome: Outcome) -> None:
+            finished.append(outcome)
+            if on_progress:
+                on_progress("measuring", tries + len(finished), tries + len(jobs))
+
+        results = engine.run(begun(jobs, out and out / RUNS), on_outcome=on_outcome, programs=programs)
+    return [result.outcome for result in results]
+
+
+def _check(grid: Grid, words: Sequence[str]) -> None:
+    """Refuse what cannot run, before anything is computed or written."""
+    if not words or len(set(words)) != len(words):
+        raise ConfigError(f"schedulers are {', '.join(words) or 'none'}; give one or more, each once")
+    if BEST_SINGLE in words:
+        raise ConfigError(f"{BEST_SINGLE} is chosen on test rows; give {SINGLE_BEST}, chosen on the labelled rows")
+    usual = grid.config.inner_rate, grid.config.outer_rate
+    fold_sets(grid.tasks)
+    for word in words:
+        grid.jobs(f"{SINGLE}1" if word == SINGLE_BEST else word, usual, grid.tasks, grid.seeds)
+
+
+Scores = dict[tuple[str, Rates], float]
+"""Mean score on held-out rows of a scheduler with these rates."""
+
+
+def _tuned(
+    grid: Grid, words: Sequence[str], out: Path | None, on_progress: OnProgress | None, programs: Programs
+) -> tuple[list[Method], Scores, int]:
+    """Every method with the rates that did best on the folds, all scores, and how many runs that took."""
+    parts, rates = fold_sets(grid.tasks), grid.rates
+    quick = grid._replace(config=replace(grid.config, eval_every=grid.config.meta_updates))
+    named = [word for word in words if word != SINGLE_BEST]
+    singles = [f"{SINGLE}{place}" for place in range(1, len(grid.tasks.tasks) + 1)] * (SINGLE_BEST in words)
+    first = [*((word, pair) for word in named for pair in rates), *((word, rates[0]) for word in singles)]
+    last = (len(rates) - 1) * FOLDS if singles else 0
+    total = len(first) * FOLDS + last + len(words) * len(grid.seeds)
+
+    def scores(tries: Sequence[tuple[str, Rates]], before: int) -> Scores:
+        def say(done: int) -> None:
+            if on_progress:
+                on_progress("tuning", before + done, total)
+
+        jobs = [job for word, pair in tries for part in parts for job in quick.jobs(word, pair, part, [SEED])]
+        finished = finish(jobs, out and out / TUNING, programs, say)
+        return dict(zip(tries, mean_finals(finished, FOLDS), strict=True))
+
+    known = scores(first, 0)
+    best = max(singles, key=lambda single: known[single, rates[0]], default="")
+    if best:
+        known |= scores([(best, pair) for pair in rates[1:]], len(first) * FOLDS)
+    chosen = []
+    for word in words:
+        scheduler = best if word == SINGLE_BEST else word
+        pair = max(rates, key=lambda pair, scheduler=scheduler: known[scheduler, pair])  # type: ignore[misc]
+        chosen.append(Method(word, *_called(word, best, grid.tasks), scheduler, pair))
+    return chosen, known, len(first) * FOLDS + last
+
+
+def _called(word: str, best: str, tasks: TaskSet) -> tuple[str, str]:
+    """The name of a method in tables, and its role."""
+    if word != SINGLE_BEST:
+        return word, "ours" if word == OURS else ""
+    return f"best single: {tasks.tasks[int(best.removeprefix(SINGLE)) - 1].name}", "chosen on the labelled rows"
+
+
+def _as_many_steps(config: TrainConfig, tasks: TaskSet) -> TrainConfig:
+    """Settings of joint training on the target alone with as many steps as the others make, measured as often."""
+    filled = config.resolve(tasks)
+    steps = max(filled.batches_per_update or 0, 1)
+    return replace(
+        config, meta_updates=filled.meta_updates * steps, eval_every=(filled.eval_every or filled.meta_updates) * steps
+    )
+
+
+def _study(grid: Grid, chosen: Sequence[Method], scores: Scores) -> Study:
+    """What the outcomes say of how they came about."""
+    name = grid.tasks.name
+    rates = {
+        method.name: {
+            "inner_rate": method.rates[0],
+            "outer_rate": method.rates[1],
+            "accuracy": round(scores[method.scheduler, method.rates], 4),
+        }
+        for method in chosen
+    }
+    return Study(
+        experiment=name,
+        regime=OWN_RUNS,
+        variant=f"{grid.learner} learner",
+        cell=f"{name} {grid.tasks.fingerprint[:16]} {grid.learner}",
+        title=f"{name}, {grid.learner} learner",
+        tuning={
+            "on": f"{FOLDS} folds of the target's labelled rows",
+            "seeds": [SEED],
+            "grid": [list(pair) for pair in grid.rates],
+            "chosen": rates,
+        },
+    )
+
+
+@contextmanager
+def _claimed(out: Path | None, grid: Grid, words: Sequence[str]) -> Iterator[None]:
+    """The folder of a comparison, made or found to hold the same one; nobody else works in it meanwhile."""
+    if out is None:
+        yield
+        return
+    asked = {
+        "data": grid.tasks.fingerprint,
+        "learner": grid.learner,
+        "network": grid.network if isinstance(grid.network, str) else "own",
+        "schedulers": list(words),
+        "seeds": list(grid.seeds),
+        "config": asdict(grid.config),
+    }
+    mark = out / COMPARISON
+    if mark.exists():
+        for path, (old, new) in differences(_stored(mark), asked):
+            raise RunError(f"{out}: holds a comparison with another {path} ({old}, not {new}); choose another folder")
+    else:
+        folder.refuse_content(out)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_error(out, error) from None
+        write_json(mark, asked)
+    with folder.locked(out):
+        yield
+
+
+def _stored(mark: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(mark.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        raise RunError(f"{mark}: is damaged; compare again in another folder") from None

@@ -1,0 +1,73 @@
+"""``metasched compare`` as a user types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched.cli import main
+
+SMALL = [
+    "--batch-size",
+    "4",
+    "--meta-updates",
+    "2",
+    "--batches-per-update",
+    "2",
+    "--seeds",
+    "2",
+    "--schedulers",
+    "uniform",
+]
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
+    return "set.npz"
+
+
+def test_ends_with_the_verdict_the_table_and_the_page_and_again_after_that_with_the_same(saved, capsys):
+    main(["compare", saved, *SMALL, "--out", "runs/a"])
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert lines[0] == "Too few seeds to tell: 7 would do"
+    assert any(line.startswith("logistic regression alone") for line in lines)
+    assert lines[-1] == "Page: runs/a/page.html"
+    assert Path("runs/a/page.html").exists()
+    assert "compare: 28 of 28 runs, measuring" in said.err
+    main(["compare", saved, *SMALL, "--out", "runs/a", "--quiet"])
+    again = capsys.readouterr()
+    assert again.out == said.out
+    assert again.err == ""
+
+
+def test_json_is_one_object_for_programs(saved, capsys):
+    main(["compare", saved, *SMALL, "--out", "runs/a", "--quiet", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["case"] == "too few seeds"
+    assert set(found["methods"]) == {"uniform", "target-only"}
+    assert found["out"] == "runs/a"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no/such.npz"], "no such file"),
+        (["set.npz", "--schedulers", "unifrom"], "did you mean 'uniform'"),
+        (["set.npz", "--seeds", "1"], "needs at least 2"),
+        (["set.npz", "--learner", "joynt"], "did you mean 'joint'"),
+        (["set.npz", "--data", "target_labels=5"], "label at least 8"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_written(saved, capsys, words, message):
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", *words, "--batch-size", "4"])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert "\n" not in error
+    assert not Path("runs").exists()

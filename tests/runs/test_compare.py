@@ -1,0 +1,206 @@
+"""A comparison from its folds to its outcomes: alike for all, no test row in tuning, and interrupted anywhere."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from helpers import Stop, make_regression, make_tasks
+from metasched.errors import ConfigError, DataError, RunError
+from metasched.runs import compare as comparing
+from metasched.runs import outcome as outcomes
+from metasched.runs import run as engine
+from metasched.runs import tuning
+from metasched.runs.compare import Grid, run_methods
+from metasched.runs.tuning import FOLDS, fold_sets
+
+CONFIG = ms.TrainConfig(batch_size=4, batches_per_update=3, meta_updates=4, eval_every=1, reward="transfer")
+NETWORK = ms.networks.mlp(3, (5,))
+SEEDS = (0, 1)
+
+
+@pytest.fixture(autouse=True)
+def _small_grid(monkeypatch):
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 1e-3), (0.01, 0.03)), "meta": ((0.01, 1e-3),)})
+
+
+def grid(tasks=None, **changes):
+    given = {"network": NETWORK, "learner": "joint", "config": CONFIG, "seeds": SEEDS, **changes}
+    return Grid(tasks or make_tasks(), **given)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparing, "GRIDS", {"joint": ((0.01, 1e-3), (0.01, 0.03))})
+        out = tmp_path_factory.mktemp("compared") / "a"
+        progress = []
+        found = run_methods(grid(), comparing.DEFAULT, out, lambda *told: progress.append(told))
+    return out, found, progress
+
+
+class TestFolds:
+    def test_a_fold_holds_out_labelled_rows_and_no_test_row(self):
+        tasks = make_tasks(validation=11)
+        parts = fold_sets(tasks)
+        assert len(parts) == FOLDS
+        labelled = {row.tobytes() for row in tasks.validation.inputs}
+        for part in parts:
+            held, rest = ({row.tobytes() for row in split.inputs} for split in (part.test, part.validation))
+            assert held | rest == labelled
+            assert not held & rest
+            assert part.tasks is tasks.tasks
+        assert {(len(part.validation.labels), len(part.test.labels)) for part in parts} == {(9, 2)}
+
+    def test_too_few_labelled_rows_are_refused_with_the_number_that_will_do(self):
+        with pytest.raises(
+            DataError, match="has 7 labelled rows; rates are tuned on 4 folds of them: label at least 8"
+        ):
+            fold_sets(make_tasks(validation=7))
+
+
+class TestOutcomes:
+    def test_every_method_has_every_seed(self, finished):
+        _, found, _ = finished
+        single = found[-1].method
+        assert single.startswith("best single: task-")
+        names = ["thompson", "uniform", "target-only", single]
+        assert [(run.method, run.spec.seed) for run in found] == [(name, seed) for name in names for seed in SEEDS]
+
+    def test_ours_is_named_before_the_runs(self, finished):
+        assert {run.method: run.role for run in finished[1]}["thompson"] == "ours"
+
+    def test_target_only_makes_as_many_steps_as_the_others(self, finished):
+        updates = {run.method: run.spec.config["meta_updates"] for run in finished[1]}
+        assert updates["target-only"] == 3 * updates["uniform"] == 12
+        assert next(run.updates for run in finished[1] if run.method == "target-only") == (3, 6, 9, 12)
+
+    def test_rates_are_those_that_did_best_on_the_folds(self, finished):
+        out, found, _ = finished
+        tried = list(outcomes.read(out / comparing.TUNING))
+        for run in found:
+            mine = [other for other in tried if other.spec.scheduler == run.spec.scheduler]
+            scores = {}
+            for other in mine:
+                scores.setdefault(other.spec.config["outer_rate"], []).append(other.final.test_accuracy)
+            means = {rate: np.mean(values) for rate, values in scores.items()}
+            assert {len(values) for values in scores.values()} == {FOLDS}
+            assert set(means) == {1e-3, 0.03}
+            assert means[run.spec.config["outer_rate"]] == max(means.values())
+
+    def test_the_best_single_source_is_that_of_the_folds(self, finished):
+        out, found, _ = finished
+        tried = [run for run in outcomes.read(out / comparing.TUNING) if run.spec.config["outer_rate"] == 1e-3]
+        means = {
+            number: np.mean([run.final.test_accuracy for run in tried if run.spec.scheduler == f"single:{number}"])
+            for number in (1, 2, 3)
+        }
+        assert found[-1].spec.scheduler == f"single:{max(means, key=means.get)}"
+
+    def test_progress_counts_every_run_to_the_last(self, finished):
+        counts = [(done, total) for _, done, total in finished[2]]
+        total = (3 * 2 + 3 + 1) * FOLDS + 4 * len(SEEDS)
+        assert counts[0] == (0, total)
+        assert counts[-1] == (total, total)
+        assert counts == sorted(counts)
+
+    def test_test_rows_decide_nothing_but_the_measurements(self, finished):
+        tasks = make_tasks()
+        other = replace(tasks, test=tasks.test._replace(labels=(tasks.test.labels + 1) % 3))
+        chosen = [run.spec.config["outer_rate"] for run in run_methods(grid(other), comparing.DEFAULT, None, None)]
+        assert chosen == [run.spec.config["outer_rate"] for run in finished[1]]
+
+    def test_numbers_to_predict_are_compared_by_their_scores(self, monkeypatch):
+        for module in (tuning, comparing):
+            monkeypatch.setattr(module, "FOLDS", 2)
+        tasks = make_regression(validation=16)
+        found = run_methods(
+            grid(tasks, network=ms.networks.mlp(2, (5,)), config=replace(CONFIG, meta_updates=2)),
+            ["uniform"],
+            None,
+            None,
+        )
+        assert len(found) == 2
+        assert all(run.final.test_accuracy <= 1 for run in found)
+
+
+class TestFolder:
+    def test_a_comparison_cut_off_while_tuning_or_measuring_ends_with_the_same_numbers(
+        self, finished, tmp_path, monkeypatch
+    ):
+        real, left = engine.run, [7]
+
+        def run(jobs, *, on_outcome, **how):
+            def counted(number, outcome):
+                on_outcome(number, outcome)
+                left[0] -= 1
+                if not left[0]:
+                    raise Stop
+
+            return real(jobs, on_outcome=counted, **how)
+
+        monkeypatch.setattr(engine, "run", run)
+        for after in (7, 36):
+            left[0] = after
+            with pytest.raises(Stop):
+                run_methods(grid(), comparing.DEFAULT, tmp_path / "b", None)
+        left[0] = 0
+        again = run_methods(grid(), comparing.DEFAULT, tmp_path / "b", None)
+        assert [(run.method, run.final, run.test_accuracy) for run in again] == [
+            (run.method, run.final, run.test_accuracy) for run in finished[1]
+        ]
+
+    def test_a_finished_comparison_is_not_run_again(self, finished, monkeypatch):
+        out, found, _ = finished
+        monkeypatch.setattr(engine.engine, "run", lambda *_, **__: iter(()))
+        assert run_methods(grid(), comparing.DEFAULT, out, None) == found
+
+    @pytest.mark.parametrize(
+        ("changes", "path"),
+        [
+            ({"seeds": (0, 1, 2)}, "seeds"),
+            ({"config": replace(CONFIG, meta_updates=5)}, "config.meta_updates"),
+            ({"tasks": make_tasks(seed=1)}, "data"),
+        ],
+    )
+    def test_another_comparison_in_the_folder_is_refused_naming_the_difference(self, finished, changes, path):
+        with pytest.raises(RunError, match=f"holds a comparison with another {path}"):
+            run_methods(grid(**changes), comparing.DEFAULT, finished[0], None)
+
+    def test_a_folder_that_holds_something_else_is_left_alone(self, tmp_path):
+        (tmp_path / "letter.txt").write_text("dear")
+        with pytest.raises(RunError, match="already exists"):
+            run_methods(grid(), ["uniform"], tmp_path, None)
+        assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+    def test_a_damaged_comparison_says_so(self, tmp_path):
+        (tmp_path / comparing.COMPARISON).write_text("{")
+        with pytest.raises(RunError, match="is damaged"):
+            run_methods(grid(), ["uniform"], tmp_path, None)
+
+    def test_what_was_asked_is_written_down(self, finished):
+        asked = json.loads((finished[0] / comparing.COMPARISON).read_text())
+        assert asked["schedulers"] == list(comparing.DEFAULT)
+        assert asked["seeds"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give one or more"),
+        (["uniform", "uniform"], "each once"),
+        (["oracle-best-single"], "chosen on test rows; give best-single"),
+        (["unifrom"], "did you mean 'uniform'"),
+    ],
+)
+def test_bad_words_are_refused_before_anything_is_written(words, message, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        run_methods(grid(), words, tmp_path / "c", None)
+    assert not (tmp_path / "c").exists()
+
+
+def test_an_unknown_learner_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="unknown learner"):
+        run_methods(grid(learner="joynt"), ["uniform"], tmp_path / "c", None)

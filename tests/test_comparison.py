@@ -1,0 +1,102 @@
+"""``ms.compare`` as a user calls it: the verdict, the table, the page, what is off."""
+
+import re
+
+import numpy as np
+import pytest
+
+import metasched as ms
+from metasched.errors import ConfigError
+from metasched.runs import compare as comparing
+
+SMALL = ms.TrainConfig(
+    batch_size=10, batches_per_update=8, meta_updates=25, eval_every=5, outer_rate=0.01, reward="transfer"
+)
+
+
+def sources_that_differ(seed=0):
+    """One source with the target's rule, two with shuffled labels."""
+    random = np.random.default_rng(seed)
+    rule = random.normal(size=6)
+
+    def rows(count):
+        inputs = random.normal(size=(count, 6))
+        return inputs, (inputs @ rule > 0).astype(int)
+
+    def spoilt(count):
+        inputs, labels = rows(count)
+        return inputs, random.permutation(labels)
+
+    return ms.TaskSet.from_arrays(
+        {"spoilt-1": spoilt(200), "good": rows(200), "spoilt-2": spoilt(200)},
+        validation=rows(24),
+        test=rows(300),
+        classes=["no", "yes"],
+        name="differ",
+    )
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
+        return ms.compare(sources_that_differ(), seeds=8, config=SMALL, network=ms.networks.mlp(2, (8,)))
+
+
+def test_the_verdict_is_one_sentence_about_choosing(comparison):
+    assert comparison.verdict == comparison.decision.sentence
+    assert comparison.verdict.startswith("Choosing helps here: +.")
+
+
+def test_the_table_has_every_method_and_the_linear_model_best_first(comparison):
+    lines = comparison.table().splitlines()
+    names = ("thompson", "uniform", "target-only", "best single: good", "logistic regression alone")
+    shown = [line for line in lines if line.startswith(names)][:5]
+    assert len(shown) == 5
+    accuracies = [float(re.search(r"\d\.\d{3}", line)[0]) for line in shown]
+    assert accuracies == sorted(accuracies, reverse=True)
+
+
+def test_the_table_says_where_the_batches_of_ours_came_from(comparison):
+    assert comparison.table().splitlines()[-1].startswith("thompson drew good ")
+
+
+def test_sources_with_shuffled_labels_are_named_and_the_good_one_is_not(comparison):
+    shuffled = {line.split("'")[1] for line in comparison.warnings if "look shuffled" in line}
+    assert shuffled
+    assert "good" not in shuffled
+
+
+def test_the_summary_has_the_numbers_behind_the_sentence(comparison):
+    summary = comparison.summary()
+    finals = summary["methods"]
+    gaps = [finals["thompson"]["test_accuracy"][seed] - finals["uniform"]["test_accuracy"][seed] for seed in range(8)]
+    assert summary["methods"]["thompson"]["difference"]["value"] == pytest.approx(np.mean(gaps))
+    assert summary["tasks"] == ["spoilt-1", "good", "spoilt-2"]
+
+
+def test_the_page_is_written_where_it_is_asked_for(comparison, tmp_path):
+    for module in ("altair", "jinja2", "vl_convert"):
+        pytest.importorskip(module)
+    page = comparison.report(tmp_path / "page.html")
+    assert "thompson" in page.read_text()
+
+
+def test_controls_are_always_there_and_a_source_smaller_than_a_batch_makes_batches_smaller(monkeypatch):
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
+    tasks = sources_that_differ()
+    small = {"small": (tasks.tasks[1].inputs[:7], tasks.tasks[1].labels[:7])}
+    few = ms.TaskSet.from_arrays(small, validation=tasks.validation, test=tasks.test)
+    config = ms.TrainConfig(meta_updates=2, eval_every=1)
+    found = ms.compare(few, ["cyclic"], seeds=[3, 5], config=config, network=ms.networks.mlp(2, (3,)))
+    assert list(found.cell.methods) == ["cyclic", "uniform", "target-only"]
+    assert found.ours == "cyclic"
+    assert found.verdict == "Too few seeds to tell: 7 would do"
+    assert "source 'small' has 7 rows, fewer than a batch of 20" in found.warnings[0]
+    assert found.outcomes[0].spec.config["batch_size"] == 7
+
+
+@pytest.mark.parametrize("seeds", [0, 1, True])
+def test_one_seed_compares_nothing(seeds):
+    with pytest.raises(ConfigError, match="a comparison needs at least 2"):
+        ms.compare(sources_that_differ(), seeds=seeds)
