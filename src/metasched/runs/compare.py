@@ -71,8 +71,6 @@ class Grid(NamedTuple):
     def jobs(self, scheduler: str, rates: Rates, tasks: TaskSet, seeds: Sequence[int], **told: Any) -> list[Job]:
         """A scheduler with these rates on these rows, a job for each seed."""
         config = replace(self.config, inner_rate=rates[0], outer_rate=rates[1])
-        if self.learner == "joint" and scheduler == TARGET_ONLY:
-            config = _as_many_steps(config, tasks)
         name, own = (self.network, Own()) if isinstance(self.network, str) else ("own", Own(network=self.network))
         return jobs_of(tasks, name, scheduler, config, seeds, {}, learner=self.learner, own=own, **told)
 
@@ -163,15 +161,6 @@ def _called(word: str, best: str, tasks: TaskSet) -> tuple[str, str]:
     if word != SINGLE_BEST:
         return word, "ours" if word == OURS else ""
     return f"best single: {tasks.tasks[int(best.removeprefix(SINGLE)) - 1].name}", "chosen on the labelled rows"
-
-
-def _as_many_steps(config: TrainConfig, tasks: TaskSet) -> TrainConfig:
-    """Settings of joint training on the target alone with as many steps as the others make, measured as often."""
-    filled = config.resolve(tasks)
-    steps = max(filled.batches_per_update or 0, 1)
-    return replace(
-        config, meta_updates=filled.meta_updates * steps, eval_every=(filled.eval_every or filled.meta_updates) * steps
-    )
 
 
 def _study(grid: Grid, chosen: Sequence[Method], scores: Scores) -> Study:
