@@ -1,11 +1,10 @@
 """``metasched compare``: does choosing help on these data?"""
 
-from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
 
-from metasched.cli.common import Options, SetName, app, listed, pairs, print_json, say, stderr
+from metasched.cli.common import RowFlags, Rows, SetName, app, listed, now, print_json, say, stderr
 from metasched.cli.settings import Settings
 
 
@@ -17,36 +16,35 @@ def compare(
     learner: str = "joint",
     seeds: int = 10,
     out: Path | None = None,
-    data: Options = (),
+    rows: RowFlags = Rows(),  # noqa: B008
     network: str = "auto",
     quiet: bool = False,
     json: bool = False,
 ) -> None:
     """Run several schedulers on the same rows and say whether choosing helps.
 
-    Example: metasched compare mine.npz --out runs/mine
+    Example: metasched compare shops/ --target shop5 --target-labels 40
 
     Args:
-        set: A data set (see 'metasched data list'), an .npz file, or a folder.
+        set: A data set (see 'metasched data list'), a CSV, Parquet or .npz file, a folder of tables or of images.
         config: Settings; the two rates are tuned from there, alike for all, on folds of the target's labelled rows.
         schedulers: Names, separated by commas; by default thompson (ours), uniform, target-only and best-single, the
             source that did best on the labelled rows. uniform and target-only are always there.
         learner: joint: one model trained on source and target batches together; meta: Algorithm 1.
         seeds: Run every scheduler with this many seeds.
         out: Folder of the runs and the page; by default a new one under runs/. The same command goes on there.
-        data: An option of the data set, key=value, such as target_labels=30; may be repeated.
+        rows: Which rows, and what to predict.
         network: auto, mlp or cnn.
         quiet: No progress.
         json: Print as JSON.
     """
-    from metasched import datasets
     from metasched.comparison import PAGE
     from metasched.comparison import compare as run
     from metasched.errors import MetaschedError
     from metasched.report import progress
 
-    folder = out or Path("runs") / f"{Path(set).stem}-compare-{datetime.now():%Y%m%d-%H%M%S}"
-    tasks = datasets.load(set, **pairs("--data", data))
+    folder = out or Path("runs") / f"{Path(set).stem}-compare-{now()}"
+    tasks = rows.load(set)
     try:
         with progress.several(stderr(), quiet) as show:
             comparison = run(
