@@ -27,6 +27,10 @@ LEARNERS = ("Algorithm 1", "joint")
 WORDS = ("uniform", "ours", "ours − uniform", "useful alone")
 
 
+DRAWN = (("few-label", ("digits",), page.FIGURE_COLUMNS), ("sources+schedules", ("scripts/joint-30",), 1))
+"""Outputs of the report that are drawn, one below the other where there are several, of which results."""
+
+
 def sources(cells: dict[str, Cell]) -> str:
     """One line for each set with 30 labels: both learners, ours against uniform."""
     head = ["30 labels", "target only", *(f"{learner}: {word}" for learner in LEARNERS for word in WORDS)]
@@ -204,11 +208,13 @@ def main() -> None:
         return
     MEASURED.write_text(measured(cells))
     FIGURES.mkdir(parents=True, exist_ok=True)
-    for name, experiments in (("few-label", ("digits",)), ("sources", ("scripts",))):
-        kept = tuple(cell for cell in found.cells if cell.experiment in experiments)
-        (figure,) = page.make(name, results.Results(kept, found.evidence, (), ()))
-        drawn = require("vl_convert", "report").vegalite_to_svg(page.whole_spec(figure))
-        (FIGURES / f"{name}-{experiments[0]}.svg").write_text(drawn)
+    for name, experiments, columns in DRAWN:
+        kept = [cell for key, cell in cells.items() if key in experiments or cell.experiment in experiments]
+        alone = results.Results(tuple(kept), found.evidence, (), ())
+        figures = [figure for output in name.split("+") for figure in page.make(output, alone)]
+        whole = figures[0]._replace(panels=tuple(panel for figure in figures for panel in figure.panels))
+        drawn = require("vl_convert", "report").vegalite_to_svg(page.whole_spec(whole, columns))
+        (FIGURES / f"{name.partition('+')[0]}-{experiments[0].partition('/')[0]}.svg").write_text(drawn)
 
 
 if __name__ == "__main__":

@@ -151,11 +151,11 @@ def _put(path: Path, content: bytes) -> None:
         raise write_error(path, error) from None
 
 
-def whole_spec(figure: Figure) -> dict[str, Any]:
-    """All panels of a figure side by side, for a file."""
+def whole_spec(figure: Figure, columns: int = FIGURE_COLUMNS) -> dict[str, Any]:
+    """All panels of a figure in so many columns, for a file."""
     altair = require("altair", "report")
     panels = [panel.plot.chart.properties(title=panel.title, width=FIGURE_WIDTH) for panel in figure.panels]
-    chart = altair.concat(*panels, columns=FIGURE_COLUMNS).resolve_scale(
+    chart = altair.concat(*panels, columns=columns).resolve_scale(
         color="independent", strokeDash="independent", opacity="independent", fill="independent"
     )
     chart = chart.properties(title=sheets.caption(figure.title, figure.sources), background="white")

@@ -39,6 +39,11 @@ class Results:
     paths: tuple[Path, ...] = ()
     """Where they were read from, as given."""
 
+    @property
+    def runs(self) -> int:
+        """How many were read."""
+        return sum(len(method.runs) for cell in self.cells for method in cell.methods.values())
+
     def of(self, experiment: str | None = None, regime: str | None = None) -> list[Cell]:
         """Cells of an experiment, a regime, or both."""
         return [cell for cell in self.cells if experiment in (None, cell.experiment) and regime in (None, cell.regime)]
