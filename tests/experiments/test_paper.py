@@ -220,7 +220,7 @@ def test_labels_drawn_by_seed_are_rows_that_tuning_never_saw(tmp_path, ran, monk
     real = paper.engine.engine.prepare
     monkeypatch.setattr(paper.engine.engine, "prepare", lambda *given, **more: made.append(1) or real(*given, **more))
     (written,) = paper.run_experiment(experiment, (cell,), sweep(tmp_path / "out", quick=False, timing=False))
-    assert len(made) == 4  # tuning and the cell, each with a program for target-only beside the others
+    assert len(made) == 2  # tuning and the cell
     found = list(outcomes.read(written))
     ours = [outcome for outcome in found if outcome.role == "ours"]
     assert [(outcome.method, outcome.spec.seed) for outcome in ours] == [("thompson-transfer", seed) for seed in SEEDS]

@@ -82,7 +82,7 @@ class TestAbstaining:
     def test_an_abstained_batch_trains_nothing_moves_nothing_and_is_rewarded(self, cursor):
         tasks = make_tasks(sizes=(12, 20, 9))
         order = [3, 2, 3, 0, 3]
-        walked = Walked(tasks, follow(order), batches_per_update=5, cursor=cursor, abstain=True)
+        walked = Walked(tasks, follow(order), batches_per_update=5, cursor=cursor, abstain=True, reward="scaled")
         plain = Walked(tasks, follow([2, 0]), batches_per_update=2, cursor=cursor).adapted
         adapted, stream = walked.adapted.weights, walked.adapted.stream
         assert walked.adapted.tasks.tolist() == order
@@ -132,7 +132,7 @@ class TestTrainedArrays:
         nameless = mlp(3, hidden=(6,))._replace(head=None)
         config = ms.TrainConfig(batch_size=4, inner_layers="head")
         with pytest.raises(ConfigError, match="does not name its head"):
-            ms.train(make_tasks(), nameless, config=config)
+            ms.train(make_tasks(), nameless, config=config, learner="meta")
 
     def test_a_rate_for_each_array_moves_each_at_its_own(self):
         walked = Walked(make_tasks(), follow([0]), batches_per_update=1)

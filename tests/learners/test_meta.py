@@ -120,7 +120,7 @@ def test_every_named_optimiser_is_optaxs_without_weight_decay(name):
 def test_an_optimiser_of_ones_own_takes_the_outer_step():
     tasks, network = make_tasks(), mlp(3, (6,))
     config = ms.TrainConfig(batch_size=4, meta_updates=2, gradient="first-order")
-    still = ms.train(tasks, network, config=config, optimiser=optax.sgd(0.0))
+    still = ms.train(tasks, network, "cyclic", config, learner="meta", optimiser=optax.sgd(0.0))
     jax.tree.map(np.testing.assert_array_equal, still.parameters[0].weights, Set(tasks).state.parameters.weights)
 
 

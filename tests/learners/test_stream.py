@@ -157,7 +157,8 @@ class TestRewardRows:
         tasks = make_tasks(validation=20)
         config = {"batch_size": 4, "meta_updates": 3, "eval_every": 3, "gradient": "first-order"}
         runs = [
-            ms.train(tasks, mlp(3, (6,)), "cyclic", ms.TrainConfig(**config, reward_rows=rows)) for rows in (None, 5)
+            ms.train(tasks, mlp(3, (6,)), "cyclic", ms.TrainConfig(**config, reward_rows=rows), learner="meta")
+            for rows in (None, 5)
         ]
         assert runs[0].records == runs[1].records
 

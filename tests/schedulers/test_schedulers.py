@@ -320,7 +320,7 @@ class TestMake:
             ("thompson", {"model": None}, "unknown model 'None'"),
             ("exp3", {"rate": 0}, "rate is 0; give a number > 0"),
             ("discounted_ucb", {"discount": 1.0}, "discount is 1.0; give a number ≥ 0.5 and < 1"),
-            ("sliding_ucb", {"window": 2.5}, "window is 2.5; give a whole number ≥ 1"),
+            ("sliding_ucb", {"window": 2.5}, "window is 2.5; give a whole number from 1 to 1000000"),
             ("learning_progress", {"rate": 2}, "rate is 2; give a number > 0 and ≤ 1"),
             ("softmax", {"anneal": 1}, "anneal is 1; give True or False"),
             ("softmax", {"temperature": float("inf")}, "temperature is inf"),

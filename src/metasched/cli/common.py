@@ -54,7 +54,7 @@ class Rows:
         return datasets.load(set, **{**pairs("--data", self.data), **flags})
 
 
-RowFlags = Annotated[Rows, tyro.conf.arg(name="")]
+RowFlags = Annotated[tyro.conf.OmitArgPrefixes[Rows], tyro.conf.arg(name="rows")]
 
 
 def pairs(flag: str, words: Sequence[str]) -> dict[str, Any]:

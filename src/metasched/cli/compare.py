@@ -4,19 +4,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from metasched.cli.common import RowFlags, Rows, SetName, app, listed, now, print_json, say, stderr
+from metasched.cli.common import RowFlags, SetName, app, listed, now, print_json, say, stderr
 from metasched.cli.settings import Settings
 
 
 @app.command
 def compare(
     set: SetName,
+    rows: RowFlags,
     config: Settings,
     schedulers: str = "",
     learner: str = "joint",
     seeds: int = 10,
     out: Path | None = None,
-    rows: RowFlags = Rows(),  # noqa: B008
     network: str = "auto",
     quiet: bool = False,
     json: bool = False,

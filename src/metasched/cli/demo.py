@@ -22,7 +22,7 @@ CONFIG = TrainConfig(meta_updates=10, batches_per_update=15, validation_batch="a
 
 @app.command
 def demo(seeds: int = 7, out: Path | None = None, quiet: bool = False, json: bool = False) -> None:
-    """Train on digits of several angles, choosing the source of every batch or not, and compare.
+    """Does choosing pay on digits at several angles? A table and a page.
 
     Example: metasched demo
 

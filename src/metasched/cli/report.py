@@ -17,7 +17,7 @@ def report(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Turn results into one page, the verdict first, with files of every figure and table beside it.
+    """Turn results into one page, the verdict first, with files beside it.
 
     Example: metasched report results runs/a --out page.html --only fig3
 

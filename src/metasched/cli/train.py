@@ -13,7 +13,6 @@ from rich.console import Console
 from metasched.cli.common import (
     Options,
     RowFlags,
-    Rows,
     SetName,
     app,
     at_least_one,
@@ -35,11 +34,11 @@ MOST_LABELLED = 1000
 @app.command
 def train(
     set: SetName,
+    rows: RowFlags,
     further: FurtherFlags,
     config: Settings,
     scheduler: SchedulerName = "auto",
     option: Options = (),
-    rows: RowFlags = Rows(),  # noqa: B008
     learner: str = "joint",
     seeds: int = 1,
     out: Path | None = None,

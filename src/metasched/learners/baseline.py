@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from metasched.tasks import RowNumbers, Split, TaskSet
@@ -98,6 +97,8 @@ def logistic(inputs: Floats, answers: Floats, penalty: float) -> Floats:
 
     ``answers`` (n, C) are one-hot.
     """
+    from scipy.optimize import minimize  # here, because importing it is slow and few need it
+
     shape = inputs.shape[1], answers.shape[1]
     shrunk = _shrunk(shape[0], penalty)
 

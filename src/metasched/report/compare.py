@@ -6,10 +6,10 @@ Functions that take a method take None too, for one that a cell does not have, a
 import math
 from collections.abc import Iterable
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
 
 from metasched.dependence import holm
 from metasched.report import statistics
@@ -196,7 +196,7 @@ def seeds_to_tell(gaps: Floats, comparisons: int) -> int | None:
     if fewest is None or len(gaps) < 2:
         return fewest
     size = abs(float(gaps.mean()))
-    width = float(norm.ppf(1 - ALPHA / (2 * comparisons))) * float(gaps.std(ddof=1))
+    width = NormalDist().inv_cdf(1 - ALPHA / (2 * comparisons)) * float(gaps.std(ddof=1))
     return max(fewest, len(gaps) + 1, math.ceil((width / max(size, MARGIN - size)) ** 2))
 
 

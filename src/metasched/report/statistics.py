@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import permutation_test, trim_mean
 
 Floats = NDArray[np.float64]
 Truth = Literal["true", "false", "not shown"]
@@ -113,6 +112,8 @@ def interquartile_mean(strata: Sequence[ArrayLike]) -> Interval:
 
     R. Agarwal et al., Deep reinforcement learning at the edge of the statistical precipice, NeurIPS 2021.
     """
+    from scipy.stats import trim_mean  # here, because importing it takes half of the package's time
+
     return _over_strata(strata, lambda parts: trim_mean(np.sort(np.concatenate(parts, axis=-1)), 0.25, axis=-1))
 
 
@@ -137,6 +138,8 @@ def sign_flip_test(differences: ArrayLike) -> float:
 
     Exact up to 14 pairs; beyond, from 20,000 drawn patterns and the observed one, the same ones at every call.
     """
+    from scipy.stats import permutation_test
+
     values = np.asarray(differences, np.float64)
     if len(values) < 2:
         return 1.0
