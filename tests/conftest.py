@@ -3,11 +3,15 @@ import os
 # Most of the suite's time is compiling; tests need right programs, not fast ones. Read when JAX starts.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
+import hypothesis
 import jax
 import pytest
 
 from helpers import make_tasks
 from metasched.datasets import store
+
+hypothesis.settings.register_profile("house", deadline=None)  # a first call compiles or imports
+hypothesis.settings.load_profile("house")
 
 
 @pytest.fixture(autouse=True)
