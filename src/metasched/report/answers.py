@@ -92,7 +92,8 @@ def opening(results: Results) -> Opening:
     if len(found) == 1:
         title = f"{one.cell.experiment}: {one.sentence}" if results.cells[1:] else one.sentence
         return Opening(title, (*_about(one), *simulated), found)
-    return Opening(_counted(found), (*_grouped(found), *simulated, *_others(found, results)), found)
+    lines = (*_below(results), *_grouped(found), *simulated, *_others(found, results))
+    return Opening(_counted(found), lines, found)
 
 
 def answers(results: Results) -> tuple[Answer, ...]:
@@ -213,6 +214,20 @@ def _against_nothing(alone: Contrast) -> str:
     return f"{points(alone.difference)}: {words[alone.kind]}"
 
 
+def _below(results: Results) -> list[Line]:
+    """Cells that only explore and in which the method that was named ends below the baseline."""
+    below = [
+        f"{cell.label} {points(gap)}"
+        for cell in results.cells
+        if cell.exploratory
+        for pair in [compare.named(cell)]
+        for gap in [compare.difference(*pair) if pair else None]
+        if gap is not None and gap.high < 0
+    ]
+    lead = "Below uniform in cells that explore, not corrected:"
+    return [Line(lead, "; ".join(below) + ".", "bad")] if below else []
+
+
 def _others(found: Sequence[Answer], results: Results) -> list[Line]:
     """Whether these were planned, and how many cells were not looked at here."""
     lines = []
@@ -225,16 +240,6 @@ def _others(found: Sequence[Answer], results: Results) -> list[Line]:
         lines.append(Line("Planned:", told))
     elif not any(answer.planned for answer in found):
         lines.append(Line("Exploratory:", "the best method that chooses of each cell, picked after the fact."))
-    below = [
-        f"{cell.label} {points(gap)}"
-        for cell in results.cells
-        if cell.exploratory
-        for pair in [compare.named(cell)]
-        for gap in [compare.difference(*pair) if pair else None]
-        if gap is not None and gap.high < 0
-    ]
-    if below:
-        lines.insert(0, Line("Below uniform elsewhere, not corrected:", "; ".join(below) + ".", "bad"))
     rest = len(results.cells) - len(found)
     if rest:
         count = f"{rest} more cell{'s' * (rest > 1)}"
