@@ -117,6 +117,11 @@ class Chooser:
         return {one.name: one.size for one in self._now.sources.all if not one.removed}
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all sources by number, those that were removed included."""
+        return tuple(self._now.sources.names)
+
+    @property
     def scheduler(self) -> str:
         """The scheduler's name; ``"own"`` for one that was given as it is."""
         return self._now.recipe.name
