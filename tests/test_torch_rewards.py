@@ -230,6 +230,8 @@ class TestUndisturbed:
         plain = small()
         cross_entropy(plain, batch).backward()
         assert reward == pytest.approx(Transfer(plain)(target_batch=target), rel=1e-5)
+        cosine = Alignment(plain)(target_batch=target)
+        assert Alignment(model)(target_batch=target, scale=scaler.get_scale()) == pytest.approx(cosine, rel=1e-5)
 
     def test_modes_come_back_after_an_error(self):
         model = restless()

@@ -89,6 +89,7 @@ class Transfer:
         self._train = check.flag("train", train)
         self._calls = 0
         self._slope: list[torch.Tensor | None] = []
+        self._length = 0.0
 
     def __call__(self, batch: Any = None, target_batch: Any = None, scale: float = 1.0) -> float:
         """The reward of ``batch``, or of what ``.grad`` holds; NaN where a gradient overflowed: forget such a draw.
@@ -100,13 +101,15 @@ class Transfer:
             if target_batch is None:
                 raise ConfigError("the target's gradient is due; give target_batch")
             self._slope = self._gradient(target_batch, "target")
-        mine = self._standing(scale) if batch is None else self._gradient(batch, "batch")
+            self._length = _inner(self._slope, self._slope) ** 0.5
+        reward = (
+            -self._reward(self._standing(), scale) if batch is None else self._reward(self._gradient(batch, "batch"))
+        )
         self._calls += 1
-        return self._reward(mine)
+        return reward
 
-    def _reward(self, mine: list[torch.Tensor | None]) -> float:
-        length = _inner(self._slope, self._slope) ** 0.5
-        return _inner(mine, self._slope) / length if length else 0.0
+    def _reward(self, mine: list[torch.Tensor | None], scale: float = 1.0) -> float:
+        return _inner(mine, self._slope) / (self._length * scale) if self._length else 0.0
 
     def _goodness(self, outputs: Any, whose: str) -> torch.Tensor:
         """A(w; rows): the mean probability of the right label, or minus the loss."""
@@ -126,18 +129,19 @@ class Transfer:
             raise ConfigError(f"the outputs for the {whose} depend on none of these parameters; name others")
         return list(slope)
 
-    def _standing(self, scale: float) -> list[torch.Tensor | None]:
-        """Minus ``.grad``: where the model is about to go."""
+    def _standing(self) -> list[torch.Tensor | None]:
+        """``.grad``: minus where the model is about to go."""
         if all(parameter.grad is None for parameter in self._parameters):
             raise ConfigError("no parameter has a gradient; call backward() first, or give the batch")
-        return [None if one.grad is None else one.grad.detach() / -scale for one in self._parameters]
+        return [parameter.grad for parameter in self._parameters]
 
 
 class Alignment(Transfer):
     """:func:`alignment` at every step, with the target's gradient kept for several; used like :class:`Transfer`."""
 
-    def _reward(self, mine: list[torch.Tensor | None]) -> float:
-        lengths = (_inner(mine, mine) * _inner(self._slope, self._slope)) ** 0.5
+    def _reward(self, mine: list[torch.Tensor | None], scale: float = 1.0) -> float:
+        del scale  # a cosine has none
+        lengths = self._length * _inner(mine, mine) ** 0.5
         return _inner(mine, self._slope) / lengths if lengths else 0.0
 
     def _goodness(self, outputs: Any, whose: str) -> torch.Tensor:
@@ -218,10 +222,7 @@ def _flat(pair: Any, whose: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _inner(left: Sequence[Any], right: Sequence[Any]) -> float:
-    """⟨left, right⟩, summed in double precision."""
-    parts = [
-        torch.sum(one * other, dtype=torch.float64)
-        for one, other in zip(left, right, strict=True)
-        if one is not None and other is not None
-    ]
-    return float(torch.stack(parts).sum()) if parts else 0.0
+    """⟨left, right⟩, layers added up in double precision."""
+    pairs = [(one, other) for one, other in zip(left, right, strict=True) if one is not None and other is not None]
+    parts = [torch.dot(one.detach().reshape(-1).to(other.dtype), other.reshape(-1)) for one, other in pairs]
+    return float(torch.stack(parts).double().sum()) if parts else 0.0
