@@ -294,3 +294,48 @@ def test_refuses_a_loader_that_is_not_its_own_and_sources_without_rows():
         BatchSampler(ms.Chooser(CYCLIC, 3), batches=2)
     with pytest.raises(ConfigError, match="leave abstain off"):
         list(BatchSampler(ms.Chooser("cyclic", [9], 3, abstain=True), batches=2))
+
+
+DDP = """
+import sys
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+import metasched as ms
+from metasched.torch import Mixer, Transfer
+
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3)))
+optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.manual_seed(1 + rank)
+rows = lambda: (torch.randn(6, 4), torch.randint(3, (6,)))
+mixer = Mixer(ms.Chooser("ucb", {"a": None, "b": None}, loss_weights=[1, 3], min_share=0.2), [[rows()], [rows()]], 8)
+worth = Transfer(model)
+for draw, batch in mixer:
+    loss = torch.nn.functional.cross_entropy(model(batch[0]), batch[1])
+    again = worth(batch, rows())
+    loss.backward()
+    mixer.tell(draw, worth(target_batch=rows()) + 0 * again)
+    optimiser.step()
+    optimiser.zero_grad()
+    print(draw.id, draw.source, round(draw.weight, 6))
+print(sum(float(one.double().sum()) for one in model.parameters()))
+dist.destroy_process_group()
+"""
+
+
+def test_rewards_are_measured_under_distributed_data_parallel_and_ranks_stay_alike(tmp_path):
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", DDP, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    said = [rank.communicate(timeout=120)[0].splitlines() for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    assert said[0] == said[1]
+    assert len(said[0]) == 9
+    assert {line.split()[1] for line in said[0][:-1]} == {"a", "b"}
+    assert {float(line.split()[2]) for line in said[0][:-1]} != {1.0}

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import metasched as ms
 from helpers import make_tasks
 from metasched.errors import ConfigError
+from metasched.learners import measured
 
 SOURCES = {"web": 40, "books": 12, "code": 30}
 
@@ -66,14 +67,8 @@ class TestNamesAndRows:
         assert [(draw.task, draw.source, len(draw.rows)) for draw in draws] == [(3, None, 0)] * 3
         assert chooser.shares() == {"web": 0, "books": 0, "code": 0}
 
-    def test_auto_says_what_it_took_and_why(self):
-        assert ms.Chooser("auto", SOURCES, 4).scheduler == "ucb"
-        sticky = np.repeat([0, 1, 0, 1, 0, 1], 20)
-        chooser = ms.Chooser("auto", [120], 4, labels=[sticky])
-        assert chooser.scheduler == "ucb"
-        assert "give plan=ms.plan(tasks)" in chooser.reason
-        mixed_up = np.random.default_rng(0).permutation(sticky)
-        assert "no information" in ms.Chooser("auto", [120], 4, labels=[mixed_up]).reason
+    def test_auto_is_what_did_best_in_our_results(self):
+        assert ms.Chooser("auto", SOURCES, 4).scheduler == measured.best("joint") == measured.best("meta")
 
 
 class TestProportions:
@@ -122,6 +117,10 @@ class TestProportions:
         mean = [np.mean([draw.weight * (draw.task == task) for draw in draws]) for task in range(3)]
         assert_allclose(mean, wanted, atol=0.06)
         assert np.mean([draw.task == 0 for draw in draws]) > 0.4
+
+    def test_softmax_keeps_the_temperature_that_is_its_own(self):
+        stored = ms.Chooser("softmax", SOURCES, 2, temperature=0.1).state_dict()["facts"]
+        assert (stored["options"], stored["temperature"]) == ({"temperature": 0.1}, None)
 
     def test_without_loss_weights_every_draw_weighs_one(self):
         assert {draw.weight for draw in follow(ms.Chooser("uniform", SOURCES, 2, weights=[3, 1, 1]), 20)} == {1.0}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from metasched.chooser.draw import ABSTAINS, Draw, Open
 from metasched.chooser.mixture import Mixture
 from metasched.chooser.permutation import shuffled_rows
-from metasched.chooser.recipe import AUTO, Recipe, resolve
+from metasched.chooser.recipe import AUTO, BEST, Recipe
 from metasched.chooser.record import Record
 from metasched.chooser.sources import Given, Sources, labels_of, numbers_by_name, sources_of
 from metasched.chooser.step import Step, compiled, first_state, replayed, room_for
@@ -149,14 +149,14 @@ class Arrangement:
 
 def arranged(
     scheduler: Scheduler | str, given: Given, batch_size: Any, settings: Settings, options: Mapping[str, Any]
-) -> tuple[Arrangement, str | None]:
-    """All that a user gives, checked; and the reason, where ``auto`` chose the scheduler."""
+) -> Arrangement:
+    """All that a user gives, checked."""
     sources, asked = sources_of(given), settings
     labels = [task.labels for task in given.tasks] if isinstance(given, TaskSet) else asked.labels
-    reason = None
-    if isinstance(scheduler, str) and scheduler == AUTO:
-        scheduler, reason = resolve(None if asked.shuffle else labels, options.get("plan"))
-        options = {key: value for key, value in options.items() if key != "plan" or scheduler == "gittins"}
+    if isinstance(scheduler, str):
+        scheduler = BEST if scheduler == AUTO else scheduler
+        if scheduler == "softmax" and asked.temperature is not None:  # has a temperature of its own
+            options, asked = {**options, "temperature": asked.temperature}, asked._replace(temperature=None)
     if not isinstance(scheduler, str) and options:
         raise ConfigError(f"options {sorted(options)} need a scheduler given by name")
     recipe = Recipe(
@@ -178,4 +178,4 @@ def arranged(
     cursor = check.choice("cursor", asked.cursor, CURSORS)
     seed = check.whole("seed", asked.seed, least=0, most=2**32 - 1)
     seen = None if labels is None or shuffle else labels_of(labels, sources)
-    return Arrangement(recipe, sources, cursor, shuffle, seed, seen), reason
+    return Arrangement(recipe, sources, cursor, shuffle, seed, seen)

@@ -56,7 +56,7 @@ class Chooser:
         weights: fixed proportions by source: those of the draws with ``"uniform"``; with a scheduler that learns those
             of its first draws (``prior``) and of ``min_share``.
         temperature: T of proportions ∝ weight^(1/T); sizes are the weights where none are given. 1 is proportional,
-            the larger the more even.
+            the larger the more even. ``"softmax"`` has one of its own, which this then is.
         prior: how many draws the proportions are worth to a scheduler that learns: after so many, half of the draws
             are its own. 10 a source by default where there are proportions.
         loss_weights: the mixture whose loss is wanted; ``draw.weight`` then is w / q.
@@ -64,9 +64,6 @@ class Chooser:
         labels: one array of labels for each source, for schedulers that look at them; a :class:`TaskSet` has its own.
         abstain: whether the scheduler has one more arm, "no source this time".
         **options: options of a scheduler given by name.
-
-    Attributes:
-        reason: why, where ``auto`` chose the scheduler.
 
     Every method may be called from any thread.
     """
@@ -89,7 +86,7 @@ class Chooser:
         abstain: bool = False,
         **options: Any,
     ) -> None:
-        self._now, self.reason = arranged(
+        self._now = arranged(
             scheduler,
             sources,
             batch_size,

@@ -5,16 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from metasched import schedulers
 from metasched.chooser.mixture import Mixture, mixed, proportions
 from metasched.chooser.sources import Source, Sources
-from metasched.dependence import holm, independence_test
 from metasched.errors import ConfigError
 from metasched.schedulers.base import Scheduler
 
 AUTO = "auto"
+BEST = "thompson"
+"""What ``auto`` stands for: what ended highest above ``uniform`` in our results (``metasched.learners.measured``)."""
 TARGET_ONLY = "target-only"
 PRIOR = 10
 """Draws that proportions are worth under a scheduler that learns, by source, unless told otherwise."""
@@ -132,20 +133,6 @@ class Recipe:
                 f"min_share is {self.min_share:g}; {len(active)} sources have at most {1 / len(active):g}"
             )
         return min(1.0, self.min_share * len(active))
-
-
-def resolve(labels: Sequence[ArrayLike] | None, plan: Any, alpha: float = 0.05) -> tuple[str, str]:
-    """What ``auto`` stands for, and why: ``gittins`` where the labels' order carries information, else ``ucb``."""
-    if labels is None:
-        return "ucb", "nothing is known of the order of rows, so it cannot matter"
-    each = [np.asarray(one) for one in labels]
-    tests = [independence_test(one, int(one.max()) + 1, permutations=999, seed=place) for place, one in enumerate(each)]
-    smallest = float(min(holm([test.p_value for test in tests])))
-    if smallest >= alpha:
-        return "ucb", f"order carries no information: no source's labels differ from shuffled ones (p = {smallest:.2g})"
-    if plan is None:
-        return "ucb", f"order carries information (p = {smallest:.2g}), which needs a plan; give plan=ms.plan(tasks)"
-    return "gittins", f"in some source the label at the cursor tells what comes next (p = {smallest:.2g})"
 
 
 def _arm(sources: Sources, given: Any) -> int:
