@@ -46,5 +46,5 @@ for draw, (inputs, labels) in sampler.credit(loader):
 
 accuracy = (model(test_inputs).argmax(dim=1) == test_labels).float().mean().item()
 drawn = torch.bincount(torch.from_numpy(sampler.chooser.history()["task"]), minlength=3).tolist()
-print(f"test accuracy {accuracy:.2f}; batches of each source {drawn}")
 print({name: round(value, 3) for name, value in sampler.chooser.log().items() if name.startswith("reward")})
+print(f"test accuracy {accuracy:.2f}; batches of each source {drawn}")

@@ -290,6 +290,8 @@ class TestBadInput:
             ([], {}, "there are no sources"),
             ([5, 2.5], {}, "size of source '2' is 2.5"),
             (0, {}, "the number of sources is 0"),
+            (2.5, {}, "the sources are 2.5; give sizes by name"),
+            ("ab", {}, "the sources are 'ab'; give sizes by name"),
             (SIZES, {"batch_size": 0}, "batch_size is 0"),
             (SIZES, {"seed": -1}, "seed is -1"),
             (SIZES, {"cursor": "global_"}, "unknown cursor 'global_'; did you mean 'global'"),
@@ -300,6 +302,12 @@ class TestBadInput:
     def test_settings_that_cannot_work_are_refused(self, sizes, options, message):
         with pytest.raises(ConfigError, match=message):
             ms.Chooser("ucb", sizes, **options)
+
+    def test_a_scheduler_is_a_name_or_one_that_is_made(self):
+        with pytest.raises(ConfigError, match="the scheduler is 3; give a name or a Scheduler"):
+            ms.Chooser(3, SIZES)
+        with pytest.raises(ConfigError, match="last is 0; give a whole number ≥ 1"):
+            ms.Chooser("ucb", SIZES).log(last=0)
 
     def test_options_need_a_name(self):
         with pytest.raises(ConfigError, match="options \\['xi'\\] need a scheduler given by name"):

@@ -157,6 +157,8 @@ def arranged(
         scheduler = BEST if scheduler == AUTO else scheduler
         if scheduler == "softmax" and asked.temperature is not None:  # has a temperature of its own
             options, asked = {**options, "temperature": asked.temperature}, asked._replace(temperature=None)
+    elif not isinstance(scheduler, Scheduler):
+        raise ConfigError(f"the scheduler is {scheduler!r}; give a name or a Scheduler")
     if not isinstance(scheduler, str) and options:
         raise ConfigError(f"options {sorted(options)} need a scheduler given by name")
     recipe = Recipe(

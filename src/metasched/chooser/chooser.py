@@ -52,7 +52,7 @@ class Chooser:
         seed: decides the scheduler's chance and the shuffled orders.
         shuffle: whether each pass through a source has a fresh random order; by default it has, except where the
             scheduler looks at the label that comes next, as ``gittins`` and ``mdp`` do.
-        min_share: the least share of the draws that a source has, whatever its rewards.
+        min_share: the least chance that a source has in every draw, whatever its rewards.
         weights: fixed proportions by source: those of the draws with ``"uniform"``; with a scheduler that learns those
             of its first draws (``prior``) and of ``min_share``.
         temperature: T of proportions ∝ weight^(1/T); sizes are the weights where none are given. 1 is proportional,
@@ -192,6 +192,8 @@ class Chooser:
 
     def shares(self, last: int | None = None) -> dict[str, float]:
         """The share of each source in all draws so far, or in the ``last`` ones; abstaining has the rest."""
+        if last is not None:
+            check.whole("last", last, least=1)
         with self._lock:
             shares = self._record.shares(last)
             return {name: float(shares[number]) for name, number in self._numbers().items()}
@@ -201,6 +203,7 @@ class Chooser:
 
         Rewards count as the scheduler heard them; a source without any in the last tells has no ``reward``.
         """
+        check.whole("last", last, least=1)
         with self._lock:
             return self._record.log(self._numbers(), last)
 

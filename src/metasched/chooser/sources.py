@@ -105,6 +105,8 @@ def sources_of(given: Given) -> Sources:
     elif isinstance(given, int):
         number = check.whole("the number of sources", given, least=1)
         pairs = [(str(place), None) for place in range(1, number + 1)]
+    elif isinstance(given, str | float):
+        raise ConfigError(f"the sources are {given!r}; give sizes by name, a list of sizes, or their number")
     else:
         pairs = [(str(place), size) for place, size in enumerate(given, 1)]
     if not pairs:
