@@ -122,12 +122,11 @@ class Arrangement:
         """An open draw as it is handed out."""
         if opened.task == ABSTAINS:
             return Draw(number, len(self.sizes), np.empty(0, np.int64), chooser)
-        source, begin = self.sources.all[opened.task], np.int64(opened.begin)
+        source = self.sources.all[opened.task]
         if self.shuffle and source.size is not None:
-            positions = batch_rows(begin, np.int64(UNBOUNDED), self.recipe.batch_size)
-            rows = shuffled_rows(positions, source.size, self.seed, source.name)
+            rows = shuffled_rows(opened.begin, self.recipe.batch_size, source.size, self.seed, source.name)
         else:
-            rows = batch_rows(begin, self.sizes[opened.task], self.recipe.batch_size)
+            rows = batch_rows(np.int64(opened.begin), self.sizes[opened.task], self.recipe.batch_size)
         return Draw(number, opened.task, rows, chooser, source.name, opened.weight)
 
     def opened(self, asked: NDArray[np.int64], number: int, weight: float) -> Open:

@@ -14,12 +14,10 @@ all rewards again, those of the sources that are still there.
 A tell only takes a note; the next ask hands all notes to one compiled step that updates and selects.
 """
 
-import math
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import jax
@@ -29,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from metasched.chooser import state as states
 from metasched.chooser.arrangement import Settings, arranged
 from metasched.chooser.draw import ABSTAINS, Draw, Open
+from metasched.chooser.heard import finite
 from metasched.chooser.recipe import Recipe
 from metasched.chooser.record import Record
 from metasched.chooser.sources import Given, Sources, warn_of_small
@@ -147,7 +146,7 @@ class Chooser:
 
         A reward far outside the recent ones is heard as lying at their edge (``metasched.chooser.heard``).
         """
-        value = _finite(reward)
+        value = finite(reward)
         with self._lock:
             self._refuse_unless_open(draw)
             opened = self._open.pop(draw.id)
@@ -214,7 +213,7 @@ class Chooser:
             return {
                 "facts": {
                     **self._settings(),
-                    "version": _version(),
+                    "version": states.version(),
                     "chooser": self._name,
                     "seed": self._now.seed,
                     "changes": self._now.changes,
@@ -235,7 +234,8 @@ class Chooser:
             sources = self._now.sources.after(given.sources)
             same = sources.all == given.sources.all
             self._refuse_to_remake(unless=same)
-            now = replace(self._now, sources=sources, seed=given.seed, changes=given.changes + (not same))
+            labels, changes = (self._now.labels, given.changes) if same else (None, given.changes + 1)
+            now = replace(self._now, sources=sources, seed=given.seed, labels=labels, changes=changes)
             asked = given.renumbered(sources)
             record = Record(len(sources.all), asked, given.told, given.rewards, given.heard)
             if same:
@@ -291,20 +291,3 @@ class Chooser:
             raise ConfigError(f"draw {draw.id} is of another chooser; tell it to the one that was asked")
         if draw.id not in self._open:
             raise ConfigError(f"draw {draw.id} is not open; each draw is told once")
-
-
-def _finite(reward: Any) -> float:
-    try:
-        value = math.nan if isinstance(reward, str) else float(reward)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if not abs(value) <= float(np.finfo(np.float32).max):
-        raise ConfigError(f"the reward is {reward!r}; give a finite number")
-    return value
-
-
-def _version() -> str:
-    try:
-        return version("metasched")
-    except PackageNotFoundError:  # run from a source tree that is on the path but not installed
-        return "not installed"

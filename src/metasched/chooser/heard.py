@@ -5,10 +5,14 @@ ever. So a reward may lie outside the recent ones by ten times their range; what
 Rewards whose scale really changes are followed within a few tells, each of which widens the range.
 """
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from metasched.errors import ConfigError
 
 RECENT = 100
 """Rewards that the next is held against."""
@@ -41,3 +45,14 @@ def heard(recent: Sequence[float], reward: float) -> float:
 def judged(first: Sequence[float]) -> NDArray[np.float64]:
     """The first rewards, held against one another."""
     return np.clip(np.asarray(first, np.float64), *plausible(first))
+
+
+def finite(reward: Any) -> float:
+    """The reward as a number; what is none is refused."""
+    try:
+        value = math.nan if isinstance(reward, str) else float(reward)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not abs(value) <= float(np.finfo(np.float32).max):
+        raise ConfigError(f"the reward is {reward!r}; give a finite number")
+    return value

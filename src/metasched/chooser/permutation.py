@@ -18,41 +18,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROUNDS = 6
+BLOCK = 1024
+"""Rows that are computed at once and kept: a batch of a few rows costs nearly as much."""
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def shuffled_rows(positions: NDArray[np.int64], size: int, seed: int, name: str) -> NDArray[np.int64]:
-    """The rows (B,) at ``positions`` (B,), counted over all passes through a source: each pass has an order of its own.
+def shuffled_rows(begin: int, count: int, size: int, seed: int, name: str) -> NDArray[np.int64]:
+    """The ``count`` rows from position ``begin`` on, counted over all passes: each pass has an order of its own.
 
     The order hangs on the seed, the source's name and the number of the pass, and on nothing else.
     """
-    passes, places = np.divmod(positions, size)
-    first, last = int(passes.min()), int(passes.max())
-    if first == last:
-        return permuted(places, size, _keys(seed, name, first))
-    rows = np.empty_like(places)
-    for number in range(first, last + 1):
-        mine = passes == number
-        rows[mine] = permuted(places[mine], size, _keys(seed, name, number))
-    return rows
+    first, last = begin // BLOCK, (begin + count - 1) // BLOCK
+    blocks = [_block(number, size, seed, name) for number in range(first, last + 1)]
+    rows = blocks[0] if first == last else np.concatenate(blocks)
+    offset = begin - first * BLOCK
+    return rows[offset : offset + count].copy()
+
+
+@lru_cache(maxsize=1024)
+def _block(number: int, size: int, seed: int, name: str) -> NDArray[np.int64]:
+    """The rows (block,) at positions block · number, …."""
+    passes, places = np.divmod(np.arange(number * BLOCK, (number + 1) * BLOCK), size)
+    first = int(passes[0])
+    keys = np.stack([_keys(seed, name, one) for one in range(first, int(passes[-1]) + 1)])
+    return permuted(places, size, keys[passes - first])
 
 
 def permuted(places: NDArray[np.int64], size: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Where ``places`` of 0 … size − 1 go in the permutation that the keys (2·rounds,) make."""
+    """Where ``places`` (n,) of 0 … size − 1 go, each in the permutation that its keys (n, 2·rounds) make."""
     columns = isqrt(size - 1) + 1 if size > 1 else 1
     lines = -(-size // columns)
     values = _rounds(places.astype(np.uint64), np.uint64(columns), np.uint64(lines), keys)
     while (beyond := values >= size).any():
-        values[beyond] = _rounds(values[beyond], np.uint64(columns), np.uint64(lines), keys)
+        values[beyond] = _rounds(values[beyond], np.uint64(columns), np.uint64(lines), keys[beyond])
     rows: NDArray[np.int64] = values.astype(np.int64)
     return rows
 
 
 def _rounds(values: Any, columns: Any, lines: Any, keys: NDArray[np.uint64]) -> Any:
     left, right = np.divmod(values, lines)
-    for one, other in keys.reshape(-1, 2):
-        left = (left + _mixed(right ^ one) % columns) % columns
-        right = (right + _mixed(left ^ other) % lines) % lines
+    for turn in range(0, 2 * ROUNDS, 2):
+        left = (left + _mixed(right ^ keys[:, turn]) % columns) % columns
+        right = (right + _mixed(left ^ keys[:, turn + 1]) % lines) % lines
     return left * lines + right
 
 
@@ -63,7 +70,6 @@ def _mixed(values: Any) -> Any:
     return values ^ (values >> np.uint64(31))
 
 
-@lru_cache(maxsize=4096)
 def _keys(seed: int, name: str, number: int) -> NDArray[np.uint64]:
     """Keys (2·rounds,) of one pass through one source."""
     said = f"{seed}/{number}/{name}".encode()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from importlib import metadata
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,3 +125,11 @@ def _whole(value: Any) -> int:
 def _require(holds: bool, said: str) -> None:
     if not holds:
         raise ValueError(said)
+
+
+def version() -> str:
+    """That of this package, as its metadata say."""
+    try:
+        return metadata.version("metasched")
+    except metadata.PackageNotFoundError:  # run from a source tree that is on the path but not installed
+        return "not installed"
