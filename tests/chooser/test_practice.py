@@ -228,6 +228,16 @@ class TestSourcesThatComeAndGo:
         rows = next(draw.rows.tolist() for draw in draws if draw.source == "code")
         assert rows == next(draw.rows.tolist() for draw in follow(old, 40, lambda _: 1.0) if draw.source == "code")
 
+    def test_labels_that_nobody_looks_at_do_not_hinder_a_change(self):
+        old = ms.Chooser("ucb", {"task-0": 12, "other": 30}, 4, shuffle=False)
+        follow(old, 12)
+        new = ms.Chooser("ucb", make_tasks(), 4, shuffle=False)
+        new.load_state_dict(fresh(old.state_dict()))
+        assert set(new.sources) == {"task-0", "task-1", "task-2"}
+        assert {draw.source for draw in follow(new, 4)} >= {"task-1", "task-2"}
+        new.remove_source("task-1")
+        assert {draw.source for draw in follow(new, 6)} == {"task-0", "task-2"}
+
     @pytest.mark.parametrize(
         ("change", "message"),
         [

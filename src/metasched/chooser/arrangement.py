@@ -63,6 +63,7 @@ class Arrangement:
     step: Step = field(init=False)
     loss_weights: NDArray[np.float64] | None = field(init=False)
     sizes: NDArray[np.int64] = field(init=False)
+    unbounded: NDArray[np.int64] = field(init=False)
     tasks: tuple[int, ...] = field(init=False)
     arms: dict[int, int] = field(init=False)
 
@@ -74,6 +75,7 @@ class Arrangement:
             "step": compiled(mixture),
             "loss_weights": self.recipe.loss_weight_of(self.sources),
             "sizes": np.array([one.size or UNBOUNDED for one in self.sources.all], np.int64),
+            "unbounded": np.full(len(self.sources.all), UNBOUNDED, np.int64),
             "tasks": tasks,
             "arms": {task: arm for arm, task in enumerate(tasks)},
         }
@@ -116,7 +118,7 @@ class Arrangement:
         rows, rewards = self.rows_of(draws, room_for(len(draws)) + 1)
         rows[-1, 1:] = labels
         state, choice, chance = self.step(state, rows, rewards, len(real), len(draws))
-        return state, int(choice), float(chance)
+        return state, int(choice), 1.0 if self.mixture.chances is None else float(chance)
 
     def draw(self, number: int, opened: Open, chooser: str) -> Draw:
         """An open draw as it is handed out."""

@@ -21,7 +21,6 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metasched.chooser import state as states
@@ -32,7 +31,7 @@ from metasched.chooser.recipe import Recipe
 from metasched.chooser.record import Record
 from metasched.chooser.sources import Given, Sources, warn_of_small
 from metasched.chooser.step import named
-from metasched.cursors import UNBOUNDED, advance
+from metasched.cursors import advance
 from metasched.errors import ConfigError
 from metasched.schedulers import options as check
 from metasched.schedulers.base import Scheduler, State
@@ -136,8 +135,8 @@ class Chooser:
             wanted = chance if now.loss_weights is None or task == ABSTAINS else float(now.loss_weights[arm])
             number = self._record.ask(task)
             self._open[number] = Open(task, int(self._positions[task]), self._labels, wanted / chance)
-            place, bounds = task if task != ABSTAINS else len(now.sizes), np.full_like(now.sizes, UNBOUNDED)
-            self._positions = advance(self._positions, bounds, place, self.batch_size, now.cursor)
+            place = task if task != ABSTAINS else len(now.sizes)
+            self._positions = advance(self._positions, now.unbounded, place, self.batch_size, now.cursor)
             self._labels = now.labels_at(self._positions)
             return now.draw(number, self._open[number], self._name)
 
