@@ -69,6 +69,13 @@ def test_the_loops_of_the_page_on_loops_run(capsys):
     exec(pytorch, {})
 
 
+def test_the_example_of_the_page_on_streams_runs():
+    (example,) = blocks("docs/streams.md", "python")
+    names = {}
+    exec(example, names)
+    assert names["again"].chooser.shares() == names["stream"].chooser.shares()
+
+
 def test_every_argument_of_a_chooser_is_on_a_page():
     pages = "".join((ROOT / "docs" / name).read_text() for name in ("loops.md", "schedulers.md"))
     told_elsewhere = {"self", "scheduler", "sources", "seed", "cursor", "options"}
