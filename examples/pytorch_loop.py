@@ -1,14 +1,14 @@
-"""PyTorch: three data sets, one model, and UCB decides which data set the next batch comes from.
+"""PyTorch: three data sets, one model, and Thompson sampling decides which data set the next batch comes from.
 
-Only data set 1 has the target's labels; 0 has them shuffled and 2 is noise. The reward is the fall of the target's
-loss. Needs: pip install 'metasched[torch]'
+Only one has the target's labels; another has them shuffled and the third is noise. The reward is ``transfer``: how fast
+the target gets better when the model takes the step that this batch asks for. Needs: pip install 'metasched[torch]'
 """
 
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, TensorDataset
 
 import metasched as ms
-from metasched.torch import BatchSampler
+from metasched.torch import BatchSampler, Transfer
 
 torch.manual_seed(0)
 centres = torch.randn(3, 8) * 2
@@ -20,31 +20,31 @@ def rows(number):
 
 
 good, shuffled, noise = rows(600), rows(600), rows(600)
-sources = [
-    TensorDataset(shuffled[0], shuffled[1][torch.randperm(600)]),
-    TensorDataset(*good),
-    TensorDataset(torch.randn(600, 8), noise[1]),
-]
-target_inputs, target_labels = rows(100)
+sources = {
+    "shuffled": TensorDataset(shuffled[0], shuffled[1][torch.randperm(600)]),
+    "good": TensorDataset(*good),
+    "noise": TensorDataset(torch.randn(600, 8), noise[1]),
+}
+target = rows(30)  # the rows that rewards are measured on: train on them too, they are rows like others
+test_inputs, test_labels = rows(1000)
 
-model = torch.nn.Linear(8, 3)
+model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
 optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
 loss_of = torch.nn.functional.cross_entropy
 
-chooser = ms.Chooser("ucb", [len(source) for source in sources], batch_size=20)
-sampler = BatchSampler(chooser, batches=150)
-loader = DataLoader(ConcatDataset(sources), batch_sampler=sampler)
+sizes = {name: len(source) for name, source in sources.items()}
+sampler = BatchSampler(ms.Chooser("thompson", sizes, batch_size=20, forget=0.99), batches=150)
+loader = DataLoader(ConcatDataset(sources.values()), batch_sampler=sampler)
+worth = Transfer(model)  # keeps the target's gradient for 4 steps
 
-before = loss_of(model(target_inputs), target_labels).item()
 for draw, (inputs, labels) in sampler.credit(loader):
     optimiser.zero_grad()
     loss_of(model(inputs), labels).backward()
+    sampler.tell(draw, worth(target_batch=target))  # from .grad, before anything is added to it
+    loss_of(model(target[0]), target[1]).backward()
     optimiser.step()
-    with torch.no_grad():
-        after = loss_of(model(target_inputs), target_labels).item()
-    sampler.tell(draw, before - after)
-    before = after
 
-accuracy = (model(target_inputs).argmax(dim=1) == target_labels).float().mean().item()
-drawn = torch.bincount(torch.from_numpy(chooser.history()["task"]), minlength=3).tolist()
-print(f"target accuracy {accuracy:.2f}; batches of each source {drawn}")
+accuracy = (model(test_inputs).argmax(dim=1) == test_labels).float().mean().item()
+drawn = torch.bincount(torch.from_numpy(sampler.chooser.history()["task"]), minlength=3).tolist()
+print({name: round(value, 3) for name, value in sampler.chooser.log().items() if name.startswith("reward")})
+print(f"test accuracy {accuracy:.2f}; batches of each source {drawn}")

@@ -18,12 +18,15 @@ ROOMS = [
     "planning",
     "schedulers",
     "chooser",
+    "streams",
+    "mix",
     "learners",
     "runs",
     "experiments",
     "report",
     "comparison",
     "torch",
+    "transformers",
     "cli",
 ]
 SOURCE = Path(metasched.__file__).parent

@@ -61,6 +61,28 @@ def test_the_loops_of_that_guide_run(capsys):
     exec(pytorch, {})
 
 
+def test_the_loops_of_the_page_on_loops_run(capsys):
+    ask_tell, pytorch = blocks("docs/loops.md", "python")
+    exec(ask_tell, {})
+    assert "'share/books'" in capsys.readouterr().out
+    pytest.importorskip("torch")
+    exec(pytorch, {})
+
+
+def test_the_example_of_the_page_on_streams_runs():
+    (example,) = blocks("docs/streams.md", "python")
+    names = {}
+    exec(example, names)
+    assert names["again"].chooser.shares() == names["stream"].chooser.shares()
+
+
+def test_every_argument_of_a_chooser_is_on_a_page():
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("loops.md", "schedulers.md"))
+    told_elsewhere = {"self", "scheduler", "sources", "seed", "cursor", "options"}
+    arguments = set(signature(ms.Chooser.__init__).parameters) - told_elsewhere
+    assert [name for name in sorted(arguments) if f"{name}" not in pages] == []
+
+
 def test_the_first_screen_has_the_two_commands():
     first_screen = (ROOT / "README.md").read_text().splitlines()[:25]
     assert any("make demo" in line for line in first_screen)

@@ -16,6 +16,7 @@ from metasched.learners.diagnose import Diagnosis, diagnose
 from metasched.learners.model import Model, load_model
 from metasched.learners.networks import Network
 from metasched.learners.probe import plan
+from metasched.mix import MixedStream, mix
 from metasched.planning.plan import Plan
 from metasched.runs.origin import version_of
 from metasched.runs.trackers import Tracker
@@ -31,6 +32,7 @@ __all__ = [
     "Diagnosis",
     "Draw",
     "MetaschedError",
+    "MixedStream",
     "Model",
     "Network",
     "Plan",
@@ -48,6 +50,7 @@ __all__ = [
     "dependence",
     "diagnose",
     "load_model",
+    "mix",
     "networks",
     "plan",
     "planning",

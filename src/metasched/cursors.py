@@ -17,6 +17,9 @@ Array: TypeAlias = Any
 CURSORS = ("rested", "global")
 """Whether a task's cursor moves only when the task is drawn, or all cursors with every draw."""
 
+UNBOUNDED = 2**62
+"""The size of a task that never wraps round: a stream, or a count of rows over all passes."""
+
 
 def starts_of(sizes: Array) -> Array:
     """The first row (N,) of each task among all rows."""
@@ -46,6 +49,14 @@ def advance(cursors: Array, sizes: Array, task: Array, batch_size: int, cursor: 
         return moved
     moves = _count(count) == task if cursor == "rested" else task < count
     return (cursors + batch_size * moves) % sizes
+
+
+def positions_after(draws: NDArray[np.int64], number: int, batch_size: int, cursor: str) -> NDArray[np.int64]:
+    """Rows (N,) by which the cursors of ``number`` tasks have moved after these draws, not wrapped; −1 abstains."""
+    drawn = draws[draws >= 0]
+    if cursor == "global":
+        return np.full(number, len(drawn) * batch_size, np.int64)
+    return np.bincount(drawn, minlength=number).astype(np.int64) * batch_size
 
 
 @lru_cache(maxsize=64)

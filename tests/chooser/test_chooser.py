@@ -84,25 +84,30 @@ def test_in_lock_step_the_choices_are_those_of_the_compiled_loop(name, options, 
 
 class TestRows:
     def test_follow_one_another_and_wrap_round(self):
-        chooser = ms.Chooser("single", [7], 3)
+        chooser = ms.Chooser("single", [7], 3, shuffle=False)
         rows = [chooser.ask().rows for _ in range(3)]
         assert [row.tolist() for row in rows] == [[0, 1, 2], [3, 4, 5], [6, 0, 1]]
         assert all(row.dtype == np.int64 for row in rows)
 
     def test_a_task_smaller_than_a_batch_repeats_its_rows(self):
-        assert ms.Chooser("single", [2], 5).ask().rows.tolist() == [0, 1, 0, 1, 0]
+        with pytest.warns(UserWarning, match=r"a batch of 5 rows repeats rows of '1' \(2\)") as warned:
+            chooser = ms.Chooser("single", [2, 9], 5, shuffle=False)
+        assert [chooser.ask().rows.tolist() for _ in range(2)] == [[0, 1, 0, 1, 0], [1, 0, 1, 0, 1]]
+        assert len(warned) == 1
 
     def test_rested_cursors_wait_and_global_ones_all_move(self):
         for cursor, expected in (("rested", [0, 0, 3]), ("global", [0, 3, 6])):
-            chooser = ms.Chooser("cyclic", [20, 20], 3, cursor=cursor)
+            chooser = ms.Chooser("cyclic", [20, 20], 3, cursor=cursor, shuffle=False)
             assert [int(chooser.ask().rows[0]) for _ in range(3)] == expected
 
-    def test_sources_without_rows_need_only_their_number(self):
-        draw = ms.Chooser("cyclic", 3).ask()
-        assert (draw.task, len(draw.rows)) == (0, 0)
+    def test_rows_of_a_stream_are_counted_and_streams_need_only_their_number(self):
+        for sources in (2, [None, None], {"a": None, "b": None}):
+            chooser = ms.Chooser("cyclic", sources, 2)
+            assert chooser.sizes == (None, None)
+            assert [chooser.ask().rows.tolist() for _ in range(3)] == [[0, 1], [0, 1], [2, 3]]
 
     def test_abstaining_is_a_draw_of_no_rows_that_moves_nothing(self):
-        chooser = ms.Chooser("cyclic", [10, 10], 2, abstain=True, cursor="global")
+        chooser = ms.Chooser("cyclic", [10, 10], 2, abstain=True, cursor="global", shuffle=False)
         draws = [chooser.ask() for _ in range(4)]
         assert [draw.task for draw in draws] == [0, 1, 2, 0]
         assert [draw.rows.tolist() for draw in draws] == [[0, 1], [2, 3], [], [4, 5]]
@@ -281,10 +286,12 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("sizes", "options", "message"),
         [
-            ([5, 0], {}, "size of task 2 is 0; give a whole number ≥ 1"),
-            ([], {}, "sizes are empty"),
-            ([5, 2.5], {}, "size of task 2 is 2.5"),
+            ([5, 0], {}, "size of source '2' is 0; give a whole number ≥ 1"),
+            ([], {}, "there are no sources"),
+            ([5, 2.5], {}, "size of source '2' is 2.5"),
             (0, {}, "the number of sources is 0"),
+            (2.5, {}, "the sources are 2.5; give sizes by name"),
+            ("ab", {}, "the sources are 'ab'; give sizes by name"),
             (SIZES, {"batch_size": 0}, "batch_size is 0"),
             (SIZES, {"seed": -1}, "seed is -1"),
             (SIZES, {"cursor": "global_"}, "unknown cursor 'global_'; did you mean 'global'"),
@@ -295,6 +302,12 @@ class TestBadInput:
     def test_settings_that_cannot_work_are_refused(self, sizes, options, message):
         with pytest.raises(ConfigError, match=message):
             ms.Chooser("ucb", sizes, **options)
+
+    def test_a_scheduler_is_a_name_or_one_that_is_made(self):
+        with pytest.raises(ConfigError, match="the scheduler is 3; give a name or a Scheduler"):
+            ms.Chooser(3, SIZES)
+        with pytest.raises(ConfigError, match="last is 0; give a whole number ≥ 1"):
+            ms.Chooser("ucb", SIZES).log(last=0)
 
     def test_options_need_a_name(self):
         with pytest.raises(ConfigError, match="options \\['xi'\\] need a scheduler given by name"):
@@ -324,17 +337,59 @@ class TestState:
         follow(chooser, 6)
         good = chooser.state_dict()
         for other, message in (
-            (ms.Chooser("ucb", [*SIZES, 4], 3), "the state has sizes"),
-            (ms.Chooser("ucb", SIZES, 4), "the state has batch_size 4, this chooser 3"),
+            (ms.Chooser(built("ucb"), [*SIZES, 4], 3), "the state has sizes"),
+            (ms.Chooser(built("ucb"), SIZES, 4), "the state has batch_size 4, this chooser 3"),
             (ms.Chooser(built("uniform"), SIZES, 3), "another scheduler"),
+            (ms.Chooser("thompson", SIZES, 3), "the state has scheduler 'thompson', this chooser 'own'"),
+            (ms.Chooser(built("ucb"), SIZES, 3, shuffle=False), "the state has shuffle False, this chooser True"),
         ):
             with pytest.raises(ConfigError, match=message):
                 chooser.load_state_dict(other.state_dict())
-        with pytest.raises(ConfigError, match="the state has format 1, this metasched reads 2; start a new chooser"):
+        with pytest.raises(ConfigError, match="the state has format 1, this metasched reads 3; start a new chooser"):
             chooser.load_state_dict({**good, "facts": {**good["facts"], "format": 1}})
-        for damaged in ({}, {"facts": {}, "arrays": {}}, {**good, "facts": {**good["facts"], "open": [[99, 0, 0]]}}):
+        for nothing in ({}, None, {"facts": {}}, {"facts": 3, "arrays": {}}):
             with pytest.raises(ConfigError, match="not what state_dict"):
-                chooser.load_state_dict(damaged)
+                chooser.load_state_dict(nothing)
+        same(good, chooser.state_dict())
+
+    def test_other_options_are_named(self):
+        state = ms.Chooser("ucb", SIZES, 3, xi=1.5).state_dict()
+        with pytest.raises(ConfigError, match=r"the state has options {'xi': 1.5}, this chooser {}"):
+            ms.Chooser("ucb", SIZES, 3).load_state_dict(state)
+        with pytest.raises(ConfigError, match=r"the state has min_share 0.0, this chooser 0.1"):
+            ms.Chooser("ucb", SIZES, 3, xi=1.5, min_share=0.1).load_state_dict(state)
+
+    @pytest.mark.parametrize(
+        ("part", "name", "spoil", "message"),
+        [
+            ("facts", "open", lambda old: [[99, 1.0]], "an open draw was never asked for"),
+            ("facts", "open", lambda old: [[0, 1.0]], "a draw was told twice"),
+            ("facts", "open", lambda old: [[True, 1.0]], "True is no draw"),
+            ("facts", "open", lambda old: [[6, float("nan")]], "a loss weight is none"),
+            ("facts", "sources", lambda old: old[:1], "a draw is of no source that it has"),
+            ("facts", "sources", lambda old: [["1", -7, False], *old[1:]], "'1' with -7 rows is no source"),
+            ("facts", "sources", lambda old: [old[0], old[0], *old[2:]], "two sources have one name"),
+            ("facts", "seed", lambda old: -1, "its seed is none"),
+            ("arrays", "asked", lambda old: old - 5, "a draw is of no source that it has"),
+            ("arrays", "asked", lambda old: old.astype(float), "'asked' is no column of int64"),
+            ("arrays", "told", lambda old: old + 100, "a reward is of no draw that it has"),
+            ("arrays", "told", lambda old: old * 0, "a draw was told twice"),
+            ("arrays", "told", lambda old: old[:2], "there are more tells than rewards"),
+            ("arrays", "rewards", lambda old: old * np.nan, "a reward is not finite"),
+            ("arrays", "heard", lambda old: old + np.inf, "a reward is not finite"),
+            ("arrays", "scheduler.mean", lambda old: old * np.float32(np.nan), "'scheduler.mean' has NaN"),
+            ("arrays", "scheduler.mean", lambda old: old[:2], "this scheduler of float32 \\(4,\\)"),
+            ("arrays", "scheduler.mean", lambda old: old.astype(np.float64), "'scheduler.mean' of float64"),
+        ],
+    )
+    def test_a_damaged_state_is_refused_whole(self, part, name, spoil, message):
+        chooser = ms.Chooser(built("ucb"), SIZES, 3, seed=1)
+        follow(chooser, 6)
+        chooser.ask()
+        good = chooser.state_dict()
+        damaged = {**good, part: {**good[part], name: spoil(good[part][name])}}
+        with pytest.raises(ConfigError, match=message):
+            chooser.load_state_dict(damaged)
         same(good, chooser.state_dict())
 
     def test_another_process_killed_with_sigkill_is_continued_to_the_bit(self, tmp_path):

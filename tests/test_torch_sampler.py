@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from itertools import islice
 
 import numpy as np
 import pytest
 
 import metasched as ms
+from helpers import made
 from metasched.errors import ConfigError
 
 torch = pytest.importorskip("torch")
@@ -93,6 +95,80 @@ def test_an_epoch_goes_on_in_the_middle_and_prefetched_batches_are_not_lost(work
     assert go(resumed, loader) == list(range(14, 28))
 
 
+def through_a_file(stored, path):
+    torch.save(stored, path)
+    return torch.load(path, weights_only=True)
+
+
+@pytest.mark.parametrize("name", ms.schedulers.names())
+def test_the_state_survives_a_file_that_may_hold_nothing_but_weights(name, tmp_path):
+    def build(seed):
+        return BatchSampler(ms.Chooser(made(name, 3), SIZES, 4, seed=seed), batches=30)
+
+    def go(sampler, steps):
+        taken = []
+        credited = sampler.credit(DataLoader(ConcatDataset(datasets()), batch_sampler=sampler))
+        for draw, batch in islice(credited, steps):
+            check_credit(draw, batch)
+            sampler.tell(draw, reward_of(draw))
+            taken.append((draw.id, draw.task, draw.rows.tolist()))
+        return taken
+
+    first, whole = build(1), build(1)
+    before = go(first, 9)
+    second = build(2)
+    second.load_state_dict(through_a_file(first.state_dict(), tmp_path / "state.pt"))
+    assert before + go(second, 12) == go(whole, 21)
+
+
+def test_a_state_that_is_none_changes_nothing():
+    sampler = BatchSampler(ms.Chooser(UCB, SIZES, 4), batches=14)
+    good = sampler.state_dict()
+    for bad in ({}, None, {**good, "delivered": -1}, {**good, "waiting": ["a"]}, {**good, "chooser": {}}):
+        with pytest.raises(ConfigError, match="this is not"):
+            sampler.load_state_dict(bad)
+    mixer = Mixer(ms.Chooser(CYCLIC, 3), [[1], [2], [3]])
+    with pytest.raises(ConfigError, match="the state has 2 sources, this Mixer 3"):
+        mixer.load_state_dict({**mixer.state_dict(), "taken": [0, 0]})
+    with pytest.raises(ConfigError, match="this is not what state_dict"):
+        mixer.load_state_dict(good)
+
+
+def test_an_added_source_is_the_next_data_set_of_the_loader():
+    sampler = BatchSampler(ms.Chooser("ucb", {"a": 12, "b": 20}, 4), batches=6)
+    parts = datasets()
+    for draw, _ in sampler.credit(DataLoader(ConcatDataset(parts[:2]), batch_sampler=sampler)):
+        sampler.tell(draw, 0.5)
+    sampler.chooser.add_source("c", 9)
+    for draw, batch in sampler.credit(DataLoader(ConcatDataset(parts), batch_sampler=sampler)):
+        check_credit(draw, batch)
+        sampler.tell(draw, 0.5)
+    assert sampler.chooser.shares(last=6)["c"] > 0
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+def test_a_stateful_loader_may_use_it_and_the_samplers_own_state_is_the_right_one(tmp_path):
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+
+    def build(seed=0):
+        sampler = BatchSampler(ms.Chooser(DISCOUNTED, SIZES, 4, seed=seed), batches=20)
+        return sampler, stateful(ConcatDataset(datasets()), batch_sampler=sampler, num_workers=2, prefetch_factor=2)
+
+    def go(sampler, loader, steps):
+        taken = []
+        for draw, batch in islice(sampler.credit(loader), steps):
+            check_credit(draw, batch)
+            sampler.tell(draw, reward_of(draw))
+            taken.append(draw.id)
+        return taken
+
+    sampler, loader = build()
+    assert go(sampler, loader, 11) == list(range(11))
+    resumed, loader = build(seed=1)
+    resumed.load_state_dict(through_a_file(sampler.state_dict(), tmp_path / "state.pt"))
+    assert go(resumed, loader, 20) == list(range(11, 20))
+
+
 class TestMixer:
     def sources(self, **workers):
         return [DataLoader(one, batch_size=4, drop_last=True, **workers) for one in datasets()]
@@ -155,14 +231,14 @@ from metasched.torch import BatchSampler
 rank, store = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
 data = ConcatDataset([TensorDataset(torch.full((n,), i), torch.arange(n)) for i, n in enumerate((12, 20, 9))])
-sampler = BatchSampler(ms.Chooser("ucb", (12, 20, 9), 6, seed=rank), batches=12)
+sampler = BatchSampler(ms.Chooser("ucb", (12, 20, 9), 6, seed=rank, shuffle=False), batches=12)
 loader = DataLoader(data, batch_sampler=sampler, num_workers=1, prefetch_factor=2)
 stop = 5
 for draw, (tasks, rows) in sampler.credit(loader):
     assert set(tasks.tolist()) == {draw.task}
     print(draw.id, draw.task, *rows.tolist())
     dist.all_reduce(torch.ones(1))
-    sampler.tell(draw, float(np.sin(3 * draw.task + draw.id)) if rank == 0 else 1e9)
+    sampler.tell(draw, float(np.sin(3 * draw.task + draw.id)) + (10 if rank else -10))
     if draw.id == stop:
         break
 stored = [sampler.state_dict()]
@@ -171,6 +247,16 @@ sampler.load_state_dict(stored[0])
 for draw, (tasks, rows) in sampler.credit(loader):
     print(draw.id, draw.task, *rows.tolist())
     sampler.tell(draw, float(np.sin(3 * draw.task + draw.id)))
+if rank == 0:
+    history = sampler.chooser.history()
+    expected = np.sin(3 * history["task"] + history["id"])
+    np.testing.assert_allclose(history["reward"], expected, atol=1e-9)
+draw, _ = next(sampler.credit(loader))
+try:
+    sampler.tell(draw, float("nan") if rank else 0.5)
+except ms.MetaschedError as error:
+    assert "not finite on another" in str(error)
+    sampler.forget(draw)
 try:
     BatchSampler(ms.Chooser("ucb", (12, 20, 9), 5), batches=1)
 except ms.MetaschedError as error:
@@ -204,7 +290,52 @@ def test_refuses_a_loader_that_is_not_its_own_and_sources_without_rows():
     sampler = BatchSampler(ms.Chooser(CYCLIC, SIZES, 4), batches=2)
     with pytest.raises(ConfigError, match="credit needs the DataLoader with this batch_sampler"):
         next(sampler.credit(DataLoader(ConcatDataset(datasets()), batch_size=4)))
-    with pytest.raises(ConfigError, match="sources without rows"):
+    with pytest.raises(ConfigError, match="streams, which have no row numbers"):
         BatchSampler(ms.Chooser(CYCLIC, 3), batches=2)
     with pytest.raises(ConfigError, match="leave abstain off"):
         list(BatchSampler(ms.Chooser("cyclic", [9], 3, abstain=True), batches=2))
+
+
+DDP = """
+import sys
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+import metasched as ms
+from metasched.torch import Mixer, Transfer
+
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3)))
+optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.manual_seed(1 + rank)
+rows = lambda: (torch.randn(6, 4), torch.randint(3, (6,)))
+mixer = Mixer(ms.Chooser("ucb", {"a": None, "b": None}, loss_weights=[1, 3], min_share=0.2), [[rows()], [rows()]], 8)
+worth = Transfer(model)
+for draw, batch in mixer:
+    loss = torch.nn.functional.cross_entropy(model(batch[0]), batch[1])
+    again = worth(batch, rows())
+    loss.backward()
+    mixer.tell(draw, worth(target_batch=rows()) + 0 * again)
+    optimiser.step()
+    optimiser.zero_grad()
+    print(draw.id, draw.source, round(draw.weight, 6))
+print(sum(float(one.double().sum()) for one in model.parameters()))
+dist.destroy_process_group()
+"""
+
+
+def test_rewards_are_measured_under_distributed_data_parallel_and_ranks_stay_alike(tmp_path):
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", DDP, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    said = [rank.communicate(timeout=120)[0].splitlines() for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    assert said[0] == said[1]
+    assert len(said[0]) == 9
+    assert {line.split()[1] for line in said[0][:-1]} == {"a", "b"}
+    assert {float(line.split()[2]) for line in said[0][:-1]} != {1.0}

@@ -1,0 +1,292 @@
+"""The chooser itself: what is under way, what was told, and the lock around both.
+
+>>> chooser = Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=32)
+>>> draw = chooser.ask()              # from source draw.source take the rows draw.rows, train, measure
+>>> chooser.tell(draw, reward)        # any number that is larger when the batch was worth more
+
+Several draws may be open at once, and tells may come in any order. There is one rule for both: *the scheduler's state
+is what the tells made it, in the order they came, each with the labels at the cursors when its draw was made; to
+choose, the open draws are added to a copy, in the order they were asked, each as if it had already brought the mean
+reward of its source.* So a cyclic scheduler moves on, a random one draws anew and UCB counts what is under way; with no
+draw open the choice is the one a compiled loop would make. When sources come or go the scheduler is made anew and told
+all rewards again, those of the sources that are still there.
+
+A tell only takes a note; the next ask hands all notes to one compiled step that updates and selects.
+"""
+
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+from numpy.typing import ArrayLike, NDArray
+
+from metasched.chooser import state as states
+from metasched.chooser.arrangement import Settings, arranged
+from metasched.chooser.draw import ABSTAINS, Draw, Open
+from metasched.chooser.heard import finite
+from metasched.chooser.recipe import Recipe
+from metasched.chooser.record import Record
+from metasched.chooser.sources import Given, Sources, warn_of_small
+from metasched.chooser.step import named
+from metasched.cursors import advance
+from metasched.errors import ConfigError
+from metasched.schedulers import options as check
+from metasched.schedulers.base import Scheduler, State
+
+_MOST_NOTES = 64
+
+
+class Chooser:
+    """Decides, draw by draw, which source the next batch comes from.
+
+    Args:
+        scheduler: a name of ``ms.schedulers.names()``, ``"auto"`` or ``"target-only"``, or a :class:`Scheduler`.
+        sources: the number of rows of each source, by name or in a list, None for a stream of unknown size; a
+            :class:`TaskSet`; or the number of streams.
+        batch_size: rows of one draw.
+        seed: decides the scheduler's chance and the shuffled orders.
+        shuffle: whether each pass through a source has a fresh random order; by default it has, except where the
+            scheduler looks at the label that comes next, as ``gittins`` and ``mdp`` do.
+        min_share: the least chance that a source has in every draw, whatever its rewards.
+        weights: fixed proportions by source: those of the draws with ``"uniform"``; with a scheduler that learns those
+            of its first draws (``prior``) and of ``min_share``.
+        temperature: T of proportions ∝ weight^(1/T); sizes are the weights where none are given. 1 is proportional,
+            the larger the more even. ``"softmax"`` has one of its own, which this then is.
+        prior: how many draws the proportions are worth to a scheduler that learns: after so many, half of the draws
+            are its own. 10 a source by default where there are proportions.
+        loss_weights: the mixture whose loss is wanted; ``draw.weight`` then is w / q.
+        cursor: ``"rested"``: a source's cursor moves when it is drawn; ``"global"``: all cursors move with every draw.
+        labels: one array of labels for each source, for schedulers that look at them; a :class:`TaskSet` has its own.
+        abstain: whether the scheduler has one more arm, "no source this time".
+        **options: options of a scheduler given by name.
+
+    Every method may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler | str,
+        sources: Given,
+        batch_size: int = 1,
+        *,
+        seed: int = 0,
+        shuffle: bool | None = None,
+        min_share: float = 0.0,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
+        temperature: float | None = None,
+        prior: int | None = None,
+        loss_weights: Mapping[str, float] | Sequence[float] | None = None,
+        cursor: str = "rested",
+        labels: Sequence[ArrayLike] | None = None,
+        abstain: bool = False,
+        **options: Any,
+    ) -> None:
+        self._now = arranged(
+            scheduler,
+            sources,
+            batch_size,
+            Settings(seed, shuffle, min_share, weights, temperature, prior, loss_weights, cursor, labels, abstain),
+            options,
+        )
+        self._state: State = self._now.first_state()
+        self._lock = threading.Lock()
+        self._name = secrets.token_hex(8)
+        self._notes: list[tuple[Open, float]] = []  # draws and rewards heard since the state was last up to date
+        self._open: dict[int, Open] = {}  # by id, in the order of asking
+        self._record = Record(len(self._now.sources.all))
+        self._positions = self._now.positions_after(self._record.asked)
+        self._labels = self._now.labels_at(self._positions)
+        warn_of_small(self._now.sources.all, batch_size)
+
+    @property
+    def sizes(self) -> tuple[int | None, ...]:
+        """Rows of each source, by number; None for streams."""
+        return tuple(one.size for one in self._now.sources.all)
+
+    @property
+    def sources(self) -> dict[str, int | None]:
+        """The sources that can be drawn, with their sizes."""
+        return {one.name: one.size for one in self._now.sources.all if not one.removed}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all sources by number, those that were removed included."""
+        return tuple(self._now.sources.names)
+
+    @property
+    def scheduler(self) -> str:
+        """The scheduler's name; ``"own"`` for one that was given as it is."""
+        return self._now.recipe.name
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of one draw."""
+        return self._now.recipe.batch_size
+
+    def ask(self) -> Draw:
+        """The next batch; its cursor moves at once."""
+        with self._lock:
+            now = self._now
+            arm, chance = self._choose()
+            task = now.tasks[arm]
+            wanted = chance if now.loss_weights is None or task == ABSTAINS else float(now.loss_weights[arm])
+            number = self._record.ask(task)
+            self._open[number] = Open(task, int(self._positions[task]), self._labels, wanted / chance)
+            place = task if task != ABSTAINS else len(now.sizes)
+            self._positions = advance(self._positions, now.unbounded, place, self.batch_size, now.cursor)
+            self._labels = now.labels_at(self._positions)
+            return now.draw(number, self._open[number], self._name)
+
+    def tell(self, draw: Draw, reward: float) -> None:
+        """What ``draw`` brought; a wrong draw or a reward that is no finite number is refused and changes nothing.
+
+        A reward far outside the recent ones is heard as lying at their edge (``metasched.chooser.heard``).
+        """
+        value = finite(reward)
+        with self._lock:
+            self._refuse_unless_open(draw)
+            opened = self._open.pop(draw.id)
+            said, changed = self._record.tell(draw.id, value)
+            self._notes.append((opened, said))
+            if changed:
+                self._state = self._now.state_after(self._record)
+                self._notes.clear()
+            elif len(self._notes) == _MOST_NOTES:
+                self._choose()
+
+    def forget(self, draw: Draw) -> None:
+        """Give up a draw that will never have a reward; the scheduler never hears of it."""
+        with self._lock:
+            self._refuse_unless_open(draw)
+            del self._open[draw.id]
+
+    def add_source(self, name: str, size: int | None, weight: float = 1.0) -> None:
+        """One more source from now on; one that was removed comes back. ``weight`` is its own where there are weights.
+
+        The scheduler is made anew and told all rewards again. Numbers of other sources stay as they are.
+        """
+        with self._lock:
+            sources = self._now.sources.having(name, size)
+            self._change(sources, self._now.recipe.weighing(name, check.number("weight", weight, least=0)))
+        warn_of_small([sources.all[sources.number_of(name)]], self.batch_size)
+
+    def remove_source(self, name: str) -> None:
+        """Draw no more from a source. Its open draws may still be told; its number is not given to another."""
+        with self._lock:
+            self._change(self._now.sources.lacking(name), self._now.recipe)
+
+    def open(self) -> tuple[Draw, ...]:
+        """The draws that wait for a reward, in the order of asking."""
+        with self._lock:
+            return tuple(self._now.draw(number, draw, self._name) for number, draw in self._open.items())
+
+    def history(self) -> dict[str, NDArray[Any]]:
+        """All draws as columns: ``id``, ``task``, ``reward`` (NaN if none), ``told`` (rank among the tells, or −1)."""
+        with self._lock:
+            return self._record.history()
+
+    def shares(self, last: int | None = None) -> dict[str, float]:
+        """The share of each source in all draws so far, or in the ``last`` ones; abstaining has the rest."""
+        if last is not None:
+            check.whole("last", last, least=1)
+        with self._lock:
+            shares = self._record.shares(last)
+            return {name: float(shares[number]) for name, number in self._numbers().items()}
+
+    def log(self, last: int = 100) -> dict[str, float]:
+        """For a tracker: ``share/<source>`` of the last draws, ``reward/<source>``, their mean, ``draws/<source>``.
+
+        Rewards count as the scheduler heard them; a source without any in the last tells has no ``reward``.
+        """
+        check.whole("last", last, least=1)
+        with self._lock:
+            return self._record.log(self._numbers(), last)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on elsewhere: ``facts``, which JSON can hold, and ``arrays`` by name."""
+        with self._lock:
+            self._choose()
+            return {
+                "facts": {
+                    **self._settings(),
+                    "version": states.version(),
+                    "chooser": self._name,
+                    "seed": self._now.seed,
+                    "changes": self._now.changes,
+                    "sources": [list(one) for one in self._now.sources.all],
+                    "open": [[number, draw.weight] for number, draw in self._open.items()],
+                },
+                "arrays": {**named(self._state), **self._record.arrays()},
+            }
+
+    def load_state_dict(self, stored: Mapping[str, Any]) -> None:
+        """Become the chooser whose :meth:`state_dict` this is, open draws included; it must fit, or nothing changes.
+
+        Sources are told apart by their names. Where this chooser has others than the state, it keeps its own: what is
+        new has yet to be tried, what the state alone has counts as removed, and what was removed stays so.
+        """
+        with self._lock:
+            given = states.checked(stored, self._settings())
+            sources = self._now.sources.after(given.sources)
+            same = sources.all == given.sources.all
+            self._refuse_to_remake(unless=same)
+            labels, changes = (self._now.labels, given.changes) if same else (None, given.changes + 1)
+            now = replace(self._now, sources=sources, seed=given.seed, labels=labels, changes=changes)
+            asked = given.renumbered(sources)
+            record = Record(len(sources.all), asked, given.told, given.rewards, given.heard)
+            if same:
+                fresh = now.first_state()
+                leaves = jax.device_put(states.fitting(given, named(fresh)), jax.local_devices(backend="cpu")[0])
+                state = jax.tree.unflatten(jax.tree.structure(fresh), leaves)
+            else:
+                state = now.state_after(record)
+            self._now, self._record, self._state, self._name = now, record, state, given.chooser
+            self._open = {number: now.opened(asked, number, weight) for number, weight in given.open.items()}
+            self._stand()
+
+    def _settings(self) -> dict[str, Any]:
+        now = self._now
+        return {"format": states.FORMAT, **now.recipe.facts(), "cursor": now.cursor, "shuffle": now.shuffle}
+
+    def _numbers(self) -> dict[str, int]:
+        """The sources that can be drawn, with their numbers."""
+        return {self._now.sources.names[number]: number for number in self._now.sources.active}
+
+    def _stand(self) -> None:
+        """Stand where the draws so far have led."""
+        self._positions = self._now.positions_after(self._record.asked)
+        self._labels = self._now.labels_at(self._positions)
+        self._notes.clear()
+
+    def _change(self, sources: Sources, recipe: Recipe) -> None:
+        """Go on with other sources."""
+        self._refuse_to_remake()
+        self._now = replace(self._now, sources=sources, recipe=recipe, labels=None, changes=self._now.changes + 1)
+        self._record.count(len(sources.all))
+        self._state = self._now.state_after(self._record)
+        self._stand()
+
+    def _choose(self) -> tuple[int, float]:
+        """Bring the state up to date with the notes, and select as if the open draws had been told."""
+        means = self._record.means() if self._open else ()
+        supposed = [(draw, float(means[draw.task])) for draw in self._open.values()]
+        self._state, arm, chance = self._now.choose(self._state, self._notes, supposed, self._labels)
+        self._notes.clear()
+        return arm, chance
+
+    def _refuse_to_remake(self, unless: bool = False) -> None:
+        if not unless and not self._now.recipe.remakes:
+            raise ConfigError(
+                f"'{self.scheduler}' is made for its sources and no others; give another scheduler, by name"
+            )
+
+    def _refuse_unless_open(self, draw: Draw) -> None:
+        if not isinstance(draw, Draw):
+            raise ConfigError(f"tell takes a draw from ask(), not {type(draw).__name__}")
+        if draw.chooser != self._name:
+            raise ConfigError(f"draw {draw.id} is of another chooser; tell it to the one that was asked")
+        if draw.id not in self._open:
+            raise ConfigError(f"draw {draw.id} is not open; each draw is told once")

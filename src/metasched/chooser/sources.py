@@ -1,0 +1,156 @@
+"""The sources of a chooser: names, sizes, and which of them have left."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metasched.errors import ConfigError, unknown
+from metasched.schedulers import options as check
+from metasched.tasks import TaskSet
+
+Given: TypeAlias = TaskSet | Mapping[str, int | None] | Sequence[int | None] | int
+
+
+class Source(NamedTuple):
+    """One source. A stream has no size. One that was removed keeps its number and is drawn no more."""
+
+    name: str
+    size: int | None
+    removed: bool = False
+
+
+class Sources(NamedTuple):
+    """All sources that a chooser ever had, in the order of their numbers.
+
+    Attributes:
+        all: the sources.
+        have_names: whether the user named them; those without are told apart by their number alone.
+    """
+
+    all: tuple[Source, ...]
+    have_names: bool
+
+    @property
+    def active(self) -> list[int]:
+        """The numbers of those that can be drawn: what the arms of a scheduler stand for."""
+        return [number for number, source in enumerate(self.all) if not source.removed]
+
+    @property
+    def names(self) -> list[str]:
+        """By number."""
+        return [source.name for source in self.all]
+
+    def number_of(self, given: Any) -> int:
+        """The number of a source that is given by name or by number from 0."""
+        if type(given) is int and 0 <= given < len(self.all):
+            return given
+        if given not in self.names:
+            raise unknown("source", given, self.names)
+        return self.names.index(given)
+
+    def having(self, name: Any, size: int | None) -> "Sources":
+        """These and one more; one that was removed comes back under its old number."""
+        source = _source(name, size)
+        if source.name not in self.names:
+            return self._replace(all=(*self.all, source))
+        before = self.all[self.names.index(source.name)]
+        if not before.removed:
+            raise ConfigError(f"there is a source '{name}' already; give another name")
+        if before.size != size:
+            raise ConfigError(f"source '{name}' was removed with size {before.size}; give a new name for size {size}")
+        return self._replace(all=tuple(source if one is before else one for one in self.all))
+
+    def lacking(self, name: str) -> "Sources":
+        """These with ``name`` removed."""
+        before = self.all[self.number_of(name)]
+        if before.removed or len(self.active) == 1:
+            raise ConfigError(f"source '{name}' {'was removed before' if before.removed else 'is the last one'}")
+        return self._replace(all=tuple(one._replace(removed=one.removed or one is before) for one in self.all))
+
+    def after(self, stored: "Sources") -> "Sources":
+        """These, once a state with the sources ``stored`` is loaded.
+
+        Sources are the same where their names are. What was removed stays removed; what the state has and these do not
+        counts as removed and takes a number behind all others; what is new here has yet to be tried.
+        """
+        sizes, mine_sizes = ([one.size for one in each] for each in (stored.all, self.all))
+        if not self.have_names and sizes != mine_sizes:
+            raise ConfigError(
+                f"the state has sizes {sizes}, this chooser {mine_sizes}; "
+                "sources that come and go need names: give a mapping of names to sizes"
+            )
+        gone = {one.name: one for one in stored.all}
+        for one in self.all:
+            if one.name in gone and gone[one.name].size != one.size:
+                raise ConfigError(
+                    f"source '{one.name}' has size {gone[one.name].size} in the state and {one.size} here; "
+                    "give what has changed a new name"
+                )
+        mine = [one._replace(removed=one.removed or gone.get(one.name, one).removed) for one in self.all]
+        others = [one._replace(removed=True) for one in stored.all if one.name not in self.names]
+        if all(one.removed for one in mine):
+            raise ConfigError("every source of this chooser was removed in the state; add one that is not")
+        return self._replace(all=(*mine, *others))
+
+
+def sources_of(given: Given) -> Sources:
+    """What a user gives: a task set, sizes by name, sizes alone, or the number of streams."""
+    if isinstance(given, TaskSet):
+        return Sources(tuple(Source(task.name, len(task)) for task in given.tasks), have_names=True)
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    elif isinstance(given, int):
+        number = check.whole("the number of sources", given, least=1)
+        pairs = [(str(place), None) for place in range(1, number + 1)]
+    elif isinstance(given, str | float):
+        raise ConfigError(f"the sources are {given!r}; give sizes by name, a list of sizes, or their number")
+    else:
+        pairs = [(str(place), size) for place, size in enumerate(given, 1)]
+    if not pairs:
+        raise ConfigError("there are no sources; give the number of rows of each")
+    return Sources(tuple(_source(name, size) for name, size in pairs), isinstance(given, Mapping))
+
+
+def warn_of_small(sources: Sequence[Source], batch_size: int) -> None:
+    """Say which sources have fewer rows than a batch: their rows come more than once in it."""
+    small = [f"'{one.name}' ({one.size})" for one in sources if one.size is not None and one.size < batch_size]
+    if small:
+        message = f"a batch of {batch_size} rows repeats rows of {', '.join(small)}: fewer rows than a batch"
+        warnings.warn(message, stacklevel=3)
+
+
+def labels_of(given: Sequence[ArrayLike], sources: Sources) -> NDArray[np.int32]:
+    """The labels of all sources end to end."""
+    each = [np.asarray(one) for one in given]
+    sizes = [one.size for one in sources.all]
+    if [one.shape for one in each] != [(size,) for size in sizes] or any(one.dtype.kind not in "iu" for one in each):
+        raise ConfigError(f"labels do not fit; give one array of integers for each source, of lengths {sizes}")
+    return np.concatenate(each).astype(np.int32)
+
+
+def numbers_by_name(what: str, given: Any, sources: Sources, above: float | None = None) -> dict[str, float]:
+    """One number a source, given as a mapping or in the order of the sources."""
+    if isinstance(given, Mapping):
+        values = {str(name): given[name] for name in given}
+    elif isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
+        values = dict(zip(sources.names, given, strict=False)) if len(given) == len(sources.all) else {}
+    else:
+        values = {}
+    if set(values) != set(sources.names):
+        raise ConfigError(f"{what} are {given!r}; give one number for each source: {', '.join(sources.names)}")
+    bound = {"least": 0.0} if above is None else {"above": above}
+    return {name: check.number(f"{what} of '{name}'", _plain(value), **bound) for name, value in values.items()}
+
+
+def _source(name: Any, size: Any) -> Source:
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"the name of a source is {name!r}; give a word")
+    return Source(name, None if size is None else check.whole(f"size of source '{name}'", _plain(size), least=1))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value

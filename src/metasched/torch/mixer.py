@@ -1,0 +1,97 @@
+"""Batches of several iterables, as a chooser decides."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from torch.utils import data
+
+from metasched.chooser import Chooser, Draw
+from metasched.errors import ConfigError
+from metasched.schedulers import options as check
+from metasched.torch.ranks import Ranks
+from metasched.torch.sampler import with_arrays, with_tensors
+
+
+class Mixer(data.IterableDataset):  # type: ignore[misc]
+    """Batches of several iterables, as a chooser decides; yields (draw, batch) for ever, or ``batches`` of them.
+
+    The sources are iterables of ready batches that can be iterated again, such as a ``DataLoader`` each: give *them*
+    ``num_workers`` and ``prefetch_factor``. The choice is made when a batch is wanted, with every reward so far; each
+    source keeps its own batches ready. One that is exhausted starts again.
+
+    Args:
+        chooser: ``Chooser(scheduler, len(sources))``.
+        sources: one iterable for each task.
+        batches: how many to yield, or None for no end.
+
+    Under ``torch.distributed`` every rank draws from its own sources, which should hold different rows.
+    """
+
+    def __init__(self, chooser: Chooser, sources: Sequence[Iterable[Any]], batches: int | None = None) -> None:
+        if len(sources) != len(chooser.sizes):
+            raise ConfigError(f"there are {len(sources)} sources, but the chooser has {len(chooser.sizes)}")
+        self.chooser = chooser
+        self._sources = tuple(sources)
+        self._batches = None if batches is None else check.whole("batches", batches, least=1)
+        self._ranks = Ranks()
+        self._taken = [0] * len(sources)  # batches of each source in its present pass
+        self._delivered = 0
+        self._resumed = False
+
+    def __iter__(self) -> Iterator[tuple[Draw, Any]]:
+        if data.get_worker_info() is not None:
+            raise ConfigError("a Mixer chooses where the rewards arrive; give num_workers to its sources, not to it")
+        if not self._resumed:
+            self._delivered, self._taken = 0, [0] * len(self._sources)
+        self._resumed = False
+        streams: list[Iterator[Any]] = [
+            islice(iter(source), taken, None) for source, taken in zip(self._sources, self._taken, strict=True)
+        ]
+        while self._batches is None or self._delivered < self._batches:
+            draw = self._ranks.agree(self.chooser.ask, self.chooser)
+            batch = None if draw.task == len(self._sources) else self._next(streams, draw.task)
+            self._delivered += 1
+            yield draw, batch
+
+    def _next(self, streams: list[Iterator[Any]], task: int) -> Any:
+        for _ in range(2):
+            for batch in streams[task]:
+                self._taken[task] += 1
+                return batch
+            streams[task], self._taken[task] = iter(self._sources[task]), 0
+        raise ConfigError(f"source {task + 1} is empty, or can be iterated only once")
+
+    def tell(self, draw: Draw, reward: float) -> None:
+        """The reward of a draw; under ``torch.distributed`` every rank tells, and the mean counts."""
+        mean = self._ranks.mean(reward)
+        if self._ranks.first:
+            self.chooser.tell(draw, mean)
+
+    def forget(self, draw: Draw) -> None:
+        """Give up a draw that will never have a reward; on every rank or on none."""
+        if self._ranks.first:
+            self.chooser.forget(draw)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The chooser's state and how far each source has been read, as plain values and tensors."""
+        chooser = with_tensors(self.chooser.state_dict())
+        return {"delivered": self._delivered, "taken": list(self._taken), "chooser": chooser}
+
+    def load_state_dict(self, stored: Mapping[str, Any]) -> None:
+        """Go on with the very next batch; sources are read again up to where they were."""
+        delivered, taken = self._counted(stored)
+        self.chooser.load_state_dict(with_arrays(stored["chooser"]))
+        self._delivered, self._taken, self._resumed = delivered, taken, True
+
+    def _counted(self, stored: Any) -> tuple[int, list[int]]:
+        """How many batches were delivered, and taken from each source."""
+        try:
+            delivered, taken, _ = stored["delivered"], list(stored["taken"]), stored["chooser"]
+            if any(type(number) is not int or number < 0 for number in (delivered, *taken)):
+                raise ValueError
+        except (TypeError, KeyError, ValueError):
+            raise ConfigError("this is not what state_dict() of a Mixer returns") from None
+        if len(taken) != len(self._sources):
+            raise ConfigError(f"the state has {len(taken)} sources, this Mixer {len(self._sources)}")
+        return delivered, taken

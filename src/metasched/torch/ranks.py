@@ -1,0 +1,60 @@
+"""Processes that train together: who decides, and how the others hear of it."""
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import distributed
+
+from metasched.chooser import Chooser, Draw
+from metasched.errors import ConfigError
+
+
+class Ranks:
+    """How many processes train together, which one this is, and how rank 0 tells the others its draws."""
+
+    def __init__(self) -> None:
+        together = distributed.is_available() and distributed.is_initialized()
+        self.number: int = distributed.get_world_size() if together else 1
+        self.mine: int = distributed.get_rank() if together else 0
+        self._group = distributed.new_group(backend="gloo") if self.number > 1 else None
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the rank that decides."""
+        return self.mine == 0
+
+    def agree(self, decide: Callable[[], Draw], chooser: Chooser) -> Draw:
+        """What ``decide`` returns on rank 0, on every rank."""
+        if self._group is None:
+            return decide()
+        draw = decide() if self.first else None
+        message = torch.zeros(4 + chooser.batch_size, dtype=torch.int64)
+        if draw is not None:
+            (weight,) = struct.unpack("<q", struct.pack("<d", draw.weight))
+            message[:4] = torch.tensor([draw.id, draw.task, weight, len(draw.rows)])
+            message[4 : 4 + len(draw.rows)] = torch.from_numpy(draw.rows)
+        distributed.broadcast(message, src=0, group=self._group)
+        number, task, weight, count, *rows = message.tolist()
+        (unpacked,) = struct.unpack("<d", struct.pack("<q", weight))
+        source = chooser.names[task] if task < len(chooser.names) else None
+        return draw or Draw(number, task, np.array(rows[:count], np.int64), "rank 0", source, unpacked)
+
+    def mean(self, reward: Any) -> float:
+        """The mean of what all ranks tell; what is not finite on one is refused on all."""
+        if self._group is None:
+            return reward  # type: ignore[no-any-return]
+        try:
+            value = float(reward)
+        except (TypeError, ValueError):
+            value = math.nan
+        total = torch.tensor([value], dtype=torch.float64)
+        distributed.all_reduce(total, group=self._group)
+        if not math.isfinite(total.item()):
+            raise ConfigError(
+                f"the reward is {reward!r} on rank {self.mine}, or not finite on another; forget the draw"
+            )
+        return float(total.item()) / self.number

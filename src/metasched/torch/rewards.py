@@ -1,0 +1,228 @@
+"""What a batch was worth to the target, from gradients of a PyTorch model.
+
+``transfer``: how fast the target's accuracy rises when the model learns the batch,
+
+    r = ⟨∇a(w; S), ∇a(w; T)⟩ / ‖∇a(w; T)‖,
+
+a(w; rows) being the mean probability of the right label (accuracy made smooth), S the batch, T the target's rows, w the
+weights before the step. ``alignment``: the cosine of the two losses' gradients. Zero is the reward of learning nothing.
+
+Both leave the model as it was: ``.grad``, buffers (BatchNorm), training flags and the state of chance. They run in
+evaluation mode, so that dropout adds no noise, and under the autocast that is on.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+
+from metasched.errors import ConfigError
+from metasched.schedulers import options as check
+
+Measure: TypeAlias = Callable[[Any, Any], Any]
+"""``measure(model, rows)``: logits (…, C) and labels (…), or one loss; labels of −100 do not count."""
+Parameters: TypeAlias = str | Iterable[Any] | None
+"""All that learn (None); those whose dotted name has a part that begins so; a list of such words or of parameters."""
+IGNORED = -100
+
+
+def logits(model: Any, rows: Any) -> tuple[Any, Any]:
+    """The measure for rows that are (inputs, labels), where the model returns logits."""
+    inputs, labels = rows
+    return model(inputs), labels
+
+
+def transfer(
+    model: Any, loss_or_logits: Measure | None, batch: Any, target_batch: Any, parameters: Parameters = None
+) -> float:
+    """How fast the target gets better when the model learns ``batch``; at the weights as they are.
+
+    Args:
+        model: a module; of one under ``DistributedDataParallel`` the module inside.
+        loss_or_logits: ``f(model, rows)`` that returns logits and labels, or one loss L (then a = −L); None is
+            :func:`logits`.
+        batch: rows for ``f``, for one more backward pass; or None: ``.grad`` as it stands, after ``backward()`` and
+            before the optimiser's step, is what the model is about to learn.
+        target_batch: the target's labelled rows.
+        parameters: over which the gradients are taken.
+    """
+    return Transfer(model, loss_or_logits, parameters, every=1)(batch, target_batch)
+
+
+def alignment(
+    model: Any, loss_or_logits: Measure | None, batch: Any, target_batch: Any, parameters: Parameters = None
+) -> float:
+    """The cosine between the gradients of the batch's loss and of the target's; arguments as in :func:`transfer`."""
+    return Alignment(model, loss_or_logits, parameters, every=1)(batch, target_batch)
+
+
+class Transfer:
+    """:func:`transfer` at every step, with the target's gradient kept for several.
+
+    >>> worth = Transfer(model)
+    >>> reward = worth(batch, target_batch)            # one more backward pass for the batch
+    >>> reward = worth(target_batch=target_batch)      # or from .grad, which costs nothing
+
+    Args:
+        model: as in :func:`transfer`.
+        loss_or_logits: likewise.
+        parameters: likewise.
+        every: steps for which the target's gradient is kept, k; at every k-th call it is computed anew.
+        train: whether to measure in training mode, for what has no gradient in evaluation mode (cuDNN's recurrent
+            layers) or too different a one; buffers are put back afterwards.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        loss_or_logits: Measure | None = None,
+        parameters: Parameters = None,
+        every: int = 4,
+        train: bool = False,
+    ) -> None:
+        self._model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
+        self._measure = loss_or_logits or logits
+        self._parameters = selected(self._model, parameters)
+        self._every = check.whole("every", every, least=1)
+        self._train = check.flag("train", train)
+        self._calls = 0
+        self._slope: list[torch.Tensor | None] = []
+        self._length = 0.0
+
+    def __call__(self, batch: Any = None, target_batch: Any = None, scale: float = 1.0) -> float:
+        """The reward of ``batch``, or of what ``.grad`` holds; NaN where a gradient overflowed: forget such a draw.
+
+        ``scale`` is what ``.grad`` was multiplied by: ``scaler.get_scale()`` of a ``GradScaler`` before ``unscale_``.
+        ``target_batch`` is read at every k-th call only.
+        """
+        if self._calls % self._every == 0:
+            if target_batch is None:
+                raise ConfigError("the target's gradient is due; give target_batch")
+            self._slope = self._gradient(target_batch, "target")
+            self._length = _inner(self._slope, self._slope) ** 0.5
+        reward = (
+            -self._reward(self._standing(), scale) if batch is None else self._reward(self._gradient(batch, "batch"))
+        )
+        self._calls += 1
+        return reward
+
+    def _reward(self, mine: list[torch.Tensor | None], scale: float = 1.0) -> float:
+        return _inner(mine, self._slope) / (self._length * scale) if self._length else 0.0
+
+    def _goodness(self, outputs: Any, whose: str) -> torch.Tensor:
+        """A(w; rows): the mean probability of the right label, or minus the loss."""
+        if isinstance(outputs, torch.Tensor):
+            return -_loss(outputs, whose)
+        counted, labels = _flat(outputs, whose)
+        return counted.softmax(dim=-1).gather(1, labels[:, None]).mean()
+
+    def _gradient(self, rows: Any, whose: str) -> list[torch.Tensor | None]:
+        """∇a(w; rows), None where a parameter has no part in it."""
+        with undisturbed(self._model, self._train), torch.enable_grad():
+            goodness = self._goodness(self._measure(self._model, rows), whose)
+            if not goodness.requires_grad:
+                raise ConfigError(f"the outputs for the {whose} have no gradient; is it computed under no_grad?")
+            slope = torch.autograd.grad(goodness, self._parameters, allow_unused=True)
+        if all(part is None for part in slope):
+            raise ConfigError(f"the outputs for the {whose} depend on none of these parameters; name others")
+        return list(slope)
+
+    def _standing(self) -> list[torch.Tensor | None]:
+        """``.grad``: minus where the model is about to go."""
+        if all(parameter.grad is None for parameter in self._parameters):
+            raise ConfigError("no parameter has a gradient; call backward() first, or give the batch")
+        return [parameter.grad for parameter in self._parameters]
+
+
+class Alignment(Transfer):
+    """:func:`alignment` at every step, with the target's gradient kept for several; used like :class:`Transfer`."""
+
+    def _reward(self, mine: list[torch.Tensor | None], scale: float = 1.0) -> float:
+        del scale  # a cosine has none
+        lengths = self._length * _inner(mine, mine) ** 0.5
+        return _inner(mine, self._slope) / lengths if lengths else 0.0
+
+    def _goodness(self, outputs: Any, whose: str) -> torch.Tensor:
+        """Minus the loss: cross-entropy where there are logits."""
+        return -_loss(outputs, whose)
+
+
+def selected(model: Any, parameters: Parameters) -> list[Any]:
+    """The parameters of ``model`` that are meant, of those that learn."""
+    learning = {name: one for name, one in model.named_parameters() if one.requires_grad}
+    if parameters is None:
+        chosen = list(learning.values())
+    else:
+        wanted: Sequence[Any] = [parameters] if isinstance(parameters, str) else list(parameters)
+        words = [one for one in wanted if isinstance(one, str)]
+        for word in words:
+            if not any(f".{word}" in f".{name}" for name in learning):
+                raise ConfigError(f"no parameter that learns has a name with '{word}': {', '.join([*learning][:8])}, …")
+        given = {id(one) for one in wanted if not isinstance(one, str)}
+        chosen = [
+            one for name, one in learning.items() if id(one) in given or any(f".{word}" in f".{name}" for word in words)
+        ]
+    if not chosen:
+        raise ConfigError("none of these parameters of the model learns; give some that require a gradient")
+    return chosen
+
+
+@contextmanager
+def undisturbed(model: Any, train: bool = False) -> Iterator[None]:
+    """Whatever the model computes inside leaves modes, buffers, autocast's cache and chance as they were."""
+    device = next(model.parameters()).device
+    modes = [(module, module.training) for module in model.modules()]
+    buffers = [(module, dict(module._buffers)) for module in model.modules()] if train else []
+    autocast = torch.autocast(
+        device.type,
+        torch.get_autocast_dtype(device.type),
+        torch.is_autocast_enabled(device.type),
+        cache_enabled=False,
+    )
+    devices = [device] if device.type == "cuda" else []
+    try:
+        model.train(train)
+        for module, own in buffers:  # others in their place: a graph that waits for backward() may hold these
+            module._buffers = {name: None if value is None else value.detach().clone() for name, value in own.items()}
+        with torch.random.fork_rng(devices), autocast:
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        for module, own in buffers:
+            module._buffers = own
+
+
+def _loss(outputs: Any, whose: str) -> torch.Tensor:
+    """The loss itself, or the cross-entropy of logits and labels."""
+    if not isinstance(outputs, torch.Tensor):
+        return nn.functional.cross_entropy(*_flat(outputs, whose))
+    if outputs.numel() != 1:
+        raise ConfigError(
+            f"the {whose}'s loss has shape {tuple(outputs.shape)}; return one number, or logits and labels"
+        )
+    return outputs.float().sum()
+
+
+def _flat(pair: Any, whose: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits (n, C) in full precision and labels (n,) of the places that count."""
+    outputs, labels = pair
+    if outputs.shape[:-1] != labels.shape:
+        raise ConfigError(
+            f"the {whose} has logits {tuple(outputs.shape)} for labels {tuple(labels.shape)}; give (…, C) and (…)"
+        )
+    flat = labels.reshape(-1)
+    counts = flat != IGNORED
+    if not bool(counts.any()):
+        raise ConfigError(f"the {whose} has no labelled row; give at least one")
+    wide = outputs.reshape(-1, outputs.shape[-1])[counts]
+    return wide if wide.dtype == torch.float64 else wide.float(), flat[counts]
+
+
+def _inner(left: Sequence[Any], right: Sequence[Any]) -> float:
+    """⟨left, right⟩, layers added up in double precision."""
+    pairs = [(one, other) for one, other in zip(left, right, strict=True) if one is not None and other is not None]
+    parts = [torch.dot(one.detach().reshape(-1).to(other.dtype), other.reshape(-1)) for one, other in pairs]
+    return float(torch.stack(parts).double().sum()) if parts else 0.0

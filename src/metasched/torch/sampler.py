@@ -1,0 +1,133 @@
+"""A chooser behind a ``DataLoader``."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import data
+
+from metasched.chooser import Chooser, Draw
+from metasched.errors import ConfigError
+from metasched.schedulers import options as check
+from metasched.torch.ranks import Ranks
+
+
+class BatchSampler(data.Sampler):  # type: ignore[misc]
+    """Row numbers of a ``ConcatDataset``, batch by batch, as a chooser decides.
+
+    Args:
+        chooser: over the sizes of the data sets, in their order. Its batch size is that of all ranks together.
+        batches: batches of one epoch, that is, of one pass over the loader.
+    """
+
+    def __init__(self, chooser: Chooser, batches: int) -> None:
+        self.chooser = chooser
+        self._batches = check.whole("batches", batches, least=1)
+        self._ranks = Ranks()
+        sizes = chooser.sizes
+        if None in sizes:
+            raise ConfigError("the chooser has streams, which have no row numbers; give it the sizes, or use Mixer")
+        smallest = min(size or 0 for size in sizes)
+        if self._ranks.number > 1 and (chooser.batch_size % self._ranks.number or chooser.batch_size > smallest):
+            raise ConfigError(
+                f"batch_size is {chooser.batch_size}; give a multiple of the {self._ranks.number} ranks and at most "
+                f"the smallest source's {smallest} rows, so that no two ranks train on the same row"
+            )
+        self._delivered = 0  # batches of this epoch that credit() has handed out
+        self._waiting: deque[Draw] = deque()  # asked for and not yet handed out
+        self._resumed = False
+
+    def __len__(self) -> int:
+        return self._batches - (self._delivered if self._resumed else 0)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Batches that were asked for and never delivered come first: no row is lost when a loop breaks off."""
+        remaining = len(self)
+        self._delivered = self._batches - remaining
+        self._resumed = False
+        again = iter(tuple(self._waiting)) if self._ranks.first else iter(())
+        self._waiting.clear()
+        for _ in range(remaining):
+            draw = self._ranks.agree(lambda: next(again, None) or self._ask(), self.chooser)
+            self._waiting.append(draw)
+            mine = draw.rows[self._ranks.mine :: self._ranks.number]
+            start = sum(size or 0 for size in self.chooser.sizes[: draw.task])
+            yield (start + mine).tolist()
+
+    def _ask(self) -> Draw:
+        """The next draw; a loader cannot deliver an empty batch, so abstaining is for loops of one's own."""
+        draw = self.chooser.ask()
+        if not len(draw.rows):
+            self.chooser.forget(draw)
+            raise ConfigError("this chooser abstains, which a DataLoader cannot; leave abstain off")
+        return draw
+
+    def credit(self, loader: Iterable[Any]) -> Iterator[tuple[Draw, Any]]:
+        """The batches of ``loader``, each with the draw that made it."""
+        if getattr(loader, "batch_sampler", None) is not self or not getattr(loader, "in_order", True):
+            raise ConfigError("credit needs the DataLoader with this batch_sampler, and in_order as it is by default")
+        for batch in loader:
+            self._delivered += 1
+            yield self._waiting.popleft(), batch
+
+    def tell(self, draw: Draw, reward: float) -> None:
+        """The reward of a draw; under ``torch.distributed`` every rank tells, and the mean counts."""
+        mean = self._ranks.mean(reward)
+        if self._ranks.first:
+            self.chooser.tell(draw, mean)
+
+    def forget(self, draw: Draw) -> None:
+        """Give up a draw that will never have a reward; on every rank or on none."""
+        if self._ranks.first:
+            self.chooser.forget(draw)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The chooser's state and where this epoch stands; what was prefetched will be delivered after loading.
+
+        Plain values and tensors: ``torch.load(weights_only=True)`` reads it.
+        """
+        return {
+            "delivered": self._delivered,
+            "waiting": [draw.id for draw in self._waiting],
+            "chooser": with_tensors(self.chooser.state_dict()),
+        }
+
+    def load_state_dict(self, stored: Mapping[str, Any]) -> None:
+        """Go on in the middle of an epoch, with the very next batch; every rank loads what rank 0 stored."""
+        delivered, undelivered = _counted(stored)
+        self.chooser.load_state_dict(with_arrays(stored["chooser"]))
+        self._waiting = deque(draw for draw in self.chooser.open() if draw.id in undelivered)
+        self._delivered = delivered % self._batches
+        self._resumed = True
+
+
+def with_tensors(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A chooser's state with tensors for arrays; unsigned ones, which tensors can hardly store, by their bits."""
+    unsigned = [name for name, values in stored["arrays"].items() if values.dtype == np.uint32]
+    signed = {name: values.view(np.int32) if name in unsigned else values for name, values in stored["arrays"].items()}
+    arrays = {name: torch.from_numpy(np.array(values)) for name, values in signed.items()}
+    return {"facts": stored["facts"], "arrays": arrays, "unsigned": unsigned}
+
+
+def with_arrays(stored: Any) -> dict[str, Any]:
+    """The chooser's state that :func:`with_tensors` made this of."""
+    try:
+        facts, arrays = stored["facts"], {name: np.asarray(values) for name, values in stored["arrays"].items()}
+        for name in stored["unsigned"]:
+            arrays[name] = arrays[name].astype(np.int32, casting="safe").view(np.uint32)
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise ConfigError("this is not the state of a chooser that a BatchSampler or Mixer stored") from None
+    return {"facts": facts, "arrays": arrays}
+
+
+def _counted(stored: Any) -> tuple[int, set[int]]:
+    """How many batches were delivered, and the ids of those that were not."""
+    try:
+        delivered, waiting, _ = stored["delivered"], stored["waiting"], stored["chooser"]
+        if type(delivered) is not int or delivered < 0 or any(type(number) is not int for number in waiting):
+            raise ValueError
+        return delivered, {*waiting}
+    except (TypeError, KeyError, ValueError):
+        raise ConfigError("this is not what state_dict() of a BatchSampler returns") from None

@@ -1,0 +1,17 @@
+"""Hugging Face Transformers: a ``Trainer`` that chooses which source each optimiser step learns from.
+
+>>> trainer = ScheduledTrainer(model, args, sources={"wiki": wiki, "code": code}, target=mine)
+>>> trainer.train()
+
+Each source is a data set with rows that the model's collator takes. A step asks a chooser for one source, splits the
+draw into the step's micro-batches and processes, and tells the chooser what the step was worth to the target. TRL's
+``SFTTrainer`` and others of the family learn it from :class:`ScheduleMixin`.
+"""
+
+from metasched.optional import require
+
+require("transformers", "transformers")
+
+from metasched.transformers.trainer import ScheduledTrainer, ScheduleMixin  # noqa: E402
+
+__all__ = ["ScheduleMixin", "ScheduledTrainer"]

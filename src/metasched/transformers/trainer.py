@@ -1,0 +1,239 @@
+"""A ``Trainer`` that asks a chooser where the rows of each optimiser step come from, and tells it what they were worth.
+
+The rows of a step come from :meth:`ScheduleMixin.get_batch_samples`, when they are wanted and with every reward known.
+The loader that ``Trainer`` sees holds no rows; it only counts steps, and so may be skipped, or not, at a resume. All
+processes ask choosers of their own, which agree because they are told the same mean reward.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+from transformers import Trainer
+
+from metasched import schedulers
+from metasched.chooser import Chooser, Draw
+from metasched.errors import ConfigError, RunError, unknown
+from metasched.schedulers import options as check
+from metasched.schedulers.base import Scheduler
+from metasched.torch.rewards import Alignment, Parameters, Transfer, selected
+from metasched.transformers import checkpoint
+from metasched.transformers.rows import joined, own_chance, rows_of, sizes_of
+
+_REWARDS = {"transfer": Transfer, "alignment": Alignment}
+_TARGET = "the target"
+_ROWS, _TARGET_ROWS = 0, 1  # what chance is for
+
+
+_Trainer: Any = object  # in a class of one's own, the trainer that comes after the mixin
+
+
+class ScheduleMixin(_Trainer):  # type: ignore[misc]
+    """Choosing, for ``Trainer`` and what is made from it: ``class Mine(ScheduleMixin, SFTTrainer): pass``.
+
+    Args:
+        model: as in ``Trainer``.
+        args: as in ``Trainer``. A step's draw has ``per_device_train_batch_size`` × ``gradient_accumulation_steps`` ×
+            processes rows; an epoch is as many steps as it takes to draw as many rows as the sources have.
+        sources: data sets by name; what ``train_dataset`` is elsewhere.
+        target: a data set of the rows that the model should get good at. Rewards are measured on it; it is trained on
+            only if it is one of the sources, too.
+        scheduler: a name of ``ms.schedulers.names()``, or a :class:`~metasched.Scheduler`.
+        scheduler_options: of the scheduler and of :class:`~metasched.Chooser`, such as ``{"min_share": 0.05}``.
+        reward: ``"transfer"``, ``"alignment"`` (:mod:`metasched.torch`, on the trainer's own loss), or a function of
+            the trainer, called when ``.grad`` holds the gradient of the whole step. A static scheduler has none.
+        target_every: steps for which the target's gradient is kept.
+        target_batch_size: target rows that each process reads for it; by default half the rows it trains on in a step,
+            and at most a micro-batch.
+        reward_parameters: the parameters that count, such as ``["lm_head"]`` or ``["lora_"]``; None for all that learn.
+        **others: everything else that ``Trainer`` takes.
+
+    Attributes:
+        chooser: its ``history()`` has every draw and reward.
+        draw: the draw that is being trained on.
+    """
+
+    draw: Draw | None = None
+
+    def __init__(
+        self,
+        model: Any = None,
+        args: Any = None,
+        *,
+        sources: Mapping[str, Any],
+        target: Any = None,
+        scheduler: str | Scheduler = "thompson",
+        scheduler_options: Mapping[str, Any] | None = None,
+        reward: str | Callable[[Any], float] = "transfer",
+        target_every: int = 4,
+        target_batch_size: int | None = None,
+        reward_parameters: Parameters = None,
+        **others: Any,
+    ) -> None:
+        if not sources or not hasattr(sources, "items") or "train_dataset" in others:
+            raise ConfigError("give sources={'name': data set, …} in place of train_dataset")
+        if not callable(reward) and reward not in _REWARDS:
+            raise unknown("reward", reward, _REWARDS)
+        if _TARGET in sources:
+            raise ConfigError(f"a source is called '{_TARGET}'; give it another name")
+        self._reward = reward if _learns(scheduler) else None
+        if isinstance(self._reward, str) and target is None:
+            raise ConfigError(
+                f"reward '{reward}' needs a target; give target=a data set of what the model should learn"
+            )
+        datasets = dict(sources) if target is None else {**sources, _TARGET: target}
+        sizes = sizes_of(datasets)
+        super().__init__(model, args, train_dataset=joined(list(datasets.values())), **others)
+        if len(self.train_dataset) != sum(sizes.values()):
+            raise ConfigError(
+                f"preparing made {len(self.train_dataset)} rows of {sum(sizes.values())}, so that nobody knows whose "
+                "they are; turn packing and filtering off, or do them beforehand"
+            )
+        if self.args.auto_find_batch_size or self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            raise ConfigError("auto_find_batch_size, FSDP and DeepSpeed are not supported; turn them off")
+        self._starts = dict(zip(sizes, np.cumsum([0, *sizes.values()])[:-1].tolist(), strict=True))
+        self._target_size = sizes.pop(_TARGET, 0)
+        self._source_rows = sum(sizes.values())
+        self._shape = (self.args.gradient_accumulation_steps, self.args.world_size, self._train_batch_size)
+        seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
+        options = dict(scheduler_options or {})
+        if "loss_weights" in options or options.get("abstain"):
+            raise ConfigError("loss_weights and abstain are for loops of one's own; leave them out")
+        self.chooser = Chooser(scheduler, sizes, math.prod(self._shape), **{"seed": seed, **options})
+        mine = self._shape[0] * self._shape[2]
+        share = max(1, min(mine // 2, self._shape[2])) if target_batch_size is None else target_batch_size
+        self._target_batch = check.whole("target_batch_size", share, least=1)
+        self._target_reads = 0
+        self._unlogged = 0  # draws
+        self._every = check.whole("target_every", target_every, least=1)
+        self._parameters = reward_parameters
+        selected(self.model, reward_parameters)
+        self._worth: Transfer | None = None  # with the target's gradient in it; made when one is wanted
+        self._seed = int(seed)
+
+    # What Trainer calls
+
+    def get_train_dataloader(self) -> DataLoader:
+        """A loader that counts the micro-batches of an epoch and holds nothing."""
+        rows = self._shape[1] * self._shape[2]
+        steps = math.ceil(self._source_rows / self.chooser.batch_size)
+        draws_nothing = torch.Generator()  # else every pass would draw a number from the training's chance
+        return DataLoader(
+            range(steps * self.chooser.batch_size), batch_size=rows, collate_fn=len, generator=draws_nothing
+        )
+
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> Any:
+        """The micro-batches of one optimiser step: one draw, split."""
+        del epoch_iterator
+        self.draw = self.chooser.ask()
+        self._unlogged += 1
+        mine = self.draw.rows.reshape(self._shape)[:, self.args.process_index] + self._starts[str(self.draw.source)]
+        batches = [self._collated(rows, _ROWS, self.draw.id, place) for place, rows in enumerate(mine)]
+        return super().get_batch_samples(iter(batches), num_batches, device)
+
+    def training_step(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        """A micro-batch; after the last one of a step its reward is told."""
+        loss = super().training_step(model, *args, **kwargs)
+        if self.accelerator.sync_gradients:
+            self._tell()
+        return loss
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Beside the loss: each source's share of the draws and its mean reward since the last time."""
+        if "loss" in logs and self._unlogged:
+            logs.update({k: v for k, v in self.chooser.log(last=self._unlogged).items() if not k.startswith("draws/")})
+            self._unlogged = 0
+        super().log(logs, *args, **kwargs)
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """A checkpoint gets the schedule before it counts as whole."""
+        super().save_model(output_dir, _internal_call)
+        if _internal_call and output_dir is not None:
+            self._worth = None  # a checkpoint has no gradient in it: who goes on from here reads the target anew
+            if self.args.should_save:
+                checkpoint.save(Path(output_dir), {"target_reads": self._target_reads}, self.chooser.state_dict())
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Train; from a checkpoint, go on with the very next draw."""
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = str(checkpoint.newest(Path(self.args.output_dir)))
+        self._unlogged, self._worth = 0, None
+        if resume_from_checkpoint:
+            facts, state = checkpoint.load(Path(resume_from_checkpoint))
+            self.chooser.load_state_dict(state)
+            self._target_reads = int(facts["target_reads"])
+        for draw in self.chooser.open():  # of a training that was broken off
+            self.chooser.forget(draw)
+        return super().train(resume_from_checkpoint or None, *args, **kwargs)
+
+    # What a step was worth
+
+    def _tell(self) -> None:
+        """Tell the chooser the mean reward of all processes, which makes their choosers agree."""
+        draw: Any = self.draw
+        values = torch.tensor([[self._measured(), draw.id, draw.task]], dtype=torch.float64, device=self.args.device)
+        if self.args.world_size > 1:
+            values = self.accelerator.gather(values)
+        rewards, ids, tasks = values.cpu().numpy().T
+        if len({*ids}) > 1 or len({*tasks}) > 1:
+            raise RunError(
+                f"processes train on different draws {ids} of sources {tasks}; give all the same seed and data"
+            )
+        reward = float(rewards.mean())
+        if math.isfinite(reward):
+            self.chooser.tell(draw, reward)
+        elif self.accelerator.scaler is not None:  # the scaler will skip this step and try a smaller scale
+            self.chooser.forget(draw)
+        else:
+            raise RunError(
+                f"step {self.state.global_step + 1}: the reward of a batch of '{draw.source}' is {reward}; its "
+                "gradient or the target's is not finite: look at its rows, or lower the learning rate"
+            )
+
+    def _measured(self) -> float:
+        """The reward on this process."""
+        if not isinstance(self._reward, str):
+            return 0.0 if self._reward is None else float(self._reward(self))
+        if self._worth is None:
+            self._worth = _REWARDS[self._reward](self.model, self._target_loss, self._parameters, self._every)
+        scaler = self.accelerator.scaler
+        return self._worth(target_batch=_TARGET, scale=1.0 if scaler is None else scaler.get_scale())
+
+    def _target_loss(self, model: Any, rows: Any) -> torch.Tensor:
+        """The mean loss of target rows; each process reads others, at random, each time anew."""
+        del rows
+        processes, rank = self.args.world_size, self.args.process_index
+        number = min(self._target_batch * processes, self._target_size)
+        random = np.random.default_rng([self._seed, self._target_reads])
+        drawn = random.choice(self._target_size, number, replace=False)
+        mine = drawn[rank::processes] if len(drawn) >= processes else drawn
+        inputs = self._collated(mine + self._starts[_TARGET], _TARGET_ROWS, self._target_reads, 0)
+        self._target_reads += 1
+        noted = copy.deepcopy(getattr(self, "_metrics", None))  # of TRL's trainers, which note what they compute
+        with self.compute_loss_context_manager():
+            loss: torch.Tensor = self.compute_loss(model, self._prepare_inputs(inputs))
+        if noted is not None:
+            self._metrics = noted
+        return loss
+
+    def _collated(self, numbers: Any, *chance: int) -> Any:
+        """A batch of these rows of the joined data, without the columns that the model does not take."""
+        collate = self._get_collator_with_removed_columns(self.data_collator, description="Training")
+        with own_chance(self._seed, self.args.process_index, *chance):
+            return collate(rows_of(self.train_dataset, numbers.tolist()))
+
+
+def _learns(scheduler: str | Scheduler) -> bool:
+    """Whether rewards mean anything to it; what ``auto`` chooses follows them."""
+    if not isinstance(scheduler, str):
+        return scheduler.family == "active"
+    return scheduler == "auto" or schedulers.family(scheduler) == "active"
+
+
+class ScheduledTrainer(ScheduleMixin, Trainer):  # type: ignore[misc]
+    """:class:`transformers.Trainer` with the arguments of :class:`ScheduleMixin`."""
