@@ -11,6 +11,7 @@ from pathlib import Path
 from metasched.optional import require
 from metasched.report import compare, page, results, sheets, statistics
 from metasched.report.cells import TARGET_ONLY, USEFUL, Cell, Method
+from metasched.runs.choices import BASELINE
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "figures"
@@ -147,7 +148,7 @@ def measured(cells: dict[str, Cell]) -> str:
     for key, cell in cells.items():
         for name, method in cell.methods.items():
             learner, scheduler = method.runs[0].spec.learner, name.removesuffix("-transfer")
-            gap = compare.difference(method, cell.methods.get(compare.BASELINE))
+            gap = compare.difference(method, cell.methods.get(BASELINE))
             if key == f"{cell.experiment}/{learner}-30" and scheduler != name and gap:
                 gains.setdefault(learner, {}).setdefault(scheduler, {})[cell.experiment] = round(gap.value, 3) + 0.0
     order = {

@@ -23,8 +23,8 @@ from metasched.report.sheets import NOTHING, samples, signed
 from metasched.report.statistics import mean_of_means
 from metasched.report.verdict import Verdict, decide
 from metasched.runs import doubts
-from metasched.runs.choices import TARGET_ONLY
-from metasched.runs.compare import BASELINE, DEFAULT, OURS, Grid, OnProgress, run_methods
+from metasched.runs.choices import BASELINE, TARGET_ONLY
+from metasched.runs.compare import CHOOSING, DEFAULT, Grid, OnProgress, run_methods
 from metasched.runs.outcome import Outcome
 from metasched.tasks import TaskSet
 
@@ -174,7 +174,7 @@ def compare(
     outcomes = run_methods(Grid(tasks, network, learner, settings, numbers), words, where, on_progress)
     linear = baseline(tasks, settings.balanced_accuracy)
     others = [word for word in named if word not in (BASELINE, TARGET_ONLY)]
-    ours = OURS if OURS in named else others[0] if others else BASELINE
+    ours = CHOOSING if CHOOSING in named else others[0] if others else BASELINE
     by_method: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         by_method.setdefault(outcome.method, []).append(outcome)

@@ -210,7 +210,7 @@ def test_a_quick_cell_is_short_and_otherwise_the_same():
 def test_labels_drawn_by_seed_are_rows_that_tuning_never_saw(tmp_path, ran, monkeypatch):
     """Both learners; every seed has labels of its own, and all runs of a cell still share one program."""
     monkeypatch.setattr(paper, "GRIDS", {"joint": ((0.01, 1e-3),)})
-    monkeypatch.setattr(paper, "TUNING_SEEDS", (1001,))
+    monkeypatch.setattr(paper, "MORE_TUNING_SEEDS", (1001,))
     path = tmp_path / "set.npz"
     tasks = make_tasks(sizes=(60, 50, 40), validation=40, test=160)
     ms.datasets.save_npz(tasks, path)

@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metasched.runs.choices import SINGLE, TARGET_ONLY, USEFUL, family
+from metasched.runs.outcome import OURS
 from metasched.schedulers.base import Family
 from metasched.schedulers.thompson import FADE
 from metasched.tasks import TaskSet
 
 SUPERVISED = "supervised"
-OURS = "ours"
-"""The role of the method that is named beforehand, and of what we tried beside it."""
 DISCOUNT = 0.9
 """γ of every plan: about ten batches of foresight."""
 PAPER_UCB = {"upper": 2.0, "scale": "fixed"}

@@ -19,7 +19,7 @@ from metasched.datasets.weather import FILE
 from metasched.errors import DataError, RunError
 from metasched.experiments.base import Cell, Experiment, target_drawn
 from metasched.experiments.compact import compact
-from metasched.experiments.methods import OURS, SUPERVISED, Method
+from metasched.experiments.methods import SUPERVISED, Method
 from metasched.files import write_error, write_json
 from metasched.learners.config import TrainConfig
 from metasched.learners.measure import measured_order
@@ -29,7 +29,7 @@ from metasched.runs import run as engine
 from metasched.runs.choices import SINGLE
 from metasched.runs.kept import finish
 from metasched.runs.origin import device
-from metasched.runs.outcome import Final, Outcome, Study
+from metasched.runs.outcome import OURS, Final, Outcome, Study
 from metasched.runs.run import Job, Programs
 from metasched.runs.train import jobs_of
 from metasched.runs.tuning import GRIDS, mean_finals

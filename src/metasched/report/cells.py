@@ -14,9 +14,6 @@ from metasched.runs.choices import TARGET_ONLY as TARGET_ONLY
 from metasched.runs.choices import USEFUL as USEFUL
 from metasched.runs.outcome import About, Family, Origin, Outcome
 
-OWN_RUNS = "own runs"
-"""The regime of cells made of ordinary runs."""
-
 
 @dataclass(frozen=True, eq=False)
 class Method:

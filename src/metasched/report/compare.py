@@ -15,14 +15,12 @@ from metasched.dependence import holm
 from metasched.report import statistics
 from metasched.report.cells import Cell, Method
 from metasched.report.statistics import Arrivals, Bounded, Floats, Interval
+from metasched.runs.choices import BASELINE
+from metasched.runs.outcome import OURS
 
 ALPHA = 0.05
 MARGIN = 0.02
 """Methods are alike when the interval of their difference in accuracy lies within this on both sides."""
-OURS = "ours"
-"""The role of the method that was named before the runs, when one method alone has it."""
-BASELINE = "uniform"
-"""What it is held against."""
 Kind = Literal["better", "worse", "alike", "open"]
 
 

@@ -28,6 +28,7 @@ from metasched.report.sheets import (
     sheet,
     signed,
 )
+from metasched.runs.choices import BASELINE
 
 NONE_NAMED = "no method was named as ours before the runs: every comparison is exploratory"
 
@@ -52,7 +53,7 @@ def planned(output: Output, results: Results) -> list[Sheet]:
         ("regime", lambda cell: cell.regime),
         ("ours", lambda cell: pairs[cell][0].name),
         ("its accuracy", lambda cell: _score(pairs[cell][0])),
-        (compare.BASELINE, lambda cell: _score(pairs[cell][1])),
+        (BASELINE, lambda cell: _score(pairs[cell][1])),
         ("difference", lambda cell: signed(tests[pairs[cell][0]].difference)),
         ("p (Holm)", lambda cell: p_value(tests[pairs[cell][0]].p_holm)),
         ("verdict", lambda cell: tests[pairs[cell][0]].words),
@@ -60,9 +61,9 @@ def planned(output: Output, results: Results) -> list[Sheet]:
         ("seeds", lambda cell: number(tests[pairs[cell][0]].pairs, "{:.0f}")),
     )
     note = (
-        f"One method was named before the runs and is held against {compare.BASELINE}: final test accuracy "
+        f"One method was named before the runs and is held against {BASELINE}: final test accuracy "
         "(interquartile mean), the paired difference with its bootstrap 95 % interval, and its sign-flip p, corrected "
-        f"over these cells (Holm). Gain: samples of {compare.BASELINE} over samples of ours until test accuracy stays "
+        f"over these cells (Holm). Gain: samples of {BASELINE} over samples of ours until test accuracy stays "
         "at the former's median final one. Every other comparison of the page is exploratory."
     )
     return [sheet(output, note, columns, [cell for cell in pairs if pairs[cell][0] in tests], pairs)]

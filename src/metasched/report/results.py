@@ -12,10 +12,10 @@ import msgspec
 from metasched.errors import DataError, MetaschedError
 from metasched.experiments import EXPERIMENTS, REGIMES
 from metasched.experiments.outputs import Output
-from metasched.report.cells import OWN_RUNS, TARGET_ONLY, Cell, Evidence, Method
+from metasched.report.cells import TARGET_ONLY, Cell, Evidence, Method
 from metasched.runs import outcome
 from metasched.runs.folder import METRICS, RUN
-from metasched.runs.outcome import About, Origin, Outcome, Study
+from metasched.runs.outcome import OWN_RUNS, About, Origin, Outcome, Study
 
 EVIDENCE = "evidence.json"
 OWN = ("outcome.jsonl", "outcomes.jsonl")

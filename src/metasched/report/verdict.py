@@ -8,12 +8,10 @@ from numpy.typing import ArrayLike
 
 from metasched.dependence import holm
 from metasched.report import statistics
-from metasched.report.compare import ALPHA, seeds_needed
-from metasched.report.statistics import Bounded, Floats, Interval
+from metasched.report.compare import ALPHA, MARGIN, seeds_needed, seeds_to_tell, too_few
+from metasched.report.statistics import Bounded, Interval
 
 Case = Literal["helps", "hurts", "as good", "no use for sources", "too few seeds"]
-MARGIN = 0.02
-"""Differences within it, interval and all, count as none."""
 
 
 class Verdict(NamedTuple):
@@ -60,7 +58,7 @@ def decide(
                 "no use for sources",
                 f"Sources do not help here: use target-only ({best} is {_signed(interval)} against it)",
             )
-        return _too_few(_seeds_to_tell(gap))
+        return _too_few(seeds_to_tell(gap, 1))
     interval = statistics.mean_of_means([gaps[0]])
     if shown[0] and means[0] > 0:
         return Verdict("helps", f"{subject} helps here: {_signed(interval)} over uniform{_fewer(fewer)}")
@@ -68,21 +66,11 @@ def decide(
         return Verdict("hurts", f"{subject} hurts here: {_signed(interval)} against uniform; use uniform")
     if max(abs(interval.low), abs(interval.high)) <= MARGIN:
         return Verdict("as good", f"{subject} does not help here: uniform is as good ({_signed(interval)})")
-    return _too_few(_seeds_to_tell(gaps[0]))
+    return _too_few(seeds_to_tell(gaps[0], 1))
 
 
 def _too_few(needed: int | None) -> Verdict:
-    return Verdict("too few seeds", "Too few seeds to tell" + (f": {needed} would do" if needed else ""))
-
-
-def _seeds_to_tell(gap: Floats) -> int:
-    """About how many seeds would show this difference, or show it to lie within the margin, whichever are fewer.
-
-    The half-width 1.96·s/√S of the interval must fall below |d|, or below MARGIN − |d|.
-    """
-    size, deviation = abs(float(gap.mean())), float(gap.std(ddof=1))
-    room = max(size, MARGIN - size)
-    return max(len(gap) + 1, math.ceil((1.96 * deviation / room) ** 2))
+    return Verdict("too few seeds", too_few(needed).capitalize())
 
 
 def _fewer(gain: Bounded | None) -> str:

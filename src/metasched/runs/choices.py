@@ -18,6 +18,8 @@ from metasched.schedulers.base import Family
 from metasched.tasks import TaskSet
 
 TARGET_ONLY = "target-only"
+BASELINE = "uniform"
+"""The schedule that choosing is held against."""
 SINGLE = "single:"
 BEST_SINGLE = "oracle-best-single"
 USEFUL = "useful"

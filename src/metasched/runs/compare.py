@@ -21,21 +21,20 @@ from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
 from metasched.runs import folder
 from metasched.runs import run as engine
-from metasched.runs.choices import BEST_SINGLE, SINGLE, TARGET_ONLY
+from metasched.runs.choices import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY
 from metasched.runs.kept import finish
-from metasched.runs.outcome import Outcome, Study
+from metasched.runs.outcome import OURS, OWN_RUNS, Outcome, Study
 from metasched.runs.run import Job, Own, Programs
 from metasched.runs.spec import differences
 from metasched.runs.train import begun, jobs_of
 from metasched.runs.tuning import FOLDS, GRIDS, SEED, Rates, fold_sets, mean_finals
 from metasched.tasks import TaskSet
 
-OURS = "thompson"
-BASELINE = "uniform"
+CHOOSING = "thompson"
+"""The scheduler that the verdict is on: ours."""
 SINGLE_BEST = "best-single"
-DEFAULT = (OURS, BASELINE, TARGET_ONLY, SINGLE_BEST)
+DEFAULT = (CHOOSING, BASELINE, TARGET_ONLY, SINGLE_BEST)
 """Ours, the baseline, no sources at all, and the one source that did best on the target's labelled rows."""
-OWN_RUNS = "own runs"
 COMPARISON = "comparison.json"
 RUNS = "runs"
 TUNING = Path(".work") / "tuning.jsonl"
@@ -159,7 +158,7 @@ def _tuned(
 def _called(word: str, best: str, tasks: TaskSet) -> tuple[str, str]:
     """The name of a method in tables, and its role."""
     if word != SINGLE_BEST:
-        return word, "ours" if word == OURS else ""
+        return word, OURS if word == CHOOSING else ""
     return f"best single: {tasks.tasks[int(best.removeprefix(SINGLE)) - 1].name}", "chosen on the labelled rows"
 
 

@@ -18,6 +18,10 @@ from metasched.runs.spec import Count, RunSpec
 
 FORMAT = 2
 Family = Literal["static", "active", "control", "ceiling"]
+OURS = "ours"
+"""The role of a method that is named before the runs."""
+OWN_RUNS = "own runs"
+"""The regime of runs that belong to no experiment."""
 
 
 class Study(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

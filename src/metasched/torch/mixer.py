@@ -9,11 +9,11 @@ from torch.utils import data
 from metasched.chooser import Chooser, Draw
 from metasched.errors import ConfigError
 from metasched.schedulers import options as check
-from metasched.torch.ranks import Ranks
+from metasched.torch.ranks import Ranks, Told
 from metasched.torch.sampler import with_arrays, with_tensors
 
 
-class Mixer(data.IterableDataset):  # type: ignore[misc]
+class Mixer(Told, data.IterableDataset):  # type: ignore[misc]
     """Batches of several iterables, as a chooser decides; yields (draw, batch) for ever, or ``batches`` of them.
 
     The sources are iterables of ready batches that can be iterated again, such as a ``DataLoader`` each: give *them*
@@ -61,17 +61,6 @@ class Mixer(data.IterableDataset):  # type: ignore[misc]
                 return batch
             streams[task], self._taken[task] = iter(self._sources[task]), 0
         raise ConfigError(f"source {task + 1} is empty, or can be iterated only once")
-
-    def tell(self, draw: Draw, reward: float) -> None:
-        """The reward of a draw; under ``torch.distributed`` every rank tells, and the mean counts."""
-        mean = self._ranks.mean(reward)
-        if self._ranks.first:
-            self.chooser.tell(draw, mean)
-
-    def forget(self, draw: Draw) -> None:
-        """Give up a draw that will never have a reward; on every rank or on none."""
-        if self._ranks.first:
-            self.chooser.forget(draw)
 
     def state_dict(self) -> dict[str, Any]:
         """The chooser's state and how far each source has been read, as plain values and tensors."""

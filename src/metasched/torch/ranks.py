@@ -58,3 +58,21 @@ class Ranks:
                 f"the reward is {reward!r} on rank {self.mine}, or not finite on another; forget the draw"
             )
         return float(total.item()) / self.number
+
+
+class Told:
+    """What is told its rewards on every rank: :attr:`chooser` is, on the first, which decides for all."""
+
+    chooser: Chooser
+    _ranks: Ranks
+
+    def tell(self, draw: Draw, reward: float) -> None:
+        """The reward of a draw; under ``torch.distributed`` every rank tells, and the mean counts."""
+        mean = self._ranks.mean(reward)
+        if self._ranks.first:
+            self.chooser.tell(draw, mean)
+
+    def forget(self, draw: Draw) -> None:
+        """Give up a draw that will never have a reward; on every rank or on none."""
+        if self._ranks.first:
+            self.chooser.forget(draw)

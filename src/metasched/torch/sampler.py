@@ -11,10 +11,10 @@ from torch.utils import data
 from metasched.chooser import Chooser, Draw
 from metasched.errors import ConfigError
 from metasched.schedulers import options as check
-from metasched.torch.ranks import Ranks
+from metasched.torch.ranks import Ranks, Told
 
 
-class BatchSampler(data.Sampler):  # type: ignore[misc]
+class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
     """Row numbers of a ``ConcatDataset``, batch by batch, as a chooser decides.
 
     Args:
@@ -71,17 +71,6 @@ class BatchSampler(data.Sampler):  # type: ignore[misc]
         for batch in loader:
             self._delivered += 1
             yield self._waiting.popleft(), batch
-
-    def tell(self, draw: Draw, reward: float) -> None:
-        """The reward of a draw; under ``torch.distributed`` every rank tells, and the mean counts."""
-        mean = self._ranks.mean(reward)
-        if self._ranks.first:
-            self.chooser.tell(draw, mean)
-
-    def forget(self, draw: Draw) -> None:
-        """Give up a draw that will never have a reward; on every rank or on none."""
-        if self._ranks.first:
-            self.chooser.forget(draw)
 
     def state_dict(self) -> dict[str, Any]:
         """The chooser's state and where this epoch stands; what was prefetched will be delivered after loading.
