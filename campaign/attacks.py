@@ -13,7 +13,9 @@ class Entry(NamedTuple):
     attempts: int
 
 
-ATTACKS: dict[str, Entry] = {}
+ATTACKS: dict[str, Entry] = {
+    "protocol": Entry("campaign.protocol:protocol", 1),
+}
 
 
 def find(name: str) -> Attack:
