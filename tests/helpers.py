@@ -68,6 +68,13 @@ def make_own_label_tasks():
     )
 
 
+def make_line(update, seed=0, **more):
+    """A line of metrics, of two tasks."""
+    numbers = {"samples": 4 * update, "drawn": [4 * update, 0], "abstained": 0, "tasks": [0, 1]}
+    rates = {"loss": 0.5, "validation_accuracy": 0.5, "inner_rate": 0.1}
+    return {"seed": seed, "update": update, **numbers, **rates, **more}
+
+
 def as_float64(tree):
     """Every float32 array of a pytree in float64."""
     return jax.tree.map(lambda x: jnp.asarray(np.asarray(x, np.float64)) if x.dtype == np.float32 else x, tree)

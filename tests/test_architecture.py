@@ -11,6 +11,7 @@ ROOMS = [
     "errors",
     "optional",
     "files",
+    "foreign",
     "tasks",
     "cursors",
     "datasets",

@@ -19,7 +19,7 @@ from helpers import Stop, make_tasks, stop_after
 from metasched.errors import ConfigError, RunError
 from metasched.learners import gradients, measured, model_file
 from metasched.learners.networks import mlp
-from metasched.runs import folder
+from metasched.runs import checkpoint, folder
 
 CONFIG = ms.TrainConfig(batch_size=4, meta_updates=6)
 
@@ -131,7 +131,7 @@ class TestTrain:
         run(tasks, seeds=(3, 5), out=tmp_path / "a")
         assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["seed-3", "seed-5"]
         assert {path.name for path in (tmp_path / "a" / "seed-3").iterdir()} >= {
-            *("run.json", "metrics.jsonl", "checkpoint.json", "checkpoint.safetensors", "outcome.jsonl")
+            *("run.json", "metrics.jsonl", "checkpoint.safetensors", "outcome.jsonl")
         }
 
     def test_a_reward_of_ones_own_is_told(self, tasks):
@@ -196,8 +196,7 @@ def test_ctrl_c_keeps_the_work_so_far(tasks, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run(tasks, out=tmp_path / "a", on_record=interrupt, checkpoint_seconds=1000)
-    facts = json.loads((tmp_path / "a" / "checkpoint.json").read_text())
-    assert facts["step"] >= 4
+    assert checkpoint.updates(tmp_path / "a") >= 4
 
 
 def test_a_run_whose_newest_checkpoint_is_cut_in_half_goes_on_from_the_one_before(tasks, tmp_path):

@@ -1,8 +1,6 @@
 """``metasched train`` and ``resume``."""
 
 from collections.abc import Callable
-from contextlib import suppress
-from json import loads as read_json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,10 +164,7 @@ def _tracked(
 
 def _kept(folder: Path) -> int:
     """How many meta-updates interrupted runs have behind them, as far as their checkpoints tell."""
+    from metasched.runs import checkpoint
     from metasched.runs.folder import runs_in
 
-    updates = 0
-    for each in runs_in(folder):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            updates += int(read_json((each / "checkpoint.json").read_text())["step"])
-    return updates
+    return sum(checkpoint.updates(each) for each in runs_in(folder))

@@ -4,7 +4,6 @@ A cell is a list of specs, methods × seeds. Every finished run is kept at once,
 what is there is never run again.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from metasched import foreign
 from metasched.datasets import store
 from metasched.datasets.simulate import simulate_weather
 from metasched.datasets.weather import FILE
@@ -20,10 +20,11 @@ from metasched.errors import DataError, RunError
 from metasched.experiments.base import Cell, Experiment, target_drawn
 from metasched.experiments.compact import compact
 from metasched.experiments.methods import SUPERVISED, Method
-from metasched.files import write_error, write_json
+from metasched.files import make_folder, write_json
 from metasched.learners.config import TrainConfig
 from metasched.learners.measure import measured_order
 from metasched.learners.supervised import supervised
+from metasched.runs import folder
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
 from metasched.runs.choices import SINGLE
@@ -71,13 +72,13 @@ def claim(out: Path, quick: bool) -> None:
     """Make the folder of results; one that holds full results takes no quick ones, and the other way round."""
     mark = out / WORK / "settings.json"
     asked = {"quick": quick}
+    for path in (*out.glob("*"), *out.glob("*/*"), *(out / WORK).rglob("*")):
+        folder.refuse_linked(path, out)
     used = mark.exists() or any(out.glob("*/*.jsonl"))
-    if used and (json.loads(mark.read_text()) if mark.exists() else {"quick": False}) != asked:
+    again = "choose another --out"
+    if used and (foreign.read_json(mark, dict[str, Any], again) if mark.exists() else {"quick": False}) != asked:
         raise RunError(f"{out}: holds {'full' if quick else 'quick'} results; choose another --out")
-    try:
-        mark.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(mark.parent, error) from None
+    make_folder(mark.parent)
     write_json(mark, asked)
 
 
@@ -261,7 +262,7 @@ def _tune(experiment: Experiment, learner: str, sweep: Sweep, programs: Programs
     name = f"{experiment.name}/tuning" if learner == "meta" else f"{experiment.name}/tuning-{learner}"
     path = sweep.out / WORK / f"{name}.json"
     if path.exists():
-        return dict(json.loads(path.read_text()))
+        return foreign.read_json(path, dict[str, Any], "remove it to tune again")
     cell = _tuned_in(experiment, learner)
     seeds = TUNING_SEEDS if cell.draw_labels is None else MORE_TUNING_SEEDS
     rows = _rows_by_seed(cell, experiment.load(cell, sweep.data.get(experiment.name)), seeds, tuning=True)

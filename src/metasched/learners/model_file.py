@@ -14,8 +14,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as format_tensors
 
+from metasched import foreign
 from metasched.errors import RunError
-from metasched.files import write_error, write_whole
+from metasched.files import make_folder, write_whole
 from metasched.learners.networks import Cnn, Mlp, Network, Size, Weights, build
 from metasched.learners.trees import flatten, unflatten
 from metasched.tasks import Preparation
@@ -23,8 +24,6 @@ from metasched.tasks import Preparation
 FORMAT = 1
 WEIGHTS = "model.safetensors"
 ABOUT = "model.json"
-LARGEST_ABOUT = 64 * 1024**2
-"""Bytes beyond which a description is none of ours."""
 LARGEST_HEADER = 100 * 1024**2
 """Bytes that safetensors itself allows for names and shapes."""
 _REPAIR = "copy the folder again, or train again"
@@ -61,10 +60,7 @@ class _Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def write(folder: Path, about: About, weights: Weights) -> None:
     """Both files, each whole or not at all; the folder is made when it is not there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(folder, error) from None
+    make_folder(folder)
     stored = format_tensors(flatten(weights))
     content = _Content(
         format=FORMAT, model=about, model_sha256=_digest_of(about), weights_sha256=hashlib.sha256(stored).hexdigest()
@@ -95,20 +91,14 @@ def _read_about(folder: Path) -> _Content:
     path = folder / ABOUT
     if not path.is_file():
         raise RunError(f"{folder}: holds no model (no {ABOUT}); give a saved model or a run that has ended")
-    try:
-        content = msgspec.json.decode(_bytes(path, LARGEST_ABOUT), type=dict[str, Any])
-        version = msgspec.convert(content.get("format"), int)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        raise RunError(f"{path}: is damaged; {_REPAIR}") from None
+    content = foreign.read_json(path, dict[str, Any], _REPAIR)
+    version = foreign.checked(content.get("format"), int, path, _REPAIR)
     if version > FORMAT:
         raise RunError(
             f"{path}: was written by a newer metasched (format {version}, this one reads {FORMAT}); "
             "upgrade: pip install -U metasched"
         )
-    try:
-        whole = msgspec.convert(content, _Content)
-    except msgspec.ValidationError as error:
-        raise RunError(f"{path}: is damaged ({error}); {_REPAIR}") from None
+    whole = foreign.checked(content, _Content, path, _REPAIR)
     if version != FORMAT or whole.model_sha256 != _digest_of(whole.model):
         raise RunError(f"{path}: is damaged (its checksum does not match); {_REPAIR}")
     return whole
@@ -128,21 +118,11 @@ def _template(folder: Path, about: About, network: Network) -> Weights:
 
 def _read_weights(path: Path, template: Weights, digest: str) -> Weights:
     expected = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(template))
-    stored = _bytes(path, expected + LARGEST_HEADER)
+    stored = foreign.read_bytes(path, expected + LARGEST_HEADER, _REPAIR)
     if hashlib.sha256(stored).hexdigest() != digest:
         raise RunError(f"{path}: is damaged (its SHA-256 is not the one in {ABOUT}); {_REPAIR}")
     try:
         tensors = parse_tensors(stored)
-    except SafetensorError as error:
+    except (SafetensorError, KeyError) as error:
         raise RunError(f"{path}: is damaged ({error}); {_REPAIR}") from None
     return unflatten(template, tensors, str(path), "network")
-
-
-def _bytes(path: Path, largest: int) -> bytes:
-    try:
-        size = path.stat().st_size
-        if size > largest:
-            raise RunError(f"{path}: has {size:,} bytes, more than a model of this kind can have; {_REPAIR}")
-        return path.read_bytes()
-    except OSError as error:
-        raise RunError(f"{path}: cannot read ({error.strerror or error}); {_REPAIR}") from None

@@ -24,6 +24,15 @@ def flatten(tree: Any) -> Tensors:
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
+def size(tree: Any) -> int:
+    """Bytes of all arrays of a pytree.
+
+    >>> size([{"w": np.zeros(2, np.float32)}])
+    8
+    """
+    return sum(int(leaf.nbytes) for leaf in jax.tree.leaves(tree))
+
+
 def unflatten(template: Tree, tensors: Mapping[str, NDArray[Any]], holder: str, kind: str) -> Tree:
     """The pytree that :func:`flatten` took apart; ``template`` gives its structure, shapes and types.
 

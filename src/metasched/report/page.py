@@ -144,8 +144,9 @@ def _save_figure(figure: Figure, folder: Path) -> None:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """Write a file that can be made again at any time: no waiting for the disk."""
+    """Write a file that can be made again at any time: no waiting for the disk, and no link followed."""
     try:
+        path.unlink(missing_ok=True)
         path.write_bytes(content)
     except OSError as error:
         raise write_error(path, error) from None

@@ -90,6 +90,14 @@ def _check(name: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainC
     build(name, {**options, "refresh": 1} if static else options, tasks.sizes, config, plan)
 
 
+def check_stored(name: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainConfig) -> None:
+    """Refuse a choice that was written down, unless :func:`choose` can have made it."""
+    if planned(name):
+        _check(name, options, tasks, config)
+    else:
+        build(name, options, tasks.sizes, config, None)
+
+
 def _unmeasured() -> NoReturn:
     raise AssertionError("a check measures no rewards")
 

@@ -13,10 +13,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
+from metasched import foreign
 from metasched.errors import ConfigError, RunError
-from metasched.files import write_error, write_json
+from metasched.files import make_folder, write_json
 from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
 from metasched.runs import folder
@@ -203,22 +202,12 @@ def _claimed(out: Path | None, grid: Grid, words: Sequence[str]) -> Iterator[Non
         "config": asdict(grid.config),
     }
     mark = out / COMPARISON
-    if mark.exists():
-        for path, (old, new) in differences(_stored(mark), asked):
-            raise RunError(f"{out}: holds a comparison with another {path} ({old}, not {new}); choose another folder")
-    else:
-        folder.refuse_content(out)
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise write_error(out, error) from None
-        write_json(mark, asked)
+    if not mark.exists():
+        folder.refuse_content(out, COMPARISON)
+        make_folder(out)
     with folder.locked(out):
+        stored = foreign.read_json(mark, dict[str, Any], "compare again in another folder") if mark.exists() else asked
+        for path, (old, new) in differences(stored, asked):
+            raise RunError(f"{out}: holds a comparison with another {path} ({old}, not {new}); choose another folder")
+        write_json(mark, asked)
         yield
-
-
-def _stored(mark: Path) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(mark.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError):
-        raise RunError(f"{mark}: is damaged; compare again in another folder") from None

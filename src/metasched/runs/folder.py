@@ -1,10 +1,11 @@
 """A run as a folder: ``run.json`` says what it is, ``metrics.jsonl`` what happened, checkpoints where it stands.
 
-A finished run has ``outcome.jsonl``, one line, and its model (:mod:`metasched.learners.model_file`).
+A finished run has ``outcome.jsonl``, one line, and its model (:mod:`metasched.learners.model_file`). A folder may be
+from anywhere: what is read is checked, and one that holds links is not written to.
 """
 
-import json
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +14,21 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from metasched import foreign
 from metasched.errors import RunError
-from metasched.files import write_error, write_whole
+from metasched.files import PART, append, make_folder, write_error, write_whole
+from metasched.learners.config import TrainConfig
 from metasched.learners.model_file import ABOUT as MODEL
 from metasched.runs.outcome import About, Family, Origin, Study
+from metasched.runs.records import as_line, read_lines
 from metasched.runs.spec import RunSpec
 
 FORMAT = 2
 METRICS = "metrics.jsonl"
 RUN = "run.json"
 OUTCOME = "outcome.jsonl"
+LOCK = ".lock"
+_AGAIN = "start the run again in another folder"
 
 
 class Description(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -41,57 +47,83 @@ class Description(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     reason: str | None = None
 
 
-def create(folder: Path, description: Description) -> None:
-    """Make the folder of a new run; one that holds anything is left alone."""
-    refuse_content(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(folder, error) from None
-    content = {"format": FORMAT, **msgspec.to_builtins(description)}
-    write_whole(folder / RUN, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+def create(folders: Mapping[Path, Description]) -> None:
+    """Make the folders of new runs; one that holds anything is left alone.
+
+    All folders are there before the first run is described: whoever finds one without its description knows that the
+    runs had not all begun.
+    """
+    for folder in folders:
+        refuse_content(folder)
+    for folder in folders:
+        make_folder(folder)
+    for folder, description in folders.items():
+        with locked(folder):
+            refuse_content(folder)
+            content = {"format": FORMAT, **msgspec.to_builtins(description)}
+            write_whole(folder / RUN, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
-def refuse_content(folder: Path) -> None:
-    """An error if something is there that is not an empty folder."""
+def refuse_content(folder: Path, first: str = RUN) -> None:
+    """An error if something is there that is not an empty folder.
+
+    Empty folders inside, locks, and what a kill left of the file that is written ``first`` count for nothing.
+    """
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if (folder.exists() or folder.is_symlink()) and not (folder.is_dir() and _nothing_in(folder, first)):
             raise RunError(f"{folder}: already exists and is no run; choose another --out")
     except OSError as error:
         raise write_error(folder, error) from None
 
 
+def _nothing_in(folder: Path, first: str) -> bool:
+    def is_nothing(inside: Path) -> bool:
+        if inside.is_symlink():
+            return False
+        return _nothing_in(inside, first) if inside.is_dir() else inside.name in (first + PART, LOCK)
+
+    return all(is_nothing(inside) for inside in folder.iterdir())
+
+
 def describe(folder: Path) -> Description:
     """The contents of ``run.json``, checked to be of a version we can read."""
     path = folder / RUN
-    try:
-        content = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        version = msgspec.convert(content.pop("format", None), int)
-    except OSError:
-        raise RunError(f"{folder}: is not a run folder (it has no readable {RUN}); give the folder of a run") from None
-    except msgspec.MsgspecError:
-        raise RunError(f"{path}: is damaged; start the run again in another folder") from None
+    if not path.is_file():
+        raise RunError(f"{folder}: is not a run folder (it has no readable {RUN}); {_why_no_run(folder)}")
+    content = foreign.read_json(path, dict[str, Any], _AGAIN)
+    version = foreign.checked(content.pop("format", None), int, path, _AGAIN)
     if version != FORMAT:
-        age, fix = (
-            ("a newer", "upgrade: pip install -U metasched")
-            if version > FORMAT
-            else ("an earlier", "start the run again in another folder")
-        )
+        age, fix = ("a newer", "upgrade: pip install -U metasched") if version > FORMAT else ("an earlier", _AGAIN)
         raise RunError(f"{folder}: was written by {age} metasched (format {version}, this one reads {FORMAT}); {fix}")
-    try:
-        return msgspec.convert(content, Description)
-    except msgspec.ValidationError as error:
-        raise RunError(f"{path}: is damaged ({error}); start the run again in another folder") from None
+    description = foreign.checked(content, Description, path, _AGAIN)
+    for setting in description.spec.config:
+        if setting not in TrainConfig.__dataclass_fields__:
+            raise RunError(f"{path}: has a setting '{setting}' that this metasched does not know; {_AGAIN}")
+    return description
+
+
+def _why_no_run(folder: Path) -> str:
+    if folder.is_dir() and _nothing_in(folder, RUN):
+        return "if a run was to begin there, give the same command again"
+    return "give the folder of a run"
 
 
 def runs_in(place: Path) -> Iterator[Path]:
-    """The run folders at or below a place, in order; what lies inside a run folder is its own affair."""
+    """The run folders at or below a place, in order; links are not followed."""
     if (place / RUN).exists():
         yield place
     elif place.is_dir():
         for inside in sorted(place.iterdir()):
-            if inside.is_dir() and not inside.name.startswith("."):
+            if inside.is_dir() and not inside.is_symlink() and not inside.name.startswith("."):
                 yield from runs_in(inside)
+
+
+def refuse_unbegun(runs: Sequence[Path]) -> None:
+    """An error if beside these runs there are folders of seeds that were killed before their runs were described."""
+    for parent in sorted({run.parent for run in runs if run.name.startswith("seed-")}):
+        for beside in sorted(parent.glob("seed-*")):
+            if beside.is_dir() and not (beside / RUN).exists():
+                raise RunError(f"{beside}: its run had not begun; give the command that began the others again")
 
 
 def model_folder(place: Path, seed: int | None = None) -> Path:
@@ -121,10 +153,37 @@ def _why_no_model(folder: Path) -> str:
     return "the run was made by an earlier metasched; train again in another folder"
 
 
+def refuse_links(folder: Path) -> None:
+    """An error if the folder holds links, which others may have made to have us write elsewhere."""
+    try:
+        for path in folder.iterdir():
+            refuse_linked(path, folder)
+    except OSError as error:
+        raise write_error(folder, error) from None
+
+
+def refuse_linked(path: Path, within: Path) -> None:
+    """An error if on the way from a folder to a path in it there is a link."""
+    for step in (path, *path.parents):
+        if step == within:
+            return
+        if step.is_symlink():
+            raise RunError(f"{step}: is a link; remove it, or copy the folder with what its links point to")
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a second process from writing to the same run."""
-    with (folder / ".lock").open("w") as stream:
+    """Keep a second process from writing to the same run; a folder with links is refused."""
+    refuse_links(folder)
+    path = folder / LOCK
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        raise write_error(path, error) from None
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise RunError(f"{path}: is no file; remove it")
         try:
             import fcntl
 
@@ -138,39 +197,20 @@ def locked(folder: Path) -> Iterator[None]:
 
 def append_records(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Add a line for each record to the metrics."""
-    try:
-        with (folder / METRICS).open("a") as stream:
-            stream.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
-    except OSError as error:
-        raise write_error(folder / METRICS, error) from None
+    append(folder / METRICS, b"".join(map(as_line, records)))
 
 
 def sync_metrics(folder: Path) -> None:
     """Flush the metrics to the disk, so that a checkpoint written next is never ahead of them."""
-    with (folder / METRICS).open("a") as stream:
-        os.fsync(stream.fileno())
+    append(folder / METRICS, b"", durable=True)
 
 
-def read_records(folder: Path) -> list[dict[str, Any]]:
-    """All whole lines of the metrics; a line that a kill cut short ends the list."""
+def read_records(folder: Path, most: int | None = None) -> list[dict[str, Any]]:
+    """The first ``most`` whole lines of the metrics, or all; a line that a kill cut short ends the list."""
     path = folder / METRICS
-    records: list[dict[str, Any]] = []
-    if not path.exists():
-        return records
-    for line in path.read_text().splitlines():
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            break
-    return records
+    return list(read_lines(path, most)) if path.exists() else []
 
 
-def keep_records(folder: Path, updates: int) -> list[dict[str, Any]]:
-    """Drop what was recorded after the checkpoint, which has so many updates; it will be computed again."""
-    records = read_records(folder)
-    kept = [record for record in records if record["update"] <= updates]
-    if len(kept) != updates and not any("diverged" in record for record in kept):
-        raise RunError(f"{folder / METRICS}: lines are missing; start again in another folder")
-    lines = [json.dumps(record, separators=(",", ":")) + "\n" for record in kept]
-    write_whole(folder / METRICS, "".join(lines).encode())
-    return kept
+def keep_records(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Leave these records in the metrics, those up to a checkpoint; what came after will be computed again."""
+    write_whole(folder / METRICS, b"".join(map(as_line, records)))

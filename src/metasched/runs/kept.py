@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from metasched.files import write_error
+from metasched.files import append, make_folder, write_whole
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
 from metasched.runs.outcome import Outcome
@@ -22,10 +22,7 @@ def finish(
     """
     kept: dict[str, Outcome] = {}
     if path is not None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise write_error(path.parent, error) from None
+        make_folder(path.parent)
         kept = {outcome.run: outcome for outcome in _whole_lines(path)}
     missing = [job for job in jobs if job.description.spec.name not in kept]
 
@@ -36,8 +33,7 @@ def finish(
     def on_outcome(_: int, outcome: Outcome) -> None:
         kept[outcome.run] = outcome
         if path is not None:
-            with path.open("ab") as stream:
-                stream.write(outcomes.encode(outcome))
+            append(path, outcomes.encode(outcome), durable=True)
         say()
 
     say()
@@ -49,7 +45,7 @@ def _whole_lines(path: Path) -> list[Outcome]:
     """Finished runs of a file; a line that was cut short is cut off, for others to be added."""
     if not path.exists():
         return []
-    known = list(outcomes.read(path))
-    if not path.read_bytes().endswith(b"\n"):
-        outcomes.write(path, known)
-    return known
+    content = outcomes.content(path)
+    if not content.endswith(b"\n"):
+        write_whole(path, content[: content.rfind(b"\n") + 1])
+    return list(outcomes.read(path))

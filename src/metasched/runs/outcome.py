@@ -12,11 +12,14 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from metasched import foreign
 from metasched.errors import DataError
 from metasched.files import write_whole
 from metasched.runs.spec import Count, RunSpec
 
 FORMAT = 2
+LARGEST = 512 * 1024**2
+"""Bytes beyond which a file of outcomes is none of ours."""
 Family = Literal["static", "active", "control", "ceiling"]
 OURS = "ours"
 """The role of a method that is named before the runs."""
@@ -127,21 +130,22 @@ def encode(outcome: Outcome) -> bytes:
     return msgspec.json.encode(_plain(outcome)) + b"\n"
 
 
+def content(path: Path) -> bytes:
+    """All bytes of a file of outcomes."""
+    return foreign.read_bytes(path, LARGEST, "give a file of results", DataError)
+
+
 def read(path: Path) -> Iterator[Outcome]:
     """The outcomes of a file; an error names the file, the line and the fault. A last line cut short is left out."""
     layers: dict[str, Any] = {"shared": {}, "method": {}}
-    try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except OSError as error:
-        raise DataError(f"{path}: cannot read ({error.strerror or error})") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(content(path).splitlines(keepends=True), 1):
         try:
-            content = msgspec.json.decode(line, type=dict[str, Any])
-            if len(content) == 1 and content.keys() <= layers.keys():
-                layers |= {key: msgspec.convert(value, dict[str, Any]) for key, value in content.items()}
+            fields = msgspec.json.decode(line, type=dict[str, Any])
+            if len(fields) == 1 and fields.keys() <= layers.keys():
+                layers |= {key: msgspec.convert(value, dict[str, Any]) for key, value in fields.items()}
                 continue
-            yield _checked(_laid_over(_laid_over(layers["shared"], layers["method"]), content))
-        except (msgspec.MsgspecError, RecursionError) as error:
+            yield _checked(_laid_over(_laid_over(layers["shared"], layers["method"]), fields))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             if not line.endswith(b"\n"):
                 return
             raise DataError(f"{path}, line {number}: is no outcome of format {FORMAT} ({error})") from None

@@ -35,6 +35,7 @@ from metasched.runs import checkpoint, choices, folder
 from metasched.runs import outcome as outcomes
 from metasched.runs.folder import Description
 from metasched.runs.outcome import Outcome
+from metasched.runs.records import check
 from metasched.schedulers import Scheduler
 from metasched.tasks import TaskSet
 
@@ -287,16 +288,20 @@ class _Group:
         """The state of a job and the records that led to it, as its last checkpoint has them."""
         where = self.jobs[place].folder
         fresh = self.first_state(place)
-        stored = checkpoint.load(where) if where is not None else None
-        if where is None or stored is None:
-            if where is not None:
-                folder.keep_records(where, 0)
+        if where is None:
             return fresh, []
-        tensors, facts = stored
-        alone = trees.unflatten(self._alone(place, fresh), tensors, f"{where}: the checkpoint", "run")
+        template = self._alone(place, fresh)
+        stored = checkpoint.load(where, trees.size(template))
+        if stored is None:
+            folder.keep_records(where, [])
+            return fresh, []
+        tensors, update = stored
+        alone = trees.unflatten(template, tensors, f"{where}: the checkpoint", "run")
+        records = folder.read_records(where, update)
+        check(records, update, self.jobs[place].config.meta_updates, alone.stream.drawn.shape, where / folder.METRICS)
+        folder.keep_records(where, records)
         stream = alone.stream._replace(scheduler=fresh.stream.scheduler)
         state = alone._replace(stream=stream, knobs=fresh.knobs)  # the reward's number is the program's
-        records = folder.keep_records(where, int(facts["step"]))
         return self._with_own(place, state, alone.stream.scheduler), records
 
     def _save(self, states: Mapping[int, State], places: Sequence[int]) -> None:
@@ -305,8 +310,7 @@ class _Group:
             if where is None:
                 continue
             folder.sync_metrics(where)
-            tensors = trees.flatten(self._alone(place, states[place]))
-            checkpoint.save(where, tensors, {"step": int(states[place].update)})
+            checkpoint.save(where, trees.flatten(self._alone(place, states[place])), int(states[place].update))
 
     def _keep_model(self, place: int, models: Models) -> Model:
         """The model that the last measurement was of, written where the run is kept."""
@@ -333,6 +337,7 @@ class _Group:
         outcome = outcome_of(job.description, records)
         if job.folder is not None:
             write_whole(job.folder / folder.OUTCOME, outcomes.encode(outcome))
+            checkpoint.drop_previous(job.folder)
         return Result(records, self._alone(place, state), outcome, self._model(place, model) if outcome.final else None)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import optax
 
 from metasched import datasets
-from metasched.errors import ConfigError, RunError, unknown
+from metasched.errors import ConfigError, MetaschedError, RunError, unknown
 from metasched.learners import gradients, rewards
 from metasched.learners.checks import check_losses, check_network, settle_memory
 from metasched.learners.config import TrainConfig, check_seed
@@ -26,6 +26,7 @@ from metasched.runs import folder
 from metasched.runs import run as engine
 from metasched.runs import trackers as tracker_room
 from metasched.runs.choices import BEST_SINGLE, SINGLE, Choice, choose, family
+from metasched.runs.described import stored_job
 from metasched.runs.folder import Description
 from metasched.runs.origin import origin, versions
 from metasched.runs.outcome import About, Outcome
@@ -198,6 +199,7 @@ def resume(
     place = Path(where)
     sinks = tracker_room.make(trackers, place)
     folders = list(folder.runs_in(place))
+    folder.refuse_unbegun(folders)
     descriptions = [folder.describe(each) for each in folders or [place]]
     loaded: dict[str, TaskSet] = {}
     for each, description in zip(folders, descriptions, strict=True):
@@ -209,15 +211,26 @@ def resume(
                 "to go on"
             )
         if spec.data.fingerprint not in loaded:
-            tasks = datasets.load(spec.data.set, **spec.data.options)
+            tasks = _stored_rows(each, spec.data.set, spec.data.options)
             if tasks.fingerprint != spec.data.fingerprint:
                 raise RunError(f"{each}: the data '{spec.data.set}' are not those the run began with; restore them")
             loaded[spec.data.fingerprint] = tasks
     jobs = [
-        Job(description, loaded[description.spec.data.fingerprint], folder=each)
+        stored_job(each, description, loaded[description.spec.data.fingerprint])
         for each, description in zip(folders, descriptions, strict=True)
     ]
     return _execute(jobs, place, on_record, sinks)
+
+
+def _stored_rows(where: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
+    try:
+        return datasets.load(name, **options)
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        if isinstance(error, MetaschedError):
+            raise
+        raise RunError(
+            f"{where / folder.RUN}: '{name}' with {options} is no data set ({error}); start again in another folder"
+        ) from None
 
 
 def jobs_of(
@@ -320,8 +333,8 @@ def begun(jobs: Sequence[Job], out: Path | None) -> list[Job]:
     if not stored:
         folder.refuse_content(out)
     for job in jobs:
-        if job.folder is not None and job.folder not in stored:
-            folder.create(job.folder, job.description)
+        folder.refuse_linked(job.folder or out, out)
+    folder.create({job.folder: job.description for job in jobs if job.folder and job.folder not in stored})
     return [job._replace(description=stored.get(job.folder, job.description)) for job in jobs]  # type: ignore[arg-type]
 
 

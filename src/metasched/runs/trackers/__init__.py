@@ -99,7 +99,9 @@ class _Worker:
 
     def _work(self, description: Description, folder: Path) -> None:
         try:
+            run_folder.refuse_linked(folder, folder.parent)
             folder.mkdir(parents=True, exist_ok=True)
+            run_folder.refuse_links(folder)
             logged = _read_logged(folder)
             final: dict[int, Mapping[str, Any]] = {}
             self.tracker.start(description, folder)

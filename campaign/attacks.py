@@ -1,0 +1,28 @@
+"""Which attacks there are, by name: where the function is and how many attempts its long form makes."""
+
+from importlib import import_module
+from typing import NamedTuple, cast
+
+from campaign.table import Attack
+
+
+class Entry(NamedTuple):
+    """``place`` is ``module:function``, imported when the attack is asked for; ``attempts`` is the long form's."""
+
+    place: str
+    attempts: int
+
+
+ATTACKS: dict[str, Entry] = {
+    "protocol": Entry("campaign.protocol:protocol", 1),
+}
+
+
+def find(name: str) -> Attack:
+    """The function of an attack.
+
+    >>> find("kills").__name__  # doctest: +SKIP
+    'kills'
+    """
+    module, function = ATTACKS[name].place.split(":")
+    return cast(Attack, getattr(import_module(module), function))

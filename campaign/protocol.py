@@ -1,0 +1,213 @@
+"""The run folder's protocol as a finite model: its states are what a folder can hold, its steps the file operations.
+
+The operations are those of the package itself, of :mod:`metasched.runs`; what is made small is what a run computes:
+counters. From every state that crashes can leave, every further crash is tried, and what was not flushed is lost in
+part, wholly or not at all; each state must lead to the bytes of a run that was never stopped.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import jax.numpy as jnp
+import numpy as np
+
+import metasched as ms
+from campaign.crashes import TEARS, Crash, Disk, watched
+from campaign.table import Effort, Result, Verdict
+from metasched.errors import MetaschedError
+from metasched.learners import engine as compiled
+from metasched.learners import model_file
+from metasched.learners.networks import Mlp
+from metasched.learners.stream import Stream
+from metasched.runs import run as engine
+from metasched.runs.run import Job
+from metasched.runs.train import begun, jobs_of
+
+CRASHES = 3
+UPDATES = 2
+"""Each with a checkpoint: the first, and one that has one before it."""
+Content = tuple[tuple[str, bytes | None], ...]
+"""What a folder holds: paths in order, each with its bytes, None for a folder."""
+
+
+class Counters(NamedTuple):
+    """The state of a run that computes nothing."""
+
+    update: Any
+    stream: Stream
+    knobs: tuple[()]
+    parameters: Any
+
+
+class Small(engine._Group):
+    """A group of runs with its own counters in place of a compiled program; files are the package's affair."""
+
+    def __init__(self, jobs: Sequence[Job], *_: Any) -> None:
+        self.jobs = jobs
+        self.shared = False
+        self.program = None  # type: ignore[assignment]
+        self.rows = {}
+
+    def first_state(self, place: int) -> Any:
+        """Counters at zero."""
+        seed = self.jobs[place].description.spec.seed
+        stream = Stream((), jnp.zeros(2, jnp.int32), jnp.zeros((2, 2), jnp.int32))
+        return Counters(np.int32(0), stream, (), np.full(3, seed, np.float32))
+
+    def _with_own(self, _: int, state: Any, __: Any) -> Any:
+        return state
+
+    def _keep_model(self, place: int, models: Any) -> Any:
+        job = self.jobs[place]
+        about = model_file.About(
+            data="small",
+            network=Mlp(hidden=(), outputs=2),
+            shape=(2,),
+            classes=("a", "b"),
+            heads=(2,),
+            width=2,
+            variance=None,
+            precision="float32",
+            balanced_accuracy=False,
+        )
+        assert job.folder is not None
+        model_file.write(job.folder, about, {"w": models})
+
+
+def _advance(_: Any, states: Mapping[int, Any], __: Any, ___: Any) -> Iterator[Any]:
+    """In place of the compiled engine: one update after another, run after run."""
+    for place, first in states.items():
+        state, total = first, UPDATES
+        while int(state.update) < total:
+            update = int(state.update) + 1
+            drawn = state.stream.drawn + np.int32(1)
+            state = Counters(np.int32(update), state.stream._replace(drawn=drawn), (), state.parameters * 2)
+            yield (lambda place=place, state=state: {place: (state, state.parameters)}), [(place, _line(state, total))]
+
+
+def _line(state: Counters, total: int) -> dict[str, Any]:
+    update, drawn = int(state.update), np.asarray(state.stream.drawn)
+    numbers = {"update": update, "samples": int(drawn.sum()), "drawn": drawn.sum(axis=1).tolist(), "abstained": 0}
+    line: dict[str, Any] = {
+        **numbers,
+        "tasks": [0, 1],
+        "loss": 1 / update,
+        "validation_accuracy": 0.5,
+        "inner_rate": 0.1,
+    }
+    if update == total:
+        line["final"] = {
+            "test_accuracy": 0.5,
+            "balanced_test_accuracy": 0.5,
+            "test_accuracy_by_class": [0.5, None],
+            "initial_test_accuracy": 0.5,
+            "test_rows": 2,
+            "drawn_by_label": drawn.tolist(),
+        }
+    return line
+
+
+@cache
+def _jobs(seeds: tuple[int, ...], out: Path) -> list[Job]:
+    rows = np.arange(8, dtype=np.float32).reshape(4, 2)
+    labels = np.array([0, 1, 0, 1])
+    sources = {"a": (rows, labels), "b": (rows + 30, labels)}
+    tasks = ms.TaskSet.from_arrays(sources, (rows + 10, labels), (rows + 20, labels), classes=["a", "b"])
+    config = ms.TrainConfig(batch_size=2, meta_updates=UPDATES)
+    return jobs_of(tasks, "mlp", "uniform", config, seeds, {}, out=out)
+
+
+def run(out: Path, seeds: tuple[int, ...]) -> None:
+    """Begin the runs in ``out``, or go on with those that are there, to their end."""
+    with mock.patch.object(engine, "_Group", Small), mock.patch.object(compiled, "run", _advance):
+        engine.run(begun(_jobs(seeds, out), out), checkpoint_seconds=0)
+
+
+def content(folder: Path) -> Content:
+    """All that a folder holds."""
+    paths = sorted(folder.rglob("*"))
+    return tuple((str(path.relative_to(folder)), path.read_bytes() if path.is_file() else None) for path in paths)
+
+
+def restore(folder: Path, held: Content) -> None:
+    """Make a folder hold that and nothing else; an empty content is no folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, bytes_ in held:
+        path = folder / name
+        (path if bytes_ is None else path.parent).mkdir(parents=True, exist_ok=True)
+        if bytes_ is not None:
+            path.write_bytes(bytes_)
+
+
+def explore(place: Path, seeds: tuple[int, ...], crashes: int = CRASHES) -> Iterator[Result]:
+    """Every crash, ``crashes`` deep, of runs of these seeds in ``place / "runs"``: a result for each way to crash.
+
+    Where two ways lead to the same content, what comes after is tried once.
+    """
+    folder = place / "runs"
+    restore(folder, ())
+    with watched(place, None, _raise):
+        run(folder, seeds)
+    whole = content(folder)
+    reached: set[Content] = {()}
+    frontier: dict[Content, str] = {(): "begun"}
+    for _ in range(crashes):
+        following: dict[Content, str] = {}
+        for held, way in frontier.items():
+            for limit in count(1):
+                restore(folder, held)
+                disk = _crashed(place, limit, seeds)
+                if disk is None:
+                    break
+                for share in TEARS:
+                    disk.tear(share)
+                    after = content(folder)
+                    case = f"{way}; {limit} operations, {share:g} of what was not flushed"
+                    if after in reached:
+                        yield Result(case)
+                        continue
+                    reached.add(after)
+                    following[after] = case
+                    yield _ends_whole(folder, seeds, whole, case)
+                    restore(folder, after)
+        frontier = following
+
+
+def _crashed(place: Path, limit: int, seeds: tuple[int, ...]) -> Disk | None:
+    """The disk as a crash at operation ``limit`` leaves it; None if the runs end before."""
+    with watched(place, limit, _raise) as disk:
+        try:
+            run(place / "runs", seeds)
+        except Crash:
+            return disk
+    return None
+
+
+def _raise() -> None:
+    raise Crash
+
+
+def _ends_whole(folder: Path, seeds: tuple[int, ...], whole: Content, case: str) -> Result:
+    """Whether what is in the folder goes on to the content of runs that were never stopped."""
+    try:
+        with watched(folder, None, _raise):
+            run(folder, seeds)
+    except MetaschedError as error:
+        return Result(case, Verdict.LOST, str(error))
+    except Exception as error:
+        return Result(case, Verdict.TRACEBACK, repr(error))
+    if (found := content(folder)) == whole:
+        return Result(case)
+    names = sorted({name for name, _ in set(found) ^ set(whole)})
+    return Result(case, Verdict.LOST, f"other bytes in {', '.join(names)}")
+
+
+def protocol(effort: Effort) -> Iterator[Result]:
+    """The model of one run and of two seeds, whole: the number of attempts is what it is."""
+    for seeds in ((0,), (0, 1)):
+        yield from explore(effort.place / f"{len(seeds)}", seeds)

@@ -1,0 +1,66 @@
+"""Reading files that anybody may have made: bounded, never a pipe or a device, JSON checked against a type.
+
+Every fault is one line that names the file, the place in it and the fix.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import msgspec
+
+from metasched.errors import MetaschedError, RunError
+
+LARGEST_JSON = 64 * 1024**2
+"""Bytes beyond which a description is none of ours."""
+Value = TypeVar("Value")
+
+
+@contextmanager
+def opened(path: Path, fix: str, kind: type[MetaschedError] = RunError) -> Iterator[BinaryIO]:
+    """A regular file to read from; a pipe, a device or a folder is refused, and no pipe is waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise kind(f"{path}: is no file of data; {fix}")
+            yield stream
+    except OSError as error:
+        raise kind(f"{path}: cannot read ({error.strerror or error}); {fix}") from None
+
+
+def read_bytes(path: Path, largest: int, fix: str, kind: type[MetaschedError] = RunError) -> bytes:
+    """All bytes of a regular file that has at most ``largest``, which is checked before any is read."""
+    with opened(path, fix, kind) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > largest:
+            raise kind(f"{path}: has {size:,} bytes, more than the {largest:,} it can have; {fix}")
+        return stream.read(largest)
+
+
+def read_json(path: Path, form: type[Value], fix: str, kind: type[MetaschedError] = RunError) -> Value:
+    """A file of JSON as a value of type ``form``; the error says where in it the fault is (``$.spec.seed``)."""
+    content = read_bytes(path, LARGEST_JSON, fix, kind)
+    try:
+        return msgspec.json.decode(content, type=form)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise kind(f"{path}: is damaged ({_reason(error)}); {fix}") from None
+
+
+def checked(value: Any, form: type[Value], holder: object, fix: str, kind: type[MetaschedError] = RunError) -> Value:
+    """Plain JSON that was read already, as a value of type ``form``; ``holder`` is where it is from.
+
+    >>> checked({"a": 1}, dict[str, int], "x.json", "copy it again")
+    {'a': 1}
+    """
+    try:
+        return msgspec.convert(value, form)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise kind(f"{holder}: is damaged ({_reason(error)}); {fix}") from None
+
+
+def _reason(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -1,0 +1,45 @@
+"""Whether what ``run.json`` says can be run: it may be damaged, or from elsewhere."""
+
+from pathlib import Path
+
+from metasched.errors import ConfigError, MetaschedError, RunError, unknown
+from metasched.learners import gradients, rewards
+from metasched.learners.checks import check_network, settle_memory
+from metasched.learners.config import TrainConfig, check_seed
+from metasched.learners.engine import LEARNERS
+from metasched.learners.joint import check_settings
+from metasched.learners.networks import default_network
+from metasched.runs import choices
+from metasched.runs.folder import RUN, Description
+from metasched.runs.run import Job
+from metasched.tasks import TaskSet
+
+
+def stored_job(folder: Path, description: Description, tasks: TaskSet) -> Job:
+    """The run that a folder describes, on the rows that it names; nothing has been compiled or written yet."""
+    try:
+        _check(description, tasks)
+    except (MetaschedError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise RunError(f"{folder / RUN}: describes no run ({error}); start the run again in another folder") from None
+    return Job(description, tasks, folder=folder)
+
+
+def _check(description: Description, tasks: TaskSet) -> None:
+    spec = description.spec
+    config = TrainConfig(**spec.config)
+    config.resolve(tasks)
+    if config.batches_per_update is None or config.eval_every is None:
+        raise ConfigError("batches_per_update and eval_every must be settled")
+    check_seed(spec.seed)
+    if spec.learner not in LEARNERS:
+        raise unknown("learner", spec.learner, LEARNERS)
+    if spec.learner == "joint":
+        check_settings(config)
+    rewards.find(config.reward)
+    gradients.find(config.gradient)
+    network = default_network(tasks, spec.network, config.heads == "shared")
+    check_network(tasks, network, config)
+    settle_memory(tasks, network, config)
+    choices.check_stored(spec.scheduler, spec.options, tasks, config)
+    if len(description.about.tasks) != len(tasks.tasks):
+        raise ConfigError(f"it names {len(description.about.tasks)} tasks, the data have {len(tasks.tasks)}")

@@ -1,0 +1,67 @@
+import os
+import socket
+
+import pytest
+
+from metasched import foreign
+from metasched.errors import DataError, RunError
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.json"
+
+
+def test_json_becomes_a_value_of_its_type(path):
+    path.write_text('{"a": [1, 2]}')
+    assert foreign.read_json(path, dict[str, list[int]], "mend it") == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "Input data was truncated"),
+        (b'{"a": [1, "2"]}', r"Expected `int`, got `str` - at `\$\[\.\.\.\]\[1\]`"),
+        (b'{"a": NaN}', "malformed"),
+        (b'{"\xff": []}', "utf-8|UTF-8"),
+    ],
+)
+def test_damage_is_one_line_with_the_place_and_the_fix(path, content, said):
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"a\.json: is damaged \(.*({said}).*\); mend it") as error:
+        foreign.read_json(path, dict[str, list[int]], "mend it", DataError)
+    assert "\n" not in str(error.value)
+
+
+def test_nesting_without_end_is_damage(path):
+    path.write_bytes(b"[" * 100_000)
+    with pytest.raises(RunError, match=r"a\.json: is damaged \(nested too deeply\); mend it"):
+        foreign.read_json(path, list, "mend it")
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(path):
+    with path.open("wb") as stream:
+        stream.truncate(2**43)  # sparse: eight terabytes that take no space
+    with pytest.raises(RunError, match="8,796,093,022,208 bytes, more than the 100 it can have; mend it"):
+        foreign.read_bytes(path, 100, "mend it")
+
+
+def test_pipes_sockets_devices_and_folders_are_no_data(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    os.mkfifo(path)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        for name in ("a.json", "socket", "/dev/zero", "."):
+            with pytest.raises(RunError, match=r"is no file of data|cannot read"):
+                foreign.read_bytes(tmp_path / name, 100, "mend it")
+
+
+def test_what_is_not_there_is_one_line(path):
+    with pytest.raises(RunError, match=r"a\.json: cannot read \(No such file or directory\); mend it"):
+        foreign.read_bytes(path, 100, "mend it")
+
+
+def test_a_link_may_be_read_through(path, tmp_path):
+    (tmp_path / "b").write_text("{}")
+    path.symlink_to(tmp_path / "b")
+    assert foreign.read_json(path, dict, "mend it") == {}
