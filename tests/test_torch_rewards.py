@@ -273,3 +273,40 @@ def test_what_cannot_be_measured_is_one_line(change, message):
     arguments = {"loss_or_logits": None, "batch": rows(8, 1), "target_batch": rows(5, 2), "parameters": None}
     with pytest.raises(ConfigError, match=message):
         transfer(small(), **{**arguments, **change})
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+class TestOnAnAccelerator:
+    @pytest.mark.parametrize("name", WAYS)
+    def test_is_the_cpus_reward(self, name):
+        model, batch, target = small(dtype=torch.float64), rows(8, 1, torch.float64), rows(5, 2, torch.float64)
+        there = [tuple(part.cuda() for part in pair) for pair in (batch, target)]
+        expected = WAYS[name][0](model, None, batch, target)
+        assert WAYS[name][0](model.cuda(), None, *there) == pytest.approx(expected, rel=1e-9)
+
+    def test_float16_with_a_scaler_goes_on_as_if_nothing_had_been_measured(self):
+        """The first scale overflows on purpose: that reward is NaN and the scaler skips the step, as without us."""
+
+        def trained(measures):
+            torch.manual_seed(0)
+            model = restless().cuda()
+            optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda", init_scale=2.0**40)
+            worth, told = Transfer(model, every=1), []
+            target = tuple(part.cuda() for part in rows(5, 2))
+            for step in range(40):
+                inputs, labels = (part.cuda() for part in rows(8, step))
+                with torch.autocast("cuda", torch.float16):
+                    loss = nn.functional.cross_entropy(model(inputs), labels)
+                scaler.scale(loss).backward()
+                if measures:
+                    told.append(worth(target_batch=target, scale=scaler.get_scale()))
+                scaler.step(optimiser)
+                scaler.update()
+                optimiser.zero_grad()
+            return torch.cat([part.flatten() for part in model.state_dict().values()]).cpu(), told
+
+        (measured, told), (quiet, _) = trained(True), trained(False)
+        assert torch.equal(measured, quiet)
+        assert not np.isfinite(told[0])
+        assert np.isfinite(told[-1])

@@ -1,8 +1,10 @@
 """The Trainer that chooses: one draw a step, rewards that disturb nothing, and every way to resume."""
 
 import json
+import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -278,6 +280,21 @@ def test_two_processes_draw_alike_and_go_on_alike(tmp_path):
     (tmp_path / "whole" / "checkpoint-5").rename(tmp_path / "again" / "checkpoint-5")
     again = told(tmp_path / "again", "resume", 9)
     assert [rank[:3] for rank in again] == [rank[:3] for rank in whole]
+
+
+def test_accelerate_launch_on_two_cpu_processes_draws_alike(tmp_path):
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1", "--num_machines", "1"]
+    told = [*launch, "--mixed_precision", "no", "--dynamo_backend", "no", tiny.__file__, str(tmp_path), "begin", "4"]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    together = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    both = [
+        subprocess.Popen(told, env={**os.environ, **together, "RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")
+    ]
+    assert [one.wait(timeout=180) for one in both] == [0, 0]
+    first, second = (json.loads((tmp_path / f"told-{rank}.json").read_text()) for rank in range(2))
+    assert first[:2] == second[:2]
+    assert first[3] != second[3]  # rows of their own
 
 
 class TestBadInput:
