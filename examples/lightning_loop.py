@@ -1,16 +1,13 @@
-"""Lightning: each batch comes with its draw, is told what it was worth; checkpoints at epochs' ends hold the schedule.
-
-Needs: pip install 'metasched[torch]' lightning
-"""
+"""Lightning: batches come with their draws, checkpoints hold the schedule. Needs: metasched[torch] and lightning."""
 
 import lightning
 import torch
+from torch.nn.functional import cross_entropy
 from torch.utils.data import ConcatDataset, DataLoader, TensorDataset
 
 import metasched as ms
 from metasched.torch import BatchSampler, Transfer
 
-loss_of = torch.nn.functional.cross_entropy
 torch.set_num_threads(1)
 centres = torch.randn(3, 8, generator=torch.manual_seed(0)) * 2
 
@@ -20,14 +17,13 @@ def rows(number, shuffled=False):
     return centres[labels[torch.randperm(number)] if shuffled else labels] + torch.randn(number, 8), labels
 
 
-sources, target, test = {"shuffled": rows(600, shuffled=True), "good": rows(600)}, rows(30), rows(1000)
-sizes = {name: len(labels) for name, (_, labels) in sources.items()}
-sampler = BatchSampler(ms.Chooser("thompson", sizes, batch_size=20, forget=0.99), batches=50)
+sources, target, test = {"shuffled": rows(600, True), "good": rows(600)}, rows(30), rows(1000)
+sampler = BatchSampler(ms.Chooser("thompson", dict.fromkeys(sources, 600), 20, forget=0.99), batches=50)
 loader = DataLoader(ConcatDataset([TensorDataset(*source) for source in sources.values()]), batch_sampler=sampler)
 
 
-class Draws:  # what Lightning goes through, once an epoch; it reads one batch ahead
-    def __iter__(self):
+class Draws:
+    def __iter__(self):  # what Lightning goes through, once an epoch; it reads one batch ahead
         return sampler.credit(loader)
 
 
@@ -42,11 +38,11 @@ class Module(lightning.LightningModule):
 
     def training_step(self, batch, _):
         self.draw, (inputs, labels) = batch
-        return loss_of(self.network(inputs), labels)
+        return cross_entropy(self.network(inputs), labels)
 
     def on_after_backward(self):  # .grad is this batch's; accumulating several, tell self.worth(batch, target)
         sampler.tell(self.draw, self.worth(target_batch=target))
-        loss_of(self.network(target[0]), target[1]).backward()
+        cross_entropy(self.network(target[0]), target[1]).backward()
 
     def on_save_checkpoint(self, checkpoint):
         checkpoint["schedule"] = sampler.state_dict()
@@ -59,6 +55,5 @@ class Module(lightning.LightningModule):
 
 
 lightning.Trainer(max_epochs=3, accelerator="cpu", barebones=True).fit(module := Module(), Draws())
-accuracy = (module.network(test[0]).argmax(dim=1) == test[1]).float().mean().item()
 drawn = [int(sampler.chooser.log(last=150)[f"draws/{name}"]) for name in sources]
-print(f"test accuracy {accuracy:.2f}; batches of each source {drawn}")
+print(f"test accuracy {(module.network(test[0]).argmax(1) == test[1]).float().mean():.2f}; batches of each {drawn}")

@@ -8,7 +8,12 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 HELPFUL = {"pytorch_loop": 1, "sklearn_partial_fit": 2, "jax_loop": 1, "streams": 1, "trainer": 1, "lightning_loop": 1}
-NEEDS = {"pytorch_loop": "torch", "sklearn_partial_fit": "sklearn", "trainer": "transformers", "lightning_loop": "lightning"}
+NEEDS = {
+    "pytorch_loop": "torch",
+    "sklearn_partial_fit": "sklearn",
+    "trainer": "transformers",
+    "lightning_loop": "lightning",
+}
 
 
 def test_every_example_is_tested():

@@ -283,8 +283,8 @@ def test_two_processes_draw_alike_and_go_on_alike(tmp_path):
 
 
 def test_accelerate_launch_on_two_cpu_processes_draws_alike(tmp_path):
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1", "--num_machines", "1"]
-    told = [*launch, "--mixed_precision", "no", "--dynamo_backend", "no", tiny.__file__, str(tmp_path), "begin", "4"]
+    flags = ["--cpu", "--num_processes=1", "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no"]
+    told = [sys.executable, "-m", "accelerate.commands.launch", *flags, tiny.__file__, str(tmp_path), "begin", "4"]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     together = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}

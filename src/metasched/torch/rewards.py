@@ -26,6 +26,7 @@ Measure: TypeAlias = Callable[[Any, Any], Any]
 Parameters: TypeAlias = str | Iterable[Any] | None
 """All that learn (None); those whose dotted name has a part that begins so; a list of such words or of parameters."""
 IGNORED = -100
+_SMALL = 2**24
 
 
 def logits(model: Any, rows: Any) -> tuple[Any, Any]:
@@ -222,7 +223,14 @@ def _flat(pair: Any, whose: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _inner(left: Sequence[Any], right: Sequence[Any]) -> float:
-    """⟨left, right⟩, layers added up in double precision."""
+    """⟨left, right⟩, layers added up in double precision.
+
+    An accelerator takes longer to begin a product than to make it: there the layers of a small model are one row.
+    """
     pairs = [(one, other) for one, other in zip(left, right, strict=True) if one is not None and other is not None]
+    if not pairs:
+        return 0.0
+    if pairs[0][1].is_cuda and sum(other.numel() for _, other in pairs) <= _SMALL:
+        pairs = [tuple(torch.cat([part.reshape(-1) for part in side]) for side in zip(*pairs, strict=True))]
     parts = [torch.dot(one.detach().reshape(-1).to(other.dtype), other.reshape(-1)) for one, other in pairs]
-    return float(torch.stack(parts).double().sum()) if parts else 0.0
+    return float(torch.stack(parts).double().sum())
