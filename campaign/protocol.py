@@ -7,6 +7,7 @@ part, wholly or not at all; each state must lead to the bytes of a run that was 
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -117,15 +118,28 @@ def _jobs(seeds: tuple[int, ...], out: Path) -> list[Job]:
     rows = np.arange(8, dtype=np.float32).reshape(4, 2)
     labels = np.array([0, 1, 0, 1])
     sources = {"a": (rows, labels), "b": (rows + 30, labels)}
-    tasks = ms.TaskSet.from_arrays(sources, (rows + 10, labels), (rows + 20, labels), classes=["a", "b"])
+    validation, test = (rows + 10, labels), (rows + 20, labels)
+    tasks = ms.TaskSet.from_arrays(sources, validation=validation, test=test, classes=["a", "b"])
     config = ms.TrainConfig(batch_size=2, meta_updates=UPDATES)
     return jobs_of(tasks, "mlp", "uniform", config, seeds, {}, out=out)
 
 
-def run(out: Path, seeds: tuple[int, ...]) -> None:
-    """Begin the runs in ``out``, or go on with those that are there, to their end."""
+@contextmanager
+def small() -> Iterator[None]:
+    """Runs compute nothing but counters meanwhile."""
     with mock.patch.object(engine, "_Group", Small), mock.patch.object(compiled, "run", _advance):
-        engine.run(begun(_jobs(seeds, out), out), checkpoint_seconds=0)
+        yield
+
+
+def go_on(out: Path, seeds: tuple[int, ...]) -> None:
+    """Begin the runs in ``out``, or go on with those that are there, to their end."""
+    engine.run(begun(_jobs(seeds, out), out), checkpoint_seconds=0)
+
+
+def run(out: Path, seeds: tuple[int, ...]) -> None:
+    """The same with small runs."""
+    with small():
+        go_on(out, seeds)
 
 
 def content(folder: Path) -> Content:
@@ -188,7 +202,7 @@ def _crashed(place: Path, limit: int, seeds: tuple[int, ...]) -> Disk | None:
     return None
 
 
-def _raise() -> None:
+def _raise(_: str) -> None:
     raise Crash
 
 
