@@ -3,15 +3,16 @@
 import json
 import random
 import shutil
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from campaign.crashes import TEARS
 from campaign.table import Effort, Result, Verdict
-from campaign.victims import LOG, OUT, SECONDS, VICTIMS, Ended, Victim, essence, prepare, start
+from campaign.victims import LOG, OUT, SECONDS, VICTIMS, Ended, essence, prepare, start
 
 MOST_IN_A_ROW = 3
 """Kills of one run, at most."""
@@ -51,14 +52,17 @@ class Chain(NamedTuple):
 
 
 def kills(effort: Effort) -> Iterator[Result]:
-    """So many kills of train, resume, a sweep over seeds, compare and paper; a result for each."""
-    effort.place.mkdir(parents=True, exist_ok=True)
+    """So many kills of train, resume, a sweep over seeds, compare and paper; a result for each that came in time."""
     prepare(effort.place)
     with ThreadPoolExecutor(effort.workers) as pool:
         wholes = dict(zip(VICTIMS, pool.map(lambda name: _undisturbed(effort.place, name), VICTIMS), strict=True))
-        chains = _chains(effort, wholes)
-        for results in pool.map(lambda chain: _suffer(effort.place, chain, wholes[chain.victim]), chains):
-            yield from results
+        chains = _chains(random.Random(effort.seed), wholes)
+        killed = 0
+        while killed < effort.attempts:
+            batch = list(islice(chains, effort.workers * len(VICTIMS)))
+            for results in pool.map(lambda chain: _suffer(effort.place, chain, wholes[chain.victim]), batch):
+                killed += len(results)
+                yield from results
 
 
 def _undisturbed(place: Path, name: str) -> Whole:
@@ -71,57 +75,49 @@ def _undisturbed(place: Path, name: str) -> Whole:
     return Whole(essence(where / OUT), len(json.loads((where / "events.json").read_text())), ended.seconds)
 
 
-def _chains(effort: Effort, wholes: dict[str, Whole]) -> list[Chain]:
-    """Every operation of every victim once, in random order, as far as attempts go, in turn with random moments."""
-    chance = random.Random(effort.seed)
+def _chains(chance: random.Random, wholes: dict[str, Whole]) -> Iterator[Chain]:
+    """Every operation of every victim once, in random order, in turn with random moments; without end."""
     untried = {name: list(range(1, whole.operations + 1)) for name, whole in wholes.items()}
     for operations in untried.values():
         chance.shuffle(operations)
-    chains: list[Chain] = []
-    left = effort.attempts
-    for name in cycle(VICTIMS):
-        if left <= 0:
-            break
-        many = min(left, chance.randint(1, MOST_IN_A_ROW))
-        planned = [_random_kill(chance, wholes[name]) for _ in range(many)]
+    for number, name in enumerate(cycle(VICTIMS)):
+        planned = [_random_kill(chance, wholes[name]) for _ in range(chance.randint(1, MOST_IN_A_ROW))]
         if untried[name] and chance.random() < 0.7:
             planned[0] = Kill(untried[name].pop(), chance.choice(TEARS))
-        chains.append(Chain(len(chains), name, tuple(planned)))
-        left -= many
-    return chains
+        yield Chain(number, name, tuple(planned))
 
 
 def _random_kill(chance: random.Random, whole: Whole) -> Kill:
+    """The earlier, the likelier: a run that goes on has less before it."""
     if chance.random() < 0.5:
-        return Kill(chance.randint(1, whole.operations), chance.choice(TEARS))
+        return Kill(1 + int(chance.random() ** 2 * whole.operations), chance.choice(TEARS))
     return Kill(None, chance.random())
 
 
 def _suffer(place: Path, chain: Chain, whole: Whole) -> list[Result]:
-    """Kill one run again and again, then let it end; one result a kill."""
+    """Kill one run again and again, then let it end; a result for each kill that came before the end."""
     where, victim = place / f"chain-{chain.number}", VICTIMS[chain.victim]
+    killed = 0
     for number, kill in enumerate(chain.kills):
-        running = start(where, _words(victim, number), kill.operation, kill.share)
+        running = start(where, victim.go_on if number else victim.begin, kill.operation, kill.share)
         if kill.operation is None:
             running.process.join(kill.share * whole.seconds)
             running.kill()
-        if (fault := _fault(running.end(), allowed=(0, 2, -9))) is not None:
-            return _all(chain, *fault)
+        ended = running.end()
+        killed += ended.code == -signal.SIGKILL
+        if (fault := _fault(ended, allowed=(0, 2, -signal.SIGKILL))) is not None:
+            return [Result(str(chain), *fault)]
     ended = start(where, victim.go_on).end()
     if ended.code == 2 and any(told in ended.said for told in _NOT_BEGUN):
         ended = start(where, victim.begin).end()
     if (fault := _fault(ended, allowed=(0,))) is not None:
-        return _all(chain, *fault)
+        return [Result(str(chain), *fault)] * max(1, killed)
     found = essence(where / OUT)
     if found != whole.essence:
         names = sorted(name for name in {*found, *whole.essence} if found.get(name, 0) != whole.essence.get(name, 0))
-        return _all(chain, Verdict.LOST, f"other content: {', '.join(names)}")
+        return [Result(str(chain), Verdict.LOST, f"other content: {', '.join(names)}")] * max(1, killed)
     shutil.rmtree(where)
-    return _all(chain, Verdict.HELD, "")
-
-
-def _words(victim: Victim, number: int) -> list[str]:
-    return victim.go_on if number else victim.begin
+    return [Result(str(chain))] * killed
 
 
 def _fault(ended: Ended, allowed: tuple[int, ...]) -> tuple[Verdict, str] | None:
@@ -131,7 +127,3 @@ def _fault(ended: Ended, allowed: tuple[int, ...]) -> tuple[Verdict, str] | None
     if "Traceback" in ended.said:
         return Verdict.TRACEBACK, last[0]
     return None if ended.code in allowed else (Verdict.LOST, f"exit code {ended.code}: {last[0]}")
-
-
-def _all(chain: Chain, verdict: Verdict, detail: str) -> list[Result]:
-    return [Result(str(chain), verdict, detail) for _ in chain.kills]

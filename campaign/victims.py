@@ -178,7 +178,7 @@ def essence(folder: Path) -> dict[str, object]:
     held: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_dir() or "report_files" in name or path.suffix == ".html":
+        if path.is_dir() or "page_files" in name or path.suffix == ".html":
             held[name] = None
         elif path.suffix in (".json", ".jsonl") and path.name != "metrics.jsonl":
             held[name] = [_lasting(value) for value in _values(path)]
