@@ -8,6 +8,7 @@ part, wholly or not at all; each state must lead to the bytes of a run that was 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -21,6 +22,7 @@ import metasched as ms
 from campaign.crashes import TEARS, Crash, Disk, watched
 from campaign.table import Effort, Result, Verdict
 from metasched.errors import MetaschedError
+from metasched.files import PART
 from metasched.learners import engine as compiled
 from metasched.learners import model_file
 from metasched.learners.networks import Mlp
@@ -161,14 +163,15 @@ def restore(folder: Path, held: Content) -> None:
 def explore(place: Path, seeds: tuple[int, ...], crashes: int = CRASHES) -> Iterator[Result]:
     """Every crash, ``crashes`` deep, of runs of these seeds in ``place / "runs"``: a result for each way to crash.
 
-    Where two ways lead to the same content, what comes after is tried once.
+    Where two ways lead to the same content, what comes after is tried once; what is left of a file that was not written
+    whole is never read, so of that only its being there counts.
     """
     folder = place / "runs"
     restore(folder, ())
     with watched(place, None, _raise):
         run(folder, seeds)
     whole = content(folder)
-    reached: set[Content] = {()}
+    reached: dict[Content, Result] = {(): Result("begun")}
     frontier: dict[Content, str] = {(): "begun"}
     for _ in range(crashes):
         following: dict[Content, str] = {}
@@ -182,14 +185,17 @@ def explore(place: Path, seeds: tuple[int, ...], crashes: int = CRASHES) -> Iter
                     disk.tear(share)
                     after = content(folder)
                     case = f"{way}; {limit} operations, {share:g} of what was not flushed"
-                    if after in reached:
-                        yield Result(case)
-                        continue
-                    reached.add(after)
-                    following[after] = case
-                    yield _ends_whole(folder, seeds, whole, case)
-                    restore(folder, after)
+                    key = _what_counts(after)
+                    if key not in reached:
+                        following[after] = case
+                        reached[key] = _ends_whole(folder, seeds, whole, case)
+                        restore(folder, after)
+                    yield replace(reached[key], case=case)
         frontier = following
+
+
+def _what_counts(held: Content) -> Content:
+    return tuple((name, b"" if name.endswith(PART) else bytes_) for name, bytes_ in held)
 
 
 def _crashed(place: Path, limit: int, seeds: tuple[int, ...]) -> Disk | None:
