@@ -4,7 +4,7 @@ import json
 import random
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 from pathlib import Path
@@ -51,15 +51,15 @@ class Chain(NamedTuple):
         return f"{self.victim} killed {', then '.join(map(str, self.kills))}"
 
 
-def kills(effort: Effort) -> Iterator[Result]:
+def kills(effort: Effort, victims: Sequence[str] = tuple(VICTIMS)) -> Iterator[Result]:
     """So many kills of train, resume, a sweep over seeds, compare and paper; a result for each that came in time."""
     prepare(effort.place)
     with ThreadPoolExecutor(effort.workers) as pool:
-        wholes = dict(zip(VICTIMS, pool.map(lambda name: _undisturbed(effort.place, name), VICTIMS), strict=True))
+        wholes = dict(zip(victims, pool.map(lambda name: _undisturbed(effort.place, name), victims), strict=True))
         chains = _chains(random.Random(effort.seed), wholes)
         killed = 0
         while killed < effort.attempts:
-            batch = list(islice(chains, effort.workers * len(VICTIMS)))
+            batch = list(islice(chains, effort.workers))
             for results in pool.map(lambda chain: _suffer(effort.place, chain, wholes[chain.victim]), batch):
                 killed += len(results)
                 yield from results
@@ -80,7 +80,7 @@ def _chains(chance: random.Random, wholes: dict[str, Whole]) -> Iterator[Chain]:
     untried = {name: list(range(1, whole.operations + 1)) for name, whole in wholes.items()}
     for operations in untried.values():
         chance.shuffle(operations)
-    for number, name in enumerate(cycle(VICTIMS)):
+    for number, name in enumerate(cycle(wholes)):
         planned = [_random_kill(chance, wholes[name]) for _ in range(chance.randint(1, MOST_IN_A_ROW))]
         if untried[name] and chance.random() < 0.7:
             planned[0] = Kill(untried[name].pop(), chance.choice(TEARS))
