@@ -49,7 +49,8 @@ def test_a_damaged_line_within_is_named(tmp_path, finished):
 
 
 def test_nothing_is_added_behind_a_link(tmp_path, finished, monkeypatch):
-    (tmp_path / "precious").write_text("")
+    there = outcomes.encode(finished[1])
+    (tmp_path / "precious").write_bytes(there)
     (tmp_path / "runs.jsonl").symlink_to(tmp_path / "precious")
 
     def run(jobs, on_outcome, programs):
@@ -58,7 +59,7 @@ def test_nothing_is_added_behind_a_link(tmp_path, finished, monkeypatch):
     monkeypatch.setattr(kept.engine, "run", run)
     with pytest.raises(RunError, match="is a link"):
         kept.finish([], tmp_path / "runs.jsonl", programs=None)
-    assert (tmp_path / "precious").read_text() == ""
+    assert (tmp_path / "precious").read_bytes() == there
 
 
 def test_outcomes_come_back_exactly(tmp_path, finished):
