@@ -59,7 +59,7 @@ def kills(effort: Effort, victims: Sequence[str] = tuple(VICTIMS)) -> Iterator[R
         chains = _chains(random.Random(effort.seed), wholes)
         killed = 0
         while killed < effort.attempts:
-            batch = list(islice(chains, effort.workers))
+            batch = list(islice(chains, min(4 * effort.workers, 1 + (effort.attempts - killed) // MOST_IN_A_ROW)))
             for results in pool.map(lambda chain: _suffer(effort.place, chain, wholes[chain.victim]), batch):
                 killed += len(results)
                 yield from results
