@@ -174,14 +174,18 @@ _OF_THE_MOMENT = ("origin", "seconds", "scheduling_seconds")
 
 
 def essence(folder: Path) -> dict[str, object]:
-    """What a folder holds, but for when and by which command it was made; of pages only that they are there."""
+    """What a folder holds, but for when and by which command it was made; of pages only that they are there.
+
+    Lines of finished runs beside the results (``.work``) are a set: runs that go on may finish in another order.
+    """
     held: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if path.is_dir() or "page_files" in name or path.suffix == ".html":
             held[name] = None
         elif path.suffix in (".json", ".jsonl") and path.name != "metrics.jsonl":
-            held[name] = [_lasting(value) for value in _values(path)]
+            values = [_lasting(value) for value in _values(path)]
+            held[name] = sorted(values, key=json.dumps) if ".work" in path.parts else values
         else:
             held[name] = path.read_bytes()
     return held
