@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test results lint types clean
+.PHONY: demo test results lint types campaign clean
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/metasched demo
@@ -14,6 +14,10 @@ test: lint types
 results: $(VENV)/.installed-report
 	@$(BIN)/python tools/readme.py
 	@$(BIN)/metasched report results --out results/page.html
+
+# Everything that attacks us, in its long form: an hour or more. `make test` has the short one.
+campaign: $(VENV)/.installed-dev
+	@$(BIN)/python -m campaign --out campaign.jsonl
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

@@ -15,6 +15,8 @@ class Entry(NamedTuple):
 
 ATTACKS: dict[str, Entry] = {
     "protocol": Entry("campaign.protocol:protocol", 1),
+    "faults": Entry("campaign.faults:faults", 50),
+    "kills": Entry("campaign.kills:kills", 1000),
 }
 
 

@@ -19,11 +19,11 @@ class Crash(BaseException):
 class Disk:
     """File operations in ``folder``, counted: names made, changed and removed, files opened to write, and flushed.
 
-    ``stop`` is called before operation number ``limit``, and before any that is tried after it. ``events`` names the
-    operations so far.
+    ``stop`` is called with the name of operation number ``limit`` before it, and likewise for all that are tried after
+    it. ``events`` names the operations so far.
     """
 
-    def __init__(self, folder: Path, limit: int | None, stop: Callable[[], None]) -> None:
+    def __init__(self, folder: Path, limit: int | None, stop: Callable[[str], None]) -> None:
         self.folder = os.path.realpath(folder)
         self.limit = limit
         self.stop = stop
@@ -36,7 +36,7 @@ class Disk:
         if not path.startswith(self.folder):
             return
         if self.limit is not None and len(self.events) + 1 >= self.limit:
-            self.stop()
+            self.stop(name)
         self.events.append(f"{name} {os.path.relpath(path, self.folder)}")
 
     def opened(self, path: str, descriptor: int, writes: bool) -> None:
@@ -68,7 +68,7 @@ class Disk:
 
 
 @contextmanager
-def watched(folder: Path, limit: int | None, stop: Callable[[], None], flush: bool = False) -> Iterator[Disk]:
+def watched(folder: Path, limit: int | None, stop: Callable[[str], None], flush: bool = False) -> Iterator[Disk]:
     """Count, and at last stop, what happens in a folder meanwhile; ``flush``: files are really flushed to the disk."""
     disk = Disk(folder, limit, stop)
     real = {name: getattr(os, name) for name in ("open", "replace", "rename", "unlink", "mkdir", "fsync")}

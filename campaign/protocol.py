@@ -7,6 +7,8 @@ part, wholly or not at all; each state must lead to the bytes of a run that was 
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -20,6 +22,7 @@ import metasched as ms
 from campaign.crashes import TEARS, Crash, Disk, watched
 from campaign.table import Effort, Result, Verdict
 from metasched.errors import MetaschedError
+from metasched.files import PART
 from metasched.learners import engine as compiled
 from metasched.learners import model_file
 from metasched.learners.networks import Mlp
@@ -117,15 +120,28 @@ def _jobs(seeds: tuple[int, ...], out: Path) -> list[Job]:
     rows = np.arange(8, dtype=np.float32).reshape(4, 2)
     labels = np.array([0, 1, 0, 1])
     sources = {"a": (rows, labels), "b": (rows + 30, labels)}
-    tasks = ms.TaskSet.from_arrays(sources, (rows + 10, labels), (rows + 20, labels), classes=["a", "b"])
+    validation, test = (rows + 10, labels), (rows + 20, labels)
+    tasks = ms.TaskSet.from_arrays(sources, validation=validation, test=test, classes=["a", "b"])
     config = ms.TrainConfig(batch_size=2, meta_updates=UPDATES)
     return jobs_of(tasks, "mlp", "uniform", config, seeds, {}, out=out)
 
 
-def run(out: Path, seeds: tuple[int, ...]) -> None:
-    """Begin the runs in ``out``, or go on with those that are there, to their end."""
+@contextmanager
+def small() -> Iterator[None]:
+    """Runs compute nothing but counters meanwhile."""
     with mock.patch.object(engine, "_Group", Small), mock.patch.object(compiled, "run", _advance):
-        engine.run(begun(_jobs(seeds, out), out), checkpoint_seconds=0)
+        yield
+
+
+def go_on(out: Path, seeds: tuple[int, ...]) -> None:
+    """Begin the runs in ``out``, or go on with those that are there, to their end."""
+    engine.run(begun(_jobs(seeds, out), out), checkpoint_seconds=0)
+
+
+def run(out: Path, seeds: tuple[int, ...]) -> None:
+    """The same with small runs."""
+    with small():
+        go_on(out, seeds)
 
 
 def content(folder: Path) -> Content:
@@ -147,14 +163,15 @@ def restore(folder: Path, held: Content) -> None:
 def explore(place: Path, seeds: tuple[int, ...], crashes: int = CRASHES) -> Iterator[Result]:
     """Every crash, ``crashes`` deep, of runs of these seeds in ``place / "runs"``: a result for each way to crash.
 
-    Where two ways lead to the same content, what comes after is tried once.
+    Where two ways lead to the same content, what comes after is tried once; what is left of a file that was not written
+    whole is never read, so of that only its being there counts.
     """
     folder = place / "runs"
     restore(folder, ())
     with watched(place, None, _raise):
         run(folder, seeds)
     whole = content(folder)
-    reached: set[Content] = {()}
+    reached: dict[Content, Result] = {(): Result("begun")}
     frontier: dict[Content, str] = {(): "begun"}
     for _ in range(crashes):
         following: dict[Content, str] = {}
@@ -168,14 +185,17 @@ def explore(place: Path, seeds: tuple[int, ...], crashes: int = CRASHES) -> Iter
                     disk.tear(share)
                     after = content(folder)
                     case = f"{way}; {limit} operations, {share:g} of what was not flushed"
-                    if after in reached:
-                        yield Result(case)
-                        continue
-                    reached.add(after)
-                    following[after] = case
-                    yield _ends_whole(folder, seeds, whole, case)
-                    restore(folder, after)
+                    key = _what_counts(after)
+                    if key not in reached:
+                        following[after] = case
+                        reached[key] = _ends_whole(folder, seeds, whole, case)
+                        restore(folder, after)
+                    yield replace(reached[key], case=case)
         frontier = following
+
+
+def _what_counts(held: Content) -> Content:
+    return tuple((name, b"" if name.endswith(PART) else bytes_) for name, bytes_ in held)
 
 
 def _crashed(place: Path, limit: int, seeds: tuple[int, ...]) -> Disk | None:
@@ -188,7 +208,7 @@ def _crashed(place: Path, limit: int, seeds: tuple[int, ...]) -> Disk | None:
     return None
 
 
-def _raise() -> None:
+def _raise(_: str) -> None:
     raise Crash
 
 

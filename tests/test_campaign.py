@@ -1,12 +1,13 @@
 """The campaign in short; `python -m campaign` is the long form."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from campaign import protocol
+from campaign import faults, kills, protocol
 from campaign.__main__ import main
-from campaign.table import Result, Verdict, count, markdown
+from campaign.table import Effort, Result, Verdict, count, markdown
 from metasched.runs import checkpoint
 
 
@@ -22,6 +23,17 @@ def test_every_crash_three_deep_leads_to_the_bytes_of_a_run_that_was_never_stopp
 
 def test_a_crash_while_two_seeds_begin_or_run_loses_neither(tmp_path):
     assert failures(protocol.explore(tmp_path, (0, 1), crashes=1)) == []
+
+
+def test_full_broken_and_foreign_disks_deleted_folders_and_clocks_lose_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(faults, "SEEDS", (0,))
+    assert failures(faults.faults(Effort(seed=0, attempts=3, workers=1, place=tmp_path))) == []
+
+
+def test_real_kills_of_a_run_that_is_resumed_change_no_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    effort = Effort(seed=0, attempts=3, workers=2, place=tmp_path)
+    assert failures(kills.kills(effort, ("resume",))) == []
 
 
 def test_the_model_sees_a_checkpoint_that_is_not_moved_aside(tmp_path, monkeypatch):
@@ -52,4 +64,4 @@ def test_an_attack_that_tried_nothing_has_not_held(monkeypatch):
 def test_an_unknown_attack_is_named(capsys):
     with pytest.raises(SystemExit):
         main(["nonsense"])
-    assert "unknown attack nonsense; there are protocol" in capsys.readouterr().err
+    assert "unknown attack nonsense; there are " in capsys.readouterr().err

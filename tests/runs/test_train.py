@@ -1,13 +1,7 @@
 """A run may be stopped at any moment and ends with the numbers of one that never was."""
 
 import json
-import os
-import random
 import re
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import jax
@@ -308,54 +302,6 @@ class TestResume:
         run(tasks, out=tmp_path / "a")
         with pytest.raises(RunError, match=r"call metasched\.train"):
             ms.resume(tmp_path / "a")
-
-
-SCRIPT = """
-import sys
-import metasched as ms
-from metasched.learners.networks import mlp
-tasks = ms.datasets.load(sys.argv[1])
-config = ms.TrainConfig(batch_size=4, meta_updates=3000, eval_every=1)
-where = {"out": sys.argv[2], "checkpoint_seconds": float(sys.argv[3])}
-ms.train(tasks, mlp(3, (32,)), "uniform", config, learner="meta", **where)
-"""
-
-
-def launch(folder, out, seconds):
-    """A run in a process of its own; what one of them compiled serves all."""
-    environment = {
-        **os.environ,
-        "JAX_PLATFORMS": "cpu",
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
-    }
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(folder / "set.npz"), str(folder / out), str(seconds)], env=environment
-    )
-
-
-def lines_of(path):
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def test_ten_kills_at_random_moments_change_nothing(tmp_path):
-    ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
-    assert launch(tmp_path, "whole", 10).wait() == 0
-    metrics = tmp_path / "killed" / "metrics.jsonl"
-    chance = random.Random(0)
-    for _ in range(10):
-        process = launch(tmp_path, "killed", 0)
-        before, wanted = lines_of(metrics), chance.randrange(1, 60)
-        began = time.monotonic()
-        while lines_of(metrics) < before + wanted and process.poll() is None and time.monotonic() - began < 60:
-            time.sleep(0.001)
-        time.sleep(chance.random() * 0.02)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, "the run had ended before it could be killed"
-    assert launch(tmp_path, "killed", 0).wait() == 0
-    assert metrics.read_bytes() == (tmp_path / "whole" / "metrics.jsonl").read_bytes()
-    for name in ("checkpoint.safetensors", "model.safetensors"):
-        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 @pytest.mark.parametrize("useful", [None, (), ("task 0",)])

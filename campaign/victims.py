@@ -1,0 +1,202 @@
+"""Commands that are attacked, each in a process of its own, forked from one that has the package imported.
+
+The server that forks has imported JAX and not begun to use it, so that it has one thread and nothing to lose.
+"""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from campaign.crashes import Disk, watched
+
+OUT = "out"
+LOG = "log.txt"
+SECONDS = 600.0
+"""Longer than any of these commands takes on a busy machine."""
+_SMALL = ["--batch-size", "4", "--batches-per-update", "3", "--eval-every", "1", "--network", "mlp", "--quiet"]
+_TRAIN = ["train", "../set.npz", "--out", OUT, "--scheduler", "ucb", "--meta-updates", "6", *_SMALL]
+_COMPARE = ["compare", "../set.npz", "--out", OUT, "--schedulers", "uniform", "--seeds", "2", "--meta-updates", "2"]
+
+
+class Victim(NamedTuple):
+    """Words that begin the work, and words that go on with it, in the folder ``out`` of a place beside ``set.npz``."""
+
+    begin: list[str]
+    go_on: list[str]
+
+
+VICTIMS = {
+    "train": Victim(_TRAIN, _TRAIN),
+    "resume": Victim(_TRAIN, ["resume", OUT, "--quiet"]),
+    "sweep": Victim([*_TRAIN, "--seeds", "3"], [*_TRAIN, "--seeds", "3"]),
+    "compare": Victim([*_COMPARE, *_SMALL], [*_COMPARE, *_SMALL]),
+    "paper": Victim(["paper"], ["paper"]),
+}
+
+
+class Ended(NamedTuple):
+    """How a process ended: its code, negative for a signal, None if it had to be stopped; seconds; what it printed."""
+
+    code: int | None
+    seconds: float
+    said: str
+
+
+def prepare(place: Path) -> None:
+    """Make the data of all victims, and the settings that their processes inherit; to be called before the first."""
+    from metasched import TaskSet
+    from metasched.datasets import save_npz
+
+    chance = np.random.default_rng(0)
+
+    def rows(count: int) -> tuple[Any, Any]:
+        labels = chance.integers(0, 3, count)
+        return np.eye(3, 4)[labels] * 2 + 0.5 * chance.normal(size=(count, 4)), labels
+
+    sources = {"a": rows(24), "b": rows(20)}
+    save_npz(TaskSet.from_arrays(sources, validation=rows(12), test=rows(30), classes=list("xyz")), place / "set.npz")
+    os.environ |= {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_COMPILATION_CACHE_DIR": str(place / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "XDG_CACHE_HOME": str(place / "cache"),
+        "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_multi_thread_eigen=false",
+    }
+    _FORKS.set_forkserver_preload(["campaign.preloaded"])
+
+
+_FORKS = multiprocessing.get_context("forkserver")
+
+
+def start(place: Path, words: list[str], limit: int | None = None, share: float = 1.0) -> "Running":
+    """Run a command in ``place``; with ``limit`` it is killed at that file operation, with a share of what it wrote."""
+    place.mkdir(parents=True, exist_ok=True)
+    process = _FORKS.Process(target=_work, args=(str(place), words, limit, share), daemon=True)
+    began = time.monotonic()
+    process.start()
+    return Running(process, place, began)
+
+
+class Running(NamedTuple):
+    """A command that runs."""
+
+    process: Any
+    place: Path
+    began: float
+
+    def kill(self) -> None:
+        """SIGKILL, now."""
+        if self.process.is_alive():
+            os.kill(self.process.pid, signal.SIGKILL)
+
+    def end(self, seconds: float = SECONDS) -> Ended:
+        """Wait for its end; one that takes longer than that is killed."""
+        self.process.join(seconds)
+        code = self.process.exitcode
+        if code is None:
+            self.kill()
+            self.process.join()
+        said = (self.place / LOG).read_text(errors="replace") if (self.place / LOG).exists() else ""
+        return Ended(code, time.monotonic() - self.began, said)
+
+
+def _work(place: str, words: list[str], limit: int | None, share: float) -> None:
+    """In the process: say everything to a file, count file operations in ``out``, and run the command."""
+    os.chdir(place)
+    log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    _save_often()
+    disks: list[Disk] = []
+
+    def stop(_: str) -> None:
+        disks[0].tear(share)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    code = 0
+    with watched(Path(OUT), limit, stop) as disk:
+        disks.append(disk)
+        try:
+            _paper(Path(OUT)) if words == ["paper"] else _command(words)
+        except SystemExit as stopped:
+            code = stopped.code if isinstance(stopped.code, int) else 1
+    Path("events.json").write_text(json.dumps(disk.events))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _save_often() -> None:
+    """A checkpoint after every chunk of updates."""
+    from metasched.runs import run, train
+
+    for function in (run.run, train.train):
+        function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), "checkpoint_seconds": 0.0}
+
+
+def _command(words: list[str]) -> None:
+    from metasched.cli import main
+    from metasched.runs import compare
+
+    setattr(compare, "GRIDS", {"joint": ((0.01, 1e-3), (0.01, 0.03))})  # noqa: B010  two rates are enough to tune
+    sys.argv = ["metasched", *words]
+    main(words)
+
+
+def _paper(out: Path) -> None:
+    """An experiment of our own, as ``metasched paper`` runs its own."""
+    from metasched import TrainConfig
+    from metasched.errors import MetaschedError
+    from metasched.experiments import Cell, Experiment, paper
+
+    config = TrainConfig(batch_size=4, batches_per_update=3, meta_updates=2, eval_every=1, eval_rows=30)
+    cell = Cell("few-label-9", "few-label", "9 labels", config, 0.6, {"target_labels": 9})
+    made = Experiment("digits", "made up", "../set.npz", "mlp", cell.name, (cell,))
+    try:
+        paper.claim(out, quick=True)
+        paper.run_experiment(made, made.cells, paper.Sweep(out, (0, 1), True, "campaign", {}, timing=False))
+    except MetaschedError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+_OF_THE_MOMENT = ("origin", "seconds", "scheduling_seconds")
+
+
+def essence(folder: Path) -> dict[str, object]:
+    """What a folder holds, but for when and by which command it was made; of pages only that they are there.
+
+    Lines of finished runs beside the results (``.work``) are a set: runs that go on may finish in another order.
+    """
+    held: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_dir() or "page_files" in name or path.suffix == ".html":
+            held[name] = None
+        elif path.suffix in (".json", ".jsonl") and path.name != "metrics.jsonl":
+            values = [_lasting(value) for value in _values(path)]
+            held[name] = sorted(values, key=json.dumps) if ".work" in path.parts else values
+        else:
+            held[name] = path.read_bytes()
+    return held
+
+
+def _values(path: Path) -> list[Any]:
+    text = path.read_text()
+    return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else [json.loads(text)]
+
+
+def _lasting(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _lasting(inside) for key, inside in value.items() if key not in _OF_THE_MOMENT}

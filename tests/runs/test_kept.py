@@ -1,0 +1,69 @@
+import msgspec
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched.errors import DataError, RunError
+from metasched.runs import kept
+from metasched.runs import outcome as outcomes
+from metasched.runs.outcome import Final, Outcome
+from metasched.runs.train import jobs_of
+
+
+def outcome(scheduler, seed, **options):
+    """A finished run of that scheduler, as if it had been run."""
+    job = jobs_of(make_tasks(), "mlp", scheduler, ms.TrainConfig(batch_size=4), (seed,), options, learner="meta")[0]
+    told = {key: getattr(job.description, key) for key in ("method", "family", "about", "origin")}
+    final = Final(test_accuracy=0.5)
+    return Outcome(run=job.description.spec.name, spec=job.description.spec, final=final, **told)
+
+
+@pytest.fixture
+def finished():
+    return [*(outcome("epsilon_greedy", seed, epsilon=0.2) for seed in (0, 1)), outcome("ucb", 0)]
+
+
+def test_what_is_added_after_a_kill_is_not_taken_for_more_of_what_was_there(tmp_path, finished):
+    """Rewritten in short, with what neighbours share said once, the file would lend its options to the next line."""
+    path = tmp_path / "runs.jsonl"
+    lines = [outcomes.encode(each) for each in finished]
+    path.write_bytes(lines[0] + lines[1] + lines[2][:100])
+    assert kept._whole_lines(path) == finished[:2]
+    with path.open("ab") as stream:
+        stream.write(lines[2])
+    assert list(outcomes.read(path)) == finished
+    assert kept._whole_lines(path) == finished
+
+
+def test_a_line_that_is_whole_but_for_its_end_is_run_again(tmp_path, finished):
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(outcomes.encode(finished[0]) + outcomes.encode(finished[1])[:-1])
+    assert kept._whole_lines(path) == finished[:1]
+
+
+def test_a_damaged_line_within_is_named(tmp_path, finished):
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(b"{}\n" + outcomes.encode(finished[0]))
+    with pytest.raises(DataError, match=r"runs\.jsonl, line 1: is no outcome"):
+        kept._whole_lines(path)
+
+
+def test_nothing_is_added_behind_a_link(tmp_path, finished, monkeypatch):
+    there = outcomes.encode(finished[1])
+    (tmp_path / "precious").write_bytes(there)
+    (tmp_path / "runs.jsonl").symlink_to(tmp_path / "precious")
+
+    def run(jobs, on_outcome, programs):
+        on_outcome(0, finished[0])
+
+    monkeypatch.setattr(kept.engine, "run", run)
+    with pytest.raises(RunError, match="is a link"):
+        kept.finish([], tmp_path / "runs.jsonl", programs=None)
+    assert (tmp_path / "precious").read_bytes() == there
+
+
+def test_outcomes_come_back_exactly(tmp_path, finished):
+    outcomes.write(tmp_path / "a.jsonl", finished)
+    assert [msgspec.to_builtins(each) for each in outcomes.read(tmp_path / "a.jsonl")] == [
+        msgspec.to_builtins(each) for each in finished
+    ]
