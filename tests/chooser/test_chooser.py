@@ -286,12 +286,16 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("sizes", "options", "message"),
         [
-            ([5, 0], {}, "size of source '2' is 0; give a whole number ≥ 1"),
+            ([5, 0], {}, "size of source '2' is 0; give a whole number from 1 to 9007199254740992"),
             ([], {}, "there are no sources"),
             ([5, 2.5], {}, "size of source '2' is 2.5"),
             (0, {}, "the number of sources is 0"),
             (2.5, {}, "the sources are 2.5; give sizes by name"),
             ("ab", {}, "the sources are 'ab'; give sizes by name"),
+            (None, {}, "the sources are None; give sizes by name"),
+            (10**12, {}, "the number of sources is 1000000000000; give a whole number from 1 to 100000"),
+            ([10**30], {}, "size of source '1' is 10+; give a whole number"),
+            (SIZES, {"batch_size": 2**40}, "batch_size is 1099511627776; give a whole number from 1 to 16777216"),
             (SIZES, {"batch_size": 0}, "batch_size is 0"),
             (SIZES, {"seed": -1}, "seed is -1"),
             (SIZES, {"cursor": "global_"}, "unknown cursor 'global_'; did you mean 'global'"),

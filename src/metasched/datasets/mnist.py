@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from metasched.datasets.store import DataFile, locate
 from metasched.errors import DataError
+from metasched.foreign import file_size
 
 _HOMES = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -53,6 +54,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
     The header is two zero bytes, the type (8: unsigned byte), the rank, and the rank sizes as big-endian 32-bit.
     """
+    file_size(path)
     try:
         with gzip.open(path, "rb") as stream:
             magic = stream.read(4)
@@ -63,7 +65,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
             if len(shape) != magic[3] or count > _LARGEST_BYTES:
                 raise DataError(f"{path}: the header declares shape {shape}, more than {_LARGEST_BYTES:,} bytes")
             content = stream.read(count + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, OSError) as error:
         raise DataError(f"{path}: truncated or damaged gzip ({error}); fetch the file again") from None
     if len(content) != count:
         found = "more" if len(content) > count else f"{len(content):,}"

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import DataError
+from metasched.errors import ConfigError, DataError
+from metasched.foreign import file_size
 from metasched.optional import require
 from metasched.tasks import Inputs, Place
 from metasched.tasks.arrow import columns_of
@@ -43,9 +44,7 @@ def read_columns(
         decimal: the decimal point of a CSV file.
         limit: a file larger than this, in bytes, as it lies or unpacked, is refused unread.
     """
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    refuse_large(path, path.stat().st_size, limit)
+    refuse_large(path, file_size(path), limit)
     if path.suffix.lower() == ".parquet":
         table = _read_parquet(path, drop, limit)
     else:
@@ -65,7 +64,10 @@ def column_names(path: Path, separator: str | None = None) -> list[str]:
             return []
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         first = stream.readline(_LONGEST_HEADER)
-        return next(csv.reader([first], delimiter=_separator(path, separator)), [])
+        try:
+            return next(csv.reader([first], delimiter=_separator(path, separator)), [])
+        except csv.Error:  # a name too long for that reader
+            return []
 
 
 def refuse_large(path: Path, size: int, limit: int) -> None:
@@ -85,7 +87,10 @@ def place_in(path: Path, separator: str | None = None) -> Place:
 
 
 def _separator(path: Path, separator: str | None) -> str:
-    return separator or SEPARATORS.get(path.suffix.lower(), ",")
+    given = separator or SEPARATORS.get(path.suffix.lower(), ",")
+    if len(given) != 1 or given in '"\r\n' or not given.isascii():
+        raise ConfigError(f"{path}: separator is {separator!r}; give one character such as ';'")
+    return given
 
 
 def _line(path: Path, record: int, separator: str) -> str:
@@ -107,6 +112,8 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
         ragged.append(row)
         return "skip"
 
+    if decimal not in (".", ",") or decimal == separator:
+        raise ConfigError(f"{path}: decimal is {decimal!r} and the separator {separator!r}; give decimal='.' or ','")
     quotes = _check_text(path)
     block = min(path.stat().st_size + 1, _LARGEST_BLOCK)  # types are inferred from one block: all of the file
     try:
