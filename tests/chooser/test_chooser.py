@@ -368,12 +368,20 @@ class TestState:
         [
             ("facts", "open", lambda old: [[99, 1.0]], "an open draw was never asked for"),
             ("facts", "open", lambda old: [[0, 1.0]], "a draw was told twice"),
-            ("facts", "open", lambda old: [[True, 1.0]], "True is no draw"),
-            ("facts", "open", lambda old: [[6, float("nan")]], "a loss weight is none"),
+            ("facts", "open", lambda old: [[True, 1.0]], r"Expected `int`, got `bool` - at `\$.open\[...\]"),
+            ("facts", "open", lambda old: [[6, float("nan")]], "a loss weight is none|Expected `float` >= 0"),
             ("facts", "sources", lambda old: old[:1], "a draw is of no source that it has"),
-            ("facts", "sources", lambda old: [["1", -7, False], *old[1:]], "'1' with -7 rows is no source"),
+            ("facts", "sources", lambda old: [["1", -7, False], *old[1:]], r"Expected `int` >= 1 - at `\$.sources"),
             ("facts", "sources", lambda old: [old[0], old[0], *old[2:]], "two sources have one name"),
-            ("facts", "seed", lambda old: -1, "its seed is none"),
+            ("facts", "seed", lambda old: -1, r"Expected `int` >= 0 - at `\$.seed`"),
+            ("facts", "sources", lambda old: [["1", 10**30, False], *old[1:]], "the state is damaged"),
+            ("facts", "sources", lambda old: [["1"], *old[1:]], "the state is damaged"),
+            ("facts", "changes", lambda old: "two", r"Expected `int`, got `str` - at `\$.changes`"),
+            ("facts", "options", lambda old: {"xi": np.zeros(3)}, "the state has options"),
+            ("facts", "batch_size", lambda old: np.zeros(3), "the state is damaged"),
+            ("facts", "unheard of", lambda old: 1, "contains unknown field `unheard of`"),
+            ("arrays", "asked", lambda old: old * 0 - 1, "a draw is of no source that it has"),
+            ("arrays", "heard", lambda old: old * 0 + 1e200, "a reward is not finite"),
             ("arrays", "asked", lambda old: old - 5, "a draw is of no source that it has"),
             ("arrays", "asked", lambda old: old.astype(float), "'asked' is no column of int64"),
             ("arrays", "told", lambda old: old + 100, "a reward is of no draw that it has"),
@@ -391,7 +399,7 @@ class TestState:
         follow(chooser, 6)
         chooser.ask()
         good = chooser.state_dict()
-        damaged = {**good, part: {**good[part], name: spoil(good[part][name])}}
+        damaged = {**good, part: {**good[part], name: spoil(good[part].get(name))}}
         with pytest.raises(ConfigError, match=message):
             chooser.load_state_dict(damaged)
         same(good, chooser.state_dict())
