@@ -368,7 +368,7 @@ class TestState:
         [
             ("facts", "open", lambda old: [[99, 1.0]], "an open draw was never asked for"),
             ("facts", "open", lambda old: [[0, 1.0]], "a draw was told twice"),
-            ("facts", "open", lambda old: [[True, 1.0]], r"Expected `int`, got `bool` - at `\$.open\[...\]"),
+            ("facts", "open", lambda old: [[True, 1.0]], r"Expected `int`, got `bool` - at `\$.open"),
             ("facts", "open", lambda old: [[6, float("nan")]], "a loss weight is none|Expected `float` >= 0"),
             ("facts", "sources", lambda old: old[:1], "a draw is of no source that it has"),
             ("facts", "sources", lambda old: [["1", -7, False], *old[1:]], r"Expected `int` >= 1 - at `\$.sources"),

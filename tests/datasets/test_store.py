@@ -305,6 +305,18 @@ class TestBadServers:
             store.locate(known(serve(drip).url))
         assert time.monotonic() - started < 4
 
+    def test_a_home_that_drips_leaves_time_for_the_next(self, serve, monkeypatch):
+        monkeypatch.setattr(store, "DEADLINE_SECONDS", 1.0)
+        monkeypatch.setattr(store, "SLOWEST", 10**9)
+
+        def drip(connection):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            for _ in range(200):
+                connection.sendall(b"x")
+                time.sleep(0.05)
+
+        assert store.locate(known(serve(drip).url, serve(WHOLE).url)).read_bytes() == CONTENT
+
     def test_what_a_damaged_home_left_is_not_mixed_with_the_next_ones(self, serve):
         part_of(known()).write_bytes(b"?" * 1000)
         resumed = sends("206 Partial\r\nContent-Range: bytes 1000-", CONTENT[1000:])

@@ -60,7 +60,8 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
             magic = stream.read(4)
             if len(magic) < 4 or magic[:3] != b"\x00\x00\x08" or not 1 <= magic[3] <= 4:
                 raise DataError(f"{path}: not an IDX file of bytes; expected it to begin with 00 00 08")
-            shape = tuple(int(size) for size in np.frombuffer(stream.read(4 * magic[3]), dtype=">u4"))
+            sizes = stream.read(4 * magic[3])
+            shape = tuple(int(size) for size in np.frombuffer(sizes[: len(sizes) // 4 * 4], dtype=">u4"))
             count = math.prod(shape)
             if len(shape) != magic[3] or count > _LARGEST_BYTES:
                 raise DataError(f"{path}: the header declares shape {shape}, more than {_LARGEST_BYTES:,} bytes")

@@ -134,8 +134,9 @@ def _fill(stream: BinaryIO, file: DataFile, part: Path, progress: Progress | Non
     deadline = time.monotonic() + DEADLINE_SECONDS + file.size / SLOWEST
     failure = ""
     for url in file.urls * ATTEMPTS:
-        try:
-            _continue_download(url, file, stream, progress, deadline)
+        left = deadline - time.monotonic()
+        try:  # a slow home leaves time for the others
+            _continue_download(url, file, stream, progress, deadline - (left / 2 if len(file.urls) > 1 else 0))
         except BrokenOffError as error:
             failure = str(error)
             if time.monotonic() >= deadline:

@@ -51,7 +51,10 @@ def read_columns(
         table = _read_csv(path, text, _separator(path, separator), decimal)
     if not table.num_rows:
         raise DataError(f"{path}: has no rows; give it some or leave it out")
-    return columns_of(table, str(path), drop)
+    try:
+        return columns_of(table, str(path), drop)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: has text that is not UTF-8 ({error}); write it again") from None
 
 
 def column_names(path: Path, separator: str | None = None) -> list[str]:
@@ -60,7 +63,7 @@ def column_names(path: Path, separator: str | None = None) -> list[str]:
         arrow, reader = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
         try:
             return list(reader.read_schema(path).names)
-        except (arrow.ArrowException, OSError):
+        except (arrow.ArrowException, OSError, ValueError):
             return []
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         first = stream.readline(_LONGEST_HEADER)
@@ -181,8 +184,11 @@ def _read_parquet(path: Path, drop: Collection[str], limit: int) -> Any:
         texts = [field.name for field in schema if types.is_string(field.type) or types.is_large_string(field.type)]
         kept = [name for name in schema.names if name not in drop]
         return reader.read_table(path, columns=kept, read_dictionary=texts, partitioning=None)
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]}); write it again") from None
+    except DataError:
+        raise
+    except (arrow.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{path}: not a readable Parquet file ({reason}); write it again") from None
 
 
 def read_table(path: Path, columns: int, delimiter: str | None = None) -> Inputs:
