@@ -84,7 +84,7 @@ def formats(place: Path) -> dict[str, Format]:
         "checkpoint": Format(
             (files["checkpoint.safetensors"],),
             edits,
-            _in_run("checkpoint.safetensors", files, lambda at: (checkpoint.load(at, 2**20), checkpoint.updates(at))),
+            _in_run("checkpoint.safetensors", files, lambda at: (checkpoint.load(at, 2**24), checkpoint.updates(at))),
         ),
     }
     if find_spec("pyarrow"):
