@@ -14,6 +14,9 @@ class Entry(NamedTuple):
 
 
 ATTACKS: dict[str, Entry] = {
+    "mutations": Entry("campaign.mutations:mutations", 100_000),
+    "chooser": Entry("campaign.chooser:chooser", 1_000_000),
+    "downloads": Entry("campaign.downloads:downloads", 2_000),
     "protocol": Entry("campaign.protocol:protocol", 1),
     "faults": Entry("campaign.faults:faults", 50),
     "kills": Entry("campaign.kills:kills", 1000),

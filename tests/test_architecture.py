@@ -9,6 +9,8 @@ import metasched
 
 ROOMS = [
     "errors",
+    "seeds",
+    "printing",
     "optional",
     "files",
     "foreign",

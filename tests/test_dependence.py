@@ -220,3 +220,23 @@ class TestAssociation:
         y = chain(WEATHER, 100, 0)
         result = dependence.cross_task_association([y, np.concatenate([y, [0, 1, 2]])], 4)
         assert result.cramers_v[0, 1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("labels", [["a"], ["a", "b"] * 10, None, [], [[1, 2], [1]], [0.5, 1.5], [[0, 1]]])
+def test_labels_that_are_none_are_refused_in_one_line(labels):
+    with pytest.raises(DataError, match="give one or more integers in a row"):
+        dependence.independence_test(labels)
+
+
+@pytest.mark.parametrize("labels", [[0, 2**40, 1], [0, 5000, 1]])
+def test_a_label_too_large_for_a_table_of_transitions_is_refused(labels):
+    with pytest.raises(DataError, match=r"give 1 … 4096, numbered from 0 without gaps"):
+        dependence.independence_test(labels)
+
+
+def test_shuffles_are_made_in_pieces_that_fit_in_memory(monkeypatch):
+    labels = np.random.default_rng(0).integers(0, 3, 90)
+    whole = dependence.independence_test(labels, permutations=40)
+    monkeypatch.setattr(dependence, "NUMBERS_AT_ONCE", 7 * 90)
+    pieces = dependence.independence_test(labels, permutations=40)
+    assert (pieces.p_value, pieces.statistic) == (whole.p_value, whole.statistic)

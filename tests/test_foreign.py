@@ -65,3 +65,26 @@ def test_a_link_may_be_read_through(path, tmp_path):
     (tmp_path / "b").write_text("{}")
     path.symlink_to(tmp_path / "b")
     assert foreign.read_json(path, dict, "mend it") == {}
+
+
+def test_a_plain_file_has_a_size(tmp_path):
+    (tmp_path / "a").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert foreign.file_size(tmp_path / "a") == foreign.file_size(tmp_path / "link", largest=5) == 5
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "x: no such file"),
+        (lambda path: path.mkdir(), "x: is a folder; give a plain file"),
+        (os.mkfifo, "x: is a named pipe; give a plain file"),
+        (lambda path: path.symlink_to("/dev/zero"), "x: is a device; give a plain file"),
+        (lambda path: path.symlink_to(path), "x: cannot be read"),
+        (lambda path: path.write_bytes(b"123456"), "x: has 6 bytes, more than the limit of 5; give a smaller file"),
+    ],
+)
+def test_anything_else_is_refused_unopened(tmp_path, make, said):
+    make(tmp_path / "x")
+    with pytest.raises(DataError, match=said):
+        foreign.file_size(tmp_path / "x", largest=5)

@@ -26,6 +26,7 @@ from metasched.runs import doubts
 from metasched.runs.choices import BASELINE, TARGET_ONLY
 from metasched.runs.compare import CHOOSING, DEFAULT, Grid, OnProgress, run_methods
 from metasched.runs.outcome import Outcome
+from metasched.seeds import counting
 from metasched.tasks import TaskSet
 
 PAGE = "page.html"
@@ -166,7 +167,7 @@ def compare(
     """
     named = DEFAULT if schedulers is None else tuple(schedulers)
     words = (*named, *(word for word in (BASELINE, TARGET_ONLY) if word not in named))
-    numbers = tuple(range(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
+    numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
     settings = config or TrainConfig()
     lines = [*doubts.of_tasks(tasks), *doubts.small_source(tasks, settings.batch_size)]
     settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))

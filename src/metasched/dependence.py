@@ -16,11 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metasched.errors import ConfigError, DataError
+from metasched.seeds import check_seed
 
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 
+MOST_CLASSES = 4096
+"""A table of transitions between more labels than this would not fit in memory beside its copies."""
 SHUFFLES_AT_ONCE = 1000
+NUMBERS_AT_ONCE = 2**25
+"""Rows or table cells of all shuffles in memory together."""
 ROUNDING = 1e-9
 """Two statistics this close, relative to the number of rows, are equal: a shuffle that ties counts against order."""
 
@@ -144,8 +149,8 @@ def independence_test(
     """
     if permutations < 1 or blocks < 1:
         raise ConfigError(f"permutations is {permutations} and blocks {blocks}; give at least 1 of each")
-    original = np.asarray(labels)
-    classes = num_classes if num_classes is not None else int(original.max(initial=0)) + 1
+    original = _integers(labels)
+    classes = num_classes if num_classes is not None else int(original.max()) + 1
     present, y = np.unique(_as_labels(original, classes), return_inverse=True)
     n, k = len(y), len(present)
     counts = transition_counts(original, classes)
@@ -153,7 +158,7 @@ def independence_test(
     frequency = np.bincount(y, minlength=k)
     block = np.arange(n) * min(blocks, n) // n
     transitions, drift = _chi_squared_of_transitions(frequency), _chi_squared_of_blocks(frequency, block)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(check_seed(seed))
 
     observed = _Sample(transitions(table[None]), np.trace(table)[None], drift(y[None]))
     shuffled = _Sample.collect(
@@ -236,10 +241,20 @@ class _Sample:
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _as_labels(labels: ArrayLike, num_classes: int) -> Counts:
-    y = np.asarray(labels)
+def _integers(labels: ArrayLike) -> NDArray[np.integer[Any]]:
+    try:
+        y = np.asarray(labels)
+    except ValueError:
+        raise DataError("labels are lists of different lengths; give one or more integers in a row") from None
     if y.ndim != 1 or not len(y) or y.dtype.kind not in "iu":
         raise DataError(f"labels have shape {y.shape} and dtype {y.dtype}; give one or more integers in a row")
+    return y
+
+
+def _as_labels(labels: ArrayLike, num_classes: int) -> Counts:
+    y = _integers(labels)
+    if not 1 <= num_classes <= MOST_CLASSES:
+        raise DataError(f"there are {num_classes} classes; give 1 … {MOST_CLASSES}, numbered from 0 without gaps")
     wrong = np.flatnonzero((y < 0) | (y >= num_classes))
     if wrong.size:
         raise DataError(f"labels[{wrong[0]}] is {y[wrong[0]]}, outside 0 … {num_classes - 1}; give more classes")
@@ -257,8 +272,9 @@ def _shuffles(
     y: Counts, classes: int, count: int, shuffle: Callable[[Counts], object]
 ) -> Iterator[tuple[Counts, Counts]]:
     """Shuffled copies (m, n) of ``y`` with their transition tables (m, k, k), some at a time."""
-    for begin in range(0, count, SHUFFLES_AT_ONCE):
-        m = min(SHUFFLES_AT_ONCE, count - begin)
+    together = min(SHUFFLES_AT_ONCE, max(1, NUMBERS_AT_ONCE // max(len(y), classes**2)))
+    for begin in range(0, count, together):
+        m = min(together, count - begin)
         rows = np.repeat(y[None], m, axis=0)
         shuffle(rows)
         codes = rows * classes + np.roll(rows, -1, axis=1) + np.arange(m)[:, None] * classes**2

@@ -12,11 +12,18 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from metasched.errors import MetaschedError, RunError
+from metasched.errors import DataError, MetaschedError, RunError
 
 LARGEST_JSON = 64 * 1024**2
 """Bytes beyond which a description is none of ours."""
 Value = TypeVar("Value")
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
 
 
 @contextmanager
@@ -60,6 +67,22 @@ def checked(value: Any, form: type[Value], holder: object, fix: str, kind: type[
         return msgspec.convert(value, form)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise kind(f"{holder}: is damaged ({_reason(error)}); {fix}") from None
+
+
+def file_size(path: Path, largest: int | None = None, remedy: str = "give a smaller file") -> int:
+    """Bytes of a plain file; a pipe, socket, device or folder is refused unopened, and so are more than ``largest``."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no plain file")
+        raise DataError(f"{path}: is {kind}; give a plain file")
+    if largest is not None and found.st_size > largest:
+        raise DataError(f"{path}: has {found.st_size:,} bytes, more than the limit of {largest:,}; {remedy}")
+    return found.st_size
 
 
 def _reason(error: Exception) -> str:

@@ -286,12 +286,16 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("sizes", "options", "message"),
         [
-            ([5, 0], {}, "size of source '2' is 0; give a whole number ≥ 1"),
+            ([5, 0], {}, "size of source '2' is 0; give a whole number from 1 to 9007199254740992"),
             ([], {}, "there are no sources"),
             ([5, 2.5], {}, "size of source '2' is 2.5"),
             (0, {}, "the number of sources is 0"),
             (2.5, {}, "the sources are 2.5; give sizes by name"),
             ("ab", {}, "the sources are 'ab'; give sizes by name"),
+            (None, {}, "the sources are None; give sizes by name"),
+            (10**12, {}, "the number of sources is 1000000000000; give a whole number from 1 to 100000"),
+            ([10**30], {}, "size of source '1' is 10+; give a whole number"),
+            (SIZES, {"batch_size": 2**40}, "batch_size is 1099511627776; give a whole number from 1 to 16777216"),
             (SIZES, {"batch_size": 0}, "batch_size is 0"),
             (SIZES, {"seed": -1}, "seed is -1"),
             (SIZES, {"cursor": "global_"}, "unknown cursor 'global_'; did you mean 'global'"),
@@ -364,12 +368,20 @@ class TestState:
         [
             ("facts", "open", lambda old: [[99, 1.0]], "an open draw was never asked for"),
             ("facts", "open", lambda old: [[0, 1.0]], "a draw was told twice"),
-            ("facts", "open", lambda old: [[True, 1.0]], "True is no draw"),
-            ("facts", "open", lambda old: [[6, float("nan")]], "a loss weight is none"),
+            ("facts", "open", lambda old: [[True, 1.0]], r"Expected `int`, got `bool` - at `\$.open"),
+            ("facts", "open", lambda old: [[6, float("nan")]], "a loss weight is none|Expected `float` >= 0"),
             ("facts", "sources", lambda old: old[:1], "a draw is of no source that it has"),
-            ("facts", "sources", lambda old: [["1", -7, False], *old[1:]], "'1' with -7 rows is no source"),
+            ("facts", "sources", lambda old: [["1", -7, False], *old[1:]], r"Expected `int` >= 1 - at `\$.sources"),
             ("facts", "sources", lambda old: [old[0], old[0], *old[2:]], "two sources have one name"),
-            ("facts", "seed", lambda old: -1, "its seed is none"),
+            ("facts", "seed", lambda old: -1, r"Expected `int` >= 0 - at `\$.seed`"),
+            ("facts", "sources", lambda old: [["1", 10**30, False], *old[1:]], "the state is damaged"),
+            ("facts", "sources", lambda old: [["1"], *old[1:]], "the state is damaged"),
+            ("facts", "changes", lambda old: "two", r"Expected `int`, got `str` - at `\$.changes`"),
+            ("facts", "options", lambda old: {"xi": np.zeros(3)}, "the state has options"),
+            ("facts", "batch_size", lambda old: np.zeros(3), "the state is damaged"),
+            ("facts", "unheard of", lambda old: 1, "contains unknown field `unheard of`"),
+            ("arrays", "asked", lambda old: old * 0 - 1, "a draw is of no source that it has"),
+            ("arrays", "heard", lambda old: old * 0 + 1e200, "a reward is not finite"),
             ("arrays", "asked", lambda old: old - 5, "a draw is of no source that it has"),
             ("arrays", "asked", lambda old: old.astype(float), "'asked' is no column of int64"),
             ("arrays", "told", lambda old: old + 100, "a reward is of no draw that it has"),
@@ -387,7 +399,7 @@ class TestState:
         follow(chooser, 6)
         chooser.ask()
         good = chooser.state_dict()
-        damaged = {**good, part: {**good[part], name: spoil(good[part][name])}}
+        damaged = {**good, part: {**good[part], name: spoil(good[part].get(name))}}
         with pytest.raises(ConfigError, match=message):
             chooser.load_state_dict(damaged)
         same(good, chooser.state_dict())

@@ -12,6 +12,7 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched.cli import demo, main
+from metasched.cli.common import stdout
 from metasched.learners import measured
 from metasched.runs import checkpoint
 
@@ -125,18 +126,18 @@ class TestTrain:
             (["train", "set.npz", "--data", "target_labels"], "expected key=value"),
             (["train", "set.npz", "--data", "target_labels=many"], "target_labels is 'many'; give a whole number"),
             (["train", "set.npz", "--data", "noise=0.4"], "noise is 0.4; give such as noise={'NAME': 0.4}"),
-            (["diagnose", "set.npz", "--seed", "-1"], "seed -1: give a whole number from 0 to 4294967295"),
-            (["diagnose", "set.npz", "--seed", "4294967296"], "seed 4294967296: give a whole number from 0"),
+            (["diagnose", "set.npz", "--seed", "-1"], "seed is -1; give a whole number from 0 to 4294967295"),
+            (["diagnose", "set.npz", "--seed", "4294967296"], "seed is 4294967296; give a whole number from 0"),
             (
                 ["plan", "set.npz", "--batch-size", "4", "--seed", "9223372036854775808"],
-                "seed 9223372036854775808: give",
+                "seed is 9223372036854775808; give",
             ),
-            (["train", "set.npz", "--seed", "4294967296", "--batch-size", "4"], "seed 4294967296: give"),
+            (["train", "set.npz", "--seed", "4294967296", "--batch-size", "4"], "seed is 4294967296; give"),
             (["train", "set.npz", "--data", "colour=red"], "unknown option of data set"),
             (["train", "set.npz", "--option", "speed=2", "--batch-size", "4"], "unknown option of scheduler"),
             (["train", "set.npz", "--seeds", "0"], "seeds is 0"),
             (["train", "set.npz", "--tracker", "tensorbord"], "did you mean 'tensorboard'"),
-            (["train", "set.npz", "--seed", "-1", "--batch-size", "4"], "seed -1: give"),
+            (["train", "set.npz", "--seed", "-1", "--batch-size", "4"], "seed is -1; give"),
             (["train", "set.npz", "--network", "cnn", "--batch-size", "4"], "a cnn needs inputs"),
             (["train", "set.npz", "--batch-size", "4", "--gradient", "scan"], "or take learner meta"),
             (["resume", "nowhere"], "is not a run folder"),
@@ -356,3 +357,65 @@ class TestPlan:
     )
     def test_bad_options_are_one_line(self, saved, capsys, words, message):
         assert message in fails(capsys, "plan", saved, "--batch-size", "3", *words)
+
+
+class TestNamesFromElsewhere:
+    """Names come from files of anybody; none of them steers the terminal."""
+
+    RED, WIPE = "\x1b[31m", "\x1b[2J\x1b]0;owned\x07"
+
+    def test_names_of_tasks_and_classes_are_shown_escaped(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        plain = make_tasks()
+        arrays = {f"{task.name}{self.RED}": (task.inputs, task.labels) for task in plain.tasks}
+        names = [f"{name}{self.WIPE}" for name in plain.classes]
+        odd = ms.TaskSet.from_arrays(arrays, validation=plain.validation, test=plain.test, classes=names)
+        ms.datasets.save_npz(odd, "odd.npz")
+        main(["data", "show", "odd.npz"])
+        main(["train", "odd.npz", "--scheduler", "uniform", "--out", "runs/a", *SMALL])
+        main(["diagnose", "odd.npz", "--steps", "0", "--permutations", "10", "--quiet"])
+        printed = capsys.readouterr()
+        assert "task-0\\x1b[31m" in printed.out
+        assert "\x1b" not in printed.out + printed.err
+        assert "\x07" not in printed.out + printed.err
+
+    def test_so_are_names_of_files_in_the_one_line_of_an_error(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        line = fails(capsys, "data", "show", f"no{self.WIPE}\nsuch.npz")
+        assert "\x1b" not in line
+        assert r"no\x1b[2J\x1b]0;owned\x07\x0asuch.npz: no such file" in line
+
+    def test_a_name_that_is_no_text_is_printed_all_the_same(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        Path("\udcff.npz").write_bytes(b"no archive")
+        assert r"\udcff.npz" in fails(capsys, "data", "show", "\udcff.npz")
+
+    def test_on_a_terminal_only_our_own_styles_remain(self, monkeypatch):
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm-256color")
+        console = stdout()
+        with console.capture() as captured:
+            console.print(f"a{self.WIPE}b", style="red", markup=False, highlight=False)
+        assert captured.get().startswith("\x1b[31ma\\x1b[2J\\x1b]0;owned")
+        assert captured.get().count("\x1b") == 2
+
+
+@pytest.mark.parametrize("words", [["--seed", "4294967296"], ["--seed", str(2**63)], ["--seed", "-1"]])
+@pytest.mark.parametrize("command", ["train", "diagnose", "plan"])
+def test_a_seed_outside_its_range_is_refused_alike(saved, capsys, command, words):
+    assert f"seed is {words[1]}; give a whole number from 0 to 4294967295" in fails(capsys, command, saved, *words)
+    assert not Path("runs").exists()
+
+
+def test_so_many_seeds_are_refused_before_a_list_is_made_of_them(saved, capsys):
+    assert "seeds is 4000000000; give how many, from 1 to 100,000" in fails(
+        capsys, "train", saved, "--seeds", "4000000000"
+    )
+
+
+@pytest.mark.parametrize("value", ["false", "False", "FALSE"])
+def test_an_option_that_says_false_is_false(saved, capsys, value):
+    main(["data", "show", saved, "--json"])
+    plain = capsys.readouterr().out
+    main(["data", "show", saved, "--json", "--data", f"shuffle_order={value}"])
+    assert capsys.readouterr().out == plain

@@ -4,6 +4,7 @@ import io
 import pickle
 import pickletools
 import tarfile
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -248,3 +249,50 @@ class TestSamples:
             assert np.bincount(superclass.test.labels).tolist() == [50] * 5
         (trees,) = cifar100.read("trees")
         assert trees.classes == ("maple_tree", "oak_tree", "palm_tree", "pine_tree", "willow_tree")
+
+
+class TestMemory:
+    """No few bytes make the reader take many."""
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"\x80\x02}r\xff\xff\xff\x0f.",  # remember the dictionary in place 2²⁸ − 1
+            b"\x80\x02}p2000000000\n.",
+            b"\x80\x03B\xff\xff\xff\x7fab.",  # two bytes that claim to be 2 GB
+            b"\x80\x05\x96\xff\xff\xff\xff\x00\x00\x00\x00ab.",
+            b"\x80\x04\x95\xff\xff\xff\xff\x00\x00\x00\x00}.",
+        ],
+    )
+    def test_a_pickle_of_a_few_bytes_is_refused_before_it_asks_for_gigabytes(self, content):
+        tracemalloc.start()
+        with pytest.raises(DataError, match="pickle"):
+            cifar100.read_pickle(content, "x")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10_000_000
+
+    @pytest.mark.parametrize("labels", [[[0]], [2**70], [-1], [15], b"\x00", [True], 3])
+    def test_labels_that_are_no_list_of_classes_are_refused(self, tmp_path, labels):
+        train = batch(1, 0) | {b"fine_labels": labels}
+        with pytest.raises(DataError, match="the labels are not a list of numbers from 0 to 14"):
+            cifar100.from_archive(archive_of(tmp_path, train), ("fish",), {})
+
+    def test_fewer_labels_than_images_are_refused(self, tmp_path):
+        train = batch(2, 0) | {b"fine_labels": [0]}
+        with pytest.raises(DataError, match="more images than labels, or fewer"):
+            cifar100.from_archive(archive_of(tmp_path, train), ("fish",), {})
+
+    def test_an_archive_that_unpacks_for_ever_is_stopped(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(cifar100, "_LARGEST_ARCHIVE", 100_000)
+        write_archive(tmp_path / "x.tar.gz", {"other": bytes(10_000_000)})
+        with pytest.raises(DataError, match="more than 100,000 bytes"):
+            cifar100.read_members(tmp_path / "x.tar.gz", ("meta",))
+
+
+def archive_of(tmp_path, train):
+    meta = {b"fine_label_names": [n.encode() for n in FINE], b"coarse_label_names": [n.encode() for n in COARSE]}
+    members = {"meta": meta, "train": train, "test": batch(2, 1)}
+    path = tmp_path / "cifar.tar.gz"
+    write_archive(path, {f"cifar-100-python/{name}": pickle.dumps(value, 4) for name, value in members.items()})
+    return path

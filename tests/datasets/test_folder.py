@@ -1,3 +1,6 @@
+import os
+import socket
+
 import numpy as np
 import pytest
 
@@ -122,3 +125,44 @@ def test_an_empty_task_is_named(tree):
 def test_no_such_folder_is_said(tmp_path):
     with pytest.raises(DataError, match="no such folder"):
         ms.datasets.from_images(tmp_path / "none")
+
+
+class TestTreesFromElsewhere:
+    """Whatever lies in the tree, nothing hangs, runs, or fills the memory."""
+
+    def test_a_named_pipe_is_not_opened(self, tree):
+        os.mkfifo(tree / "birds" / "left" / "frame4.png")
+        with pytest.raises(DataError, match=r"frame4\.png: is a named pipe; give a plain file"):
+            ms.datasets.load(tree)
+
+    def test_a_socket_is_not_opened(self, tree, monkeypatch):
+        monkeypatch.chdir(tree / "birds" / "left")
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind("frame4.png")
+            with pytest.raises(DataError, match=r"frame4\.png: is a socket"):
+                ms.datasets.load(tree)
+
+    def test_postscript_under_the_name_of_an_image_reaches_no_interpreter(self, tree, tmp_path):
+        ran = tmp_path / "ran"
+        script = f"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 6\n({ran}) (w) file closefile\n%%EOF\n"
+        (tree / "birds" / "left" / "frame4.png").write_text(script)
+        with pytest.raises(DataError, match=r"frame4\.png: not a readable image \(cannot identify image file"):
+            ms.datasets.load(tree)
+        assert not ran.exists()
+
+    def test_a_sparse_giant_is_refused_by_its_size(self, tree):
+        with (tree / "birds" / "left" / "frame1.png").open("r+b") as stream:
+            stream.truncate(2**40)
+        with pytest.raises(DataError, match=r"has 1,099,511,627,776 bytes, more than the limit"):
+            ms.datasets.load(tree)
+
+    def test_a_link_to_itself_is_one_line(self, tree):
+        loop = tree / "birds" / "left" / "frame4.png"
+        loop.symlink_to(loop)
+        with pytest.raises(DataError, match=r"frame4\.png: cannot be read"):
+            ms.datasets.load(tree)
+
+    @pytest.mark.parametrize("name", ["\u00b2.png", "frame\u2460.png", "\u0663.png"])
+    def test_digits_of_any_script_sort(self, tree, name):
+        paint(tree / "birds" / "left" / name, 9)
+        assert len(ms.datasets.load(tree).tasks[0]) == 7

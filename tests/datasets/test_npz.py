@@ -1,3 +1,4 @@
+import os
 import zipfile
 
 import numpy as np
@@ -131,7 +132,9 @@ def test_pickled_objects_are_refused_unopened(tmp_path, saved):
             return (tmp_path.joinpath("ran").touch, ())
 
     rewrite(saved, lambda arrays: arrays.update({"test/labels": np.array([Bomb()], dtype=object)}))
-    with pytest.raises(DataError, match=r"set\.npz: holds something other than plain arrays"):
+    with pytest.raises(
+        DataError, match=r"set\.npz: array 'test/labels' holds object, something other than plain arrays"
+    ):
         ms.datasets.from_npz(saved)
     assert not (tmp_path / "ran").exists()
 
@@ -146,7 +149,7 @@ def test_a_damaged_member_is_named(saved):
     content = bytearray(saved.read_bytes())
     content[content.index(b"\x93NUMPY") + 150] ^= 0xFF  # inside the numbers, past the 128 bytes of their header
     saved.write_bytes(bytes(content))
-    with pytest.raises(DataError, match=r"set\.npz: truncated or damaged"):
+    with pytest.raises(DataError, match=r"set\.npz: array 'tasks/task-0/inputs' .*Bad CRC"):
         ms.datasets.from_npz(saved)
 
 
@@ -194,18 +197,82 @@ class TestNpy:
 
     def test_a_pickle_is_refused(self, tmp_path):
         np.save(tmp_path / "a.npy", np.array([{}], object))
-        with pytest.raises(DataError, match="not a readable array"):
+        with pytest.raises(DataError, match=r"a\.npy holds object, something other than plain arrays"):
             read_npy(tmp_path / "a.npy")
 
-    @pytest.mark.parametrize("keep", [0, 20, 140])
-    def test_a_file_cut_short_is_refused(self, tmp_path, keep):
+    @pytest.mark.parametrize(
+        ("keep", "said"), [(0, "no readable header"), (20, "no readable header"), (140, "400 bytes, and 140 are there")]
+    )
+    def test_a_file_cut_short_is_refused(self, tmp_path, keep, said):
         np.save(tmp_path / "a.npy", np.arange(50))
         (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:keep])
-        with pytest.raises(DataError, match=r"a\.npy: not a readable array"):
+        with pytest.raises(DataError, match=rf"a\.npy .*{said}"):
             read_npy(tmp_path / "a.npy")
 
-    def test_several_arrays_are_refused(self, tmp_path):
+    def test_an_archive_of_several_is_refused(self, tmp_path):
         np.savez(tmp_path / "a.npz", x=np.arange(2))
         (tmp_path / "a.npz").rename(tmp_path / "a.npy")
-        with pytest.raises(DataError, match="holds several arrays"):
+        with pytest.raises(DataError, match="no readable header"):
             read_npy(tmp_path / "a.npy")
+
+
+def npy_header(text):
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+class TestDeclaredSizes:
+    def member(self, tmp_path, content, compression=zipfile.ZIP_STORED):
+        with zipfile.ZipFile(tmp_path / "x.npz", "w", compression) as archive:
+            archive.writestr("tasks/a/inputs.npy", content)
+        return tmp_path / "x.npz"
+
+    @pytest.mark.parametrize("shape", [(2**43,), (2**20, 2**20), (1, 2**62, 2**62)])
+    def test_an_array_that_claims_terabytes_is_refused_by_its_header(self, tmp_path, shape):
+        path = self.member(
+            tmp_path, npy_header(repr({"descr": "|u1", "fortran_order": False, "shape": shape}).encode())
+        )
+        with open_npz(path) as content, pytest.raises(DataError, match=r"array 'tasks/a/inputs' says that it has"):
+            content["tasks/a/inputs"]
+
+    def test_texts_without_any_letter_do_not_multiply(self, tmp_path):
+        path = self.member(tmp_path, npy_header(b"{'descr': '<U0', 'fortran_order': False, 'shape': (99999999999,)}"))
+        with open_npz(path) as content, pytest.raises(DataError, match="are there"):
+            content["tasks/a/inputs"]
+
+    def test_a_directory_that_claims_more_than_its_bytes_can_hold_is_refused(self, tmp_path):
+        path = self.member(tmp_path, bytes(1000))
+        content = bytearray(path.read_bytes())
+        directory = content.rindex(b"PK\x01\x02")
+        content[directory + 24 : directory + 28] = (2**31).to_bytes(4, "little")  # the unpacked size
+        path.write_bytes(bytes(content))
+        with pytest.raises(DataError, match="unpacks to 2,147,483,648 bytes"), open_npz(path):
+            pass
+
+    @pytest.mark.parametrize("header", [b"{'descr': ((((", b"[]", b"{'descr': '|O', 'fortran_order': 0, 'shape': ()}"])
+    def test_odd_headers_are_refused(self, tmp_path, header):
+        with open_npz(self.member(tmp_path, npy_header(header))) as content, pytest.raises(DataError):
+            content["tasks/a/inputs"]
+
+    def test_an_unknown_way_of_packing_is_refused(self, tmp_path):
+        path = self.member(tmp_path, bytes(1000))
+        content = bytearray(path.read_bytes())
+        content[content.rindex(b"PK\x01\x02") + 10] = 99
+        path.write_bytes(bytes(content))
+        with open_npz(path) as arrays, pytest.raises(DataError, match="is truncated or damaged"):
+            arrays["tasks/a/inputs"]
+
+    def test_one_label_beyond_all_classes_is_refused_with_its_row(self, saved):
+        def spoil(arrays):
+            del arrays["classes"]
+            arrays["tasks/task-1/labels"] = arrays["tasks/task-1/labels"].astype("i8")
+            arrays["tasks/task-1/labels"][4] = 2**31 - 1
+
+        rewrite(saved, spoil)
+        with pytest.raises(DataError, match="task-1: row 4 has label 2,147,483,647"):
+            ms.datasets.from_npz(saved)
+
+
+def test_a_named_pipe_is_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "x.npz")
+    with pytest.raises(DataError, match=r"x\.npz: is a named pipe; give a plain file"):
+        ms.datasets.load(tmp_path / "x.npz")

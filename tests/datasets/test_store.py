@@ -3,7 +3,10 @@
 import errno
 import hashlib
 import os
+import socket
 import threading
+import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -150,7 +153,7 @@ class TestDownloading:
         server.content = CONTENT + b"more"
         with pytest.raises(StoreError, match="offers 1,280,004 bytes, expected 1,280,000"):
             store.locate(known(server.url))
-        assert part_of(known()).stat().st_size == 0
+        assert not part_of(known()).exists()
 
     def test_never_writes_more_than_declared(self, server):
         server.claim = len(CONTENT)
@@ -168,7 +171,7 @@ class TestDownloading:
     def test_a_full_disk_is_one_sentence_and_keeps_what_came_in(self, server, monkeypatch):
         real = store._continue_download
 
-        def full(url, file, stream, progress):
+        def full(url, file, stream, progress, deadline):
             stream.write(CONTENT[:1000])
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -201,3 +204,122 @@ class TestDownloading:
             thread.join()
         assert len(results) == 4
         assert results[0].read_bytes() == CONTENT
+
+
+class Odd:
+    """A server that answers every request with the next of ``answers``: functions that write to a socket."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listening.getsockname()[1]}/file"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.listening.accept()
+            except OSError:
+                return
+            with connection, suppress(OSError):
+                self.asked.append(connection.recv(65536).decode())
+                self.answers.pop(0)(connection) if self.answers else None
+
+
+def sends(head, body=b""):
+    return lambda connection: connection.sendall(f"HTTP/1.1 {head}\r\n\r\n".encode() + body)
+
+
+WHOLE = sends(f"200 OK\r\nContent-Length: {len(CONTENT)}", CONTENT)
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(*answers):
+        servers.append(Odd(*answers))
+        return servers[-1]
+
+    yield start
+    for each in servers:
+        each.listening.close()
+
+
+class TestBadServers:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            sends(f"200 OK\r\nContent-Length: {len(CONTENT) + 4}", CONTENT + b"more"),
+            sends("200 OK\r\nContent-Length: 3", b"abc"),
+            sends(f"200 OK\r\nContent-Length: {len(CONTENT)}", CONTENT[:-1] + b"!"),
+            sends("200 OK\r\nContent-Length: banana", b"x" * len(CONTENT)),
+            sends(f"200 OK\r\nContent-Length: {'9' * 5000}"),
+            sends("200 OK\r\nContent-Length: -7"),
+            sends("206 Partial\r\nContent-Range: bytes 99-100/5\r\nContent-Length: 2", b"ab"),
+            sends("302 Found\r\nLocation: http://[::1"),
+            sends("302 Found\r\nLocation: gopher://x"),
+            sends("nonsense"),
+            sends("500 No"),
+            lambda connection: connection.sendall(b"\x00" * 100_000),
+            lambda connection: None,
+        ],
+    )
+    def test_the_next_home_is_tried_whatever_is_wrong_with_the_first(self, serve, answer):
+        bad, good = serve(answer), serve(WHOLE)
+        assert store.locate(known(bad.url, good.url)).read_bytes() == CONTENT
+        assert len(bad.asked) == 1
+
+    def test_a_length_that_is_no_number_is_no_length(self, serve):
+        path = store.locate(known(serve(sends("200 OK\r\nContent-Length: banana", CONTENT)).url))
+        assert path.read_bytes() == CONTENT
+
+    def test_no_byte_is_lost_to_a_silence(self, serve, monkeypatch):
+        monkeypatch.setattr(store, "TIMEOUT_SECONDS", 0.3)
+        silent = threading.Event()
+
+        def stall(connection):
+            connection.sendall(
+                f"HTTP/1.1 200 OK\r\nContent-Length: {len(CONTENT)}\r\n\r\n".encode() + CONTENT[:700_001]
+            )
+            silent.wait(5)
+
+        first, second = serve(stall), serve(sends("206 Partial\r\nContent-Range: bytes 700001-", CONTENT[700_001:]))
+        assert store.locate(known(first.url, second.url)).read_bytes() == CONTENT
+        silent.set()
+        assert "Range: bytes=700001-" in second.asked[0]
+
+    @pytest.mark.parametrize("where", ["head", "body"])
+    def test_a_server_that_drips_is_given_up_at_the_deadline(self, serve, monkeypatch, where):
+        monkeypatch.setattr(store, "DEADLINE_SECONDS", 0.5)
+        monkeypatch.setattr(store, "SLOWEST", 10**9)
+
+        def drip(connection):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" + (b"" if where == "head" else b"\r\n"))
+            for _ in range(200):
+                connection.sendall(b"x")
+                time.sleep(0.05)
+
+        started = time.monotonic()
+        with pytest.raises(StoreError, match="download failed"):
+            store.locate(known(serve(drip).url))
+        assert time.monotonic() - started < 4
+
+    def test_a_home_that_drips_leaves_time_for_the_next(self, serve, monkeypatch):
+        monkeypatch.setattr(store, "DEADLINE_SECONDS", 1.0)
+        monkeypatch.setattr(store, "SLOWEST", 10**9)
+
+        def drip(connection):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            for _ in range(200):
+                connection.sendall(b"x")
+                time.sleep(0.05)
+
+        assert store.locate(known(serve(drip).url, serve(WHOLE).url)).read_bytes() == CONTENT
+
+    def test_what_a_damaged_home_left_is_not_mixed_with_the_next_ones(self, serve):
+        part_of(known()).write_bytes(b"?" * 1000)
+        resumed = sends("206 Partial\r\nContent-Range: bytes 1000-", CONTENT[1000:])
+        first, second = serve(resumed), serve(WHOLE)
+        assert store.locate(known(first.url, second.url)).read_bytes() == CONTENT
+        assert "Range" not in second.asked[0]

@@ -115,3 +115,22 @@ class TestTargets:
         assert build_regression(validation=(inputs, np.arange(6)), test=(inputs, np.arange(6) + 0.5))
         with pytest.raises(DataError, match="test row 0 is also validation row 0"):
             build_regression(validation=(inputs, np.arange(6)), test=(inputs, np.arange(6)))
+
+
+def test_two_classes_of_one_name_are_refused(tasks):
+    with pytest.raises(DataError, match="2 classes are named 'a'; give each a name of its own"):
+        ms.TaskSet.from_arrays(
+            {"one": (tasks.tasks[0].inputs, tasks.tasks[0].labels)},
+            validation=tasks.validation,
+            test=tasks.test,
+            classes=["a", "b", "a"],
+        )
+
+
+def test_a_label_that_is_no_class_number_makes_no_billion_names(tasks):
+    labels = tasks.validation.labels.copy()
+    labels[2] = 2**31 - 1
+    with pytest.raises(DataError, match=r"validation: row 2 has label 2,147,483,647.*number the classes 0 … C−1"):
+        ms.TaskSet.from_arrays(
+            {"one": tasks.test}, validation=(tasks.validation.inputs, labels), test=tasks.test, allow_overlap=True
+        )

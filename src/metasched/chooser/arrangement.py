@@ -18,8 +18,11 @@ from metasched.cursors import CURSORS, UNBOUNDED, batch_rows, labels_at, positio
 from metasched.errors import ConfigError
 from metasched.schedulers import options as check
 from metasched.schedulers.base import Scheduler, State
+from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
 
+LARGEST_BATCH = 2**24
+"""Rows of one draw, whose numbers are handed out as an array."""
 _NONE = np.zeros(0, np.int32)
 
 
@@ -165,7 +168,7 @@ def arranged(
     recipe = Recipe(
         scheduler,
         options,
-        check.whole("batch_size", batch_size, least=1),
+        check.whole("batch_size", batch_size, least=1, most=LARGEST_BATCH),
         check.flag("abstain", asked.abstain),
         None if asked.weights is None else numbers_by_name("weights", asked.weights, sources),
         None if asked.temperature is None else check.number("temperature", asked.temperature, above=0),
@@ -179,6 +182,6 @@ def arranged(
     if shuffle and looks:
         raise ConfigError(f"'{recipe.name}' with labels looks at what comes next; give shuffle=False")
     cursor = check.choice("cursor", asked.cursor, CURSORS)
-    seed = check.whole("seed", asked.seed, least=0, most=2**32 - 1)
+    seed = check_seed(asked.seed)
     seen = None if labels is None or shuffle else labels_of(labels, sources)
     return Arrangement(recipe, sources, cursor, shuffle, seed, seen)

@@ -18,6 +18,8 @@ RECENT = 100
 """Rewards that the next is held against."""
 FIRST = 10
 """Rewards before which nothing is known of their scale; when the last of them comes all are judged together."""
+LARGEST = float(np.finfo(np.float32).max)
+"""Rewards are float32 to a scheduler."""
 REACH = 10.0
 """How far outside, in ranges."""
 
@@ -53,6 +55,6 @@ def finite(reward: Any) -> float:
         value = math.nan if isinstance(reward, str) else float(reward)
     except (TypeError, ValueError, OverflowError):
         value = math.nan
-    if not abs(value) <= float(np.finfo(np.float32).max):
+    if not abs(value) <= LARGEST:
         raise ConfigError(f"the reward is {reward!r}; give a finite number")
     return value

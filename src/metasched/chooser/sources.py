@@ -1,7 +1,8 @@
 """The sources of a chooser: names, sizes, and which of them have left."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,6 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from metasched.errors import ConfigError, unknown
 from metasched.schedulers import options as check
 from metasched.tasks import TaskSet
+
+MOST_SOURCES = 100_000
+LARGEST_SIZE = 2**53
+"""Rows of a source: what every number format holds exactly."""
 
 Given: TypeAlias = TaskSet | Mapping[str, int | None] | Sequence[int | None] | int
 
@@ -103,14 +108,16 @@ def sources_of(given: Given) -> Sources:
     if isinstance(given, Mapping):
         pairs = list(given.items())
     elif isinstance(given, int):
-        number = check.whole("the number of sources", given, least=1)
+        number = check.whole("the number of sources", given, least=1, most=MOST_SOURCES)
         pairs = [(str(place), None) for place in range(1, number + 1)]
-    elif isinstance(given, str | float):
+    elif isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ConfigError(f"the sources are {given!r}; give sizes by name, a list of sizes, or their number")
     else:
-        pairs = [(str(place), size) for place, size in enumerate(given, 1)]
+        pairs = [(str(place), size) for place, size in enumerate(islice(given, MOST_SOURCES + 1), 1)]
     if not pairs:
         raise ConfigError("there are no sources; give the number of rows of each")
+    if len(pairs) > MOST_SOURCES:
+        raise ConfigError(f"there are more than {MOST_SOURCES:,} sources; give fewer")
     return Sources(tuple(_source(name, size) for name, size in pairs), isinstance(given, Mapping))
 
 
@@ -148,7 +155,10 @@ def numbers_by_name(what: str, given: Any, sources: Sources, above: float | None
 def _source(name: Any, size: Any) -> Source:
     if not isinstance(name, str) or not name:
         raise ConfigError(f"the name of a source is {name!r}; give a word")
-    return Source(name, None if size is None else check.whole(f"size of source '{name}'", _plain(size), least=1))
+    return Source(
+        name,
+        None if size is None else check.whole(f"size of source '{name}'", _plain(size), least=1, most=LARGEST_SIZE),
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -3,16 +3,47 @@
 import math
 from collections.abc import Mapping
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from metasched.chooser.draw import ABSTAINS
-from metasched.chooser.sources import Source, Sources
+from metasched.chooser.heard import LARGEST
+from metasched.chooser.recipe import TARGET_ONLY
+from metasched.chooser.sources import LARGEST_SIZE, MOST_SOURCES, Source, Sources
 from metasched.errors import ConfigError
+from metasched.seeds import LARGEST as LARGEST_SEED
 
 FORMAT = 3
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class Facts(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a state says besides its arrays: who chooses, among what, and which draws are open."""
+
+    format: int
+    scheduler: str
+    options: dict[str, Any]
+    batch_size: int
+    abstain: bool
+    temperature: float | None
+    min_share: float
+    prior: int | None
+    cursor: str
+    shuffle: bool
+    version: str
+    chooser: str
+    seed: Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
+    changes: Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
+    sources: Annotated[
+        list[tuple[Annotated[str, Meta(min_length=1)], Annotated[int, Meta(ge=1, le=LARGEST_SIZE)] | None, bool]],
+        Meta(min_length=1, max_length=MOST_SOURCES),
+    ]
+    open: list[tuple[Count, Annotated[float, Meta(ge=0)]]]
 
 
 class Stored(NamedTuple):
@@ -52,19 +83,23 @@ class Stored(NamedTuple):
 def checked(stored: Any, settings: Mapping[str, Any]) -> Stored:
     """The state behind a ``state_dict``; one that is damaged or has other ``settings`` is refused."""
     try:
-        facts, arrays = dict(stored["facts"]), {name: np.asarray(value) for name, value in stored["arrays"].items()}
+        given, arrays = dict(stored["facts"]), {name: np.asarray(value) for name, value in stored["arrays"].items()}
     except (TypeError, KeyError, ValueError, AttributeError):
         raise ConfigError("this is not what state_dict() of a chooser returns; give facts and arrays") from None
-    if facts.get("format") != FORMAT:
+    if type(given.get("format")) is not int or given["format"] != FORMAT:
         raise ConfigError(
-            f"the state has format {facts.get('format')}, this metasched reads {FORMAT}; start a new chooser"
+            f"the state has format {given.get('format')!r}, this metasched reads {FORMAT}; start a new chooser"
         )
+    try:
+        facts = msgspec.convert(given, Facts)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise ConfigError(f"the state is damaged: {error}; take an older one") from None
     for name, value in settings.items():
-        if facts.get(name) != value:
-            raise ConfigError(f"the state has {name} {facts.get(name)!r}, this chooser {value!r}")
+        if not _equal(getattr(facts, name), value):
+            raise ConfigError(f"the state has {name} {getattr(facts, name)!r}, this chooser {value!r}")
     try:
         return _parts(facts, arrays)
-    except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
+    except (KeyError, ValueError) as error:
         raise ConfigError(f"the state is damaged: {error}; take an older one") from None
 
 
@@ -83,32 +118,25 @@ def fitting(stored: Stored, leaves: Mapping[str, NDArray[Any]]) -> list[NDArray[
     return [stored.scheduler[name].copy() for name in leaves]
 
 
-def _parts(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Stored:
+def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
     """The parts, each held against the others; ValueError says what does not fit."""
-    sources = Sources(tuple(_source(*one) for one in facts["sources"]), have_names=True)
-    _require(len(set(sources.names)) == len(sources.names) > 0, "two sources have one name, or there are none")
-    seed, changes, name = facts["seed"], facts["changes"], facts["chooser"]
-    _require(isinstance(name, str), "it does not say whose draws are open")
-    _require(type(seed) is int and 0 <= seed < 2**32 and type(changes) is int and changes >= 0, "its seed is none")
+    sources = Sources(tuple(Source(*one) for one in facts.sources), have_names=True)
+    _require(len(set(sources.names)) == len(sources.names), "two sources have one name")
     asked, told = (_column(arrays, column, np.int64) for column in ("asked", "told"))
     rewards, heard = (_column(arrays, column, np.float64) for column in ("rewards", "heard"))
-    _require(bool(((asked >= ABSTAINS) & (asked < len(sources.all))).all()), "a draw is of no source that it has")
+    least = ABSTAINS if facts.abstain or facts.scheduler == TARGET_ONLY else 0
+    _require(bool(((asked >= least) & (asked < len(sources.all))).all()), "a draw is of no source that it has")
     _require(len(told) == len(rewards) == len(heard), "there are more tells than rewards, or fewer")
     _require(bool(((told >= 0) & (told < len(asked))).all()), "a reward is of no draw that it has")
-    _require(bool(np.isfinite(rewards).all() and np.isfinite(heard).all()), "a reward is not finite")
-    waiting = {_whole(number): float(weight) for number, weight in facts["open"]}
+    _require(all(bool((np.abs(one) <= LARGEST).all()) for one in (rewards, heard)), "a reward is not finite")
+    waiting = dict(facts.open)
     _require(all(0 <= number < len(asked) for number in waiting), "an open draw was never asked for")
-    _require(all(math.isfinite(weight) and weight >= 0 for weight in waiting.values()), "a loss weight is none")
+    _require(all(math.isfinite(weight) for weight in waiting.values()), "a loss weight is none")
     answered = [*told.tolist(), *waiting]
-    _require(len(set(answered)) == len(told) + len(facts["open"]), "a draw was told twice")
+    _require(len(set(answered)) == len(told) + len(facts.open), "a draw was told twice")
     scheduler = {key: value for key, value in arrays.items() if key.startswith("scheduler")}
-    return Stored(name, seed, changes, sources, dict(sorted(waiting.items())), asked, told, rewards, heard, scheduler)
-
-
-def _source(name: Any, size: Any, removed: Any) -> Source:
-    fits = isinstance(name, str) and isinstance(removed, bool) and (size is None or (type(size) is int and size > 0))
-    _require(fits, f"{name!r} with {size!r} rows is no source")
-    return Source(name, size, removed)
+    opened = dict(sorted(waiting.items()))
+    return Stored(facts.chooser, facts.seed, facts.changes, sources, opened, asked, told, rewards, heard, scheduler)
 
 
 def _column(arrays: Mapping[str, NDArray[Any]], name: str, dtype: Any) -> NDArray[Any]:
@@ -117,9 +145,12 @@ def _column(arrays: Mapping[str, NDArray[Any]], name: str, dtype: Any) -> NDArra
     return column.copy()
 
 
-def _whole(value: Any) -> int:
-    _require(type(value) is int, f"{value!r} is no draw")
-    return int(value)
+def _equal(given: Any, own: Any) -> bool:
+    """Whether two settings are the same; an array in their place is none."""
+    try:
+        return bool(given == own)
+    except ValueError:
+        return False
 
 
 def _require(holds: bool, said: str) -> None:

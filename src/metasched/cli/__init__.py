@@ -16,6 +16,7 @@ from metasched.cli import compare, data, demo, evidence, paper, predict, report,
 from metasched.cli.common import app, stderr
 from metasched.datasets.store import cache_folder
 from metasched.errors import MetaschedError
+from metasched.printing import printable
 from metasched.runs.origin import version_of
 
 __all__ = ["compare", "data", "demo", "evidence", "main", "paper", "predict", "report", "train"]
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             app.parse(words, "metasched")()
     except MetaschedError as error:
-        stderr().print(f"metasched: {escape(str(error))}", style="red", soft_wrap=True, highlight=False)
+        stderr().print(f"metasched: {escape(printable(str(error)))}", style="red", soft_wrap=True, highlight=False)
         sys.exit(2)
     except KeyboardInterrupt:
         stderr().print("metasched: interrupted; the work so far is kept", highlight=False)

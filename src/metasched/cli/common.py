@@ -2,22 +2,26 @@
 
 import ast
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from metasched.cli.commands import Commands
 from metasched.errors import ConfigError
+from metasched.printing import printable
 
 if TYPE_CHECKING:
     from metasched.tasks import TaskSet
 
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""
+
+_LAYOUT = "\n\t"
 
 SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
@@ -94,9 +98,28 @@ def now() -> str:
     return datetime.now().strftime("%Y%m%d-%H%M%S")
 
 
+class _Careful(Console):
+    """A console on which nothing but its own styles steers the terminal: names come from files of anybody."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """What ``renderable`` puts on the screen."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text, keep=_LAYOUT), segment.style)
+
+
+def stdout() -> Console:
+    """Where results go."""
+    return _Careful()
+
+
 def stderr() -> Console:
     """Where progress and errors go."""
-    return Console(stderr=True)
+    return _Careful(stderr=True)
+
+
+def put(text: str = "", end: str = "\n") -> None:
+    """Print lines as they are, but for what would steer a terminal."""
+    print(printable(text, keep=_LAYOUT), end=end)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -111,5 +134,5 @@ def print_line(value: Mapping[str, Any]) -> None:
 
 def say(text: str) -> None:
     """Print prose: wrapped between words on a terminal, as it is anywhere else."""
-    console = Console()
+    console = stdout()
     console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)

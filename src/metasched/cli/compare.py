@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from rich.console import Console
-
-from metasched.cli.common import RowFlags, SetName, app, listed, now, print_json, say, stderr
+from metasched.cli.common import RowFlags, SetName, app, listed, now, print_json, put, say, stderr, stdout
 from metasched.cli.settings import Settings
 
 
@@ -70,7 +68,7 @@ def compare(
         print_json({**comparison.summary(), "out": str(folder), "page": place and str(place)})
         return
     say(comparison.verdict + "\n")
-    print(comparison.table(Console().width))
+    put(comparison.table(stdout().width))
     for line in comparison.warnings:
         say(f"! {line}")
     say(f"Page: {place}" if place else f"Runs: {folder}")

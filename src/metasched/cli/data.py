@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from metasched.cli.commands import Commands
-from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, stderr
+from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, put, stderr
 from metasched.errors import ConfigError, StoreError, unknown
 
 data_app = Commands("What data sets are here; bring them, check them, make them.")
@@ -31,15 +31,15 @@ def list_data(json: bool = False) -> None:
         print_json({"sets": {name: datasets.describe(name) for name in datasets.names()}, "files": found})
         return
     width = max(map(len, datasets.names()))
-    print("Sets, for 'metasched train' and ms.datasets.load:")
+    put("Sets, for 'metasched train' and ms.datasets.load:")
     for name in datasets.names():
-        print(textwrap.fill(f"  {name:{width}}  {datasets.describe(name)}", 80, subsequent_indent=" " * (width + 4)))
-    print("\nFiles they are made of:")
+        put(textwrap.fill(f"  {name:{width}}  {datasets.describe(name)}", 80, subsequent_indent=" " * (width + 4)))
+    put("\nFiles they are made of:")
     for name, files in datasets.files().items():
         present = sum(places[file.path] is not None for file in files)
         size = sum(file.size for file in files)
-        print(f"  {name:{width}}  {present} of {len(files)} files here, {size / 1e6:,.1f} MB in all")
-    print("\nLooked for in " + ", then ".join(map(str, store.folders())))
+        put(f"  {name:{width}}  {present} of {len(files)} files here, {size / 1e6:,.1f} MB in all")
+    put("\nLooked for in " + ", then ".join(map(str, store.folders())))
 
 
 @data_app.command
@@ -71,7 +71,7 @@ def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> 
                 missing.append(file)
                 continue
             with progress.counting(stderr(), file.path, quiet, in_bytes=True) as on_bytes:
-                print(store.locate(file, on_bytes))
+                put(str(store.locate(file, on_bytes)))
         if missing and len(missing) == len(known[name]):
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise StoreError(
@@ -106,12 +106,12 @@ def verify(json: bool = False) -> None:
                 states[file.path] = "damaged"
                 faults.append(str(error))
             if not json:
-                print(f"{states[file.path]:8} {file.path}")
+                put(f"{states[file.path]:8} {file.path}")
     counts = {state: list(states.values()).count(state) for state in ("good", "absent", "damaged")}
     if json:
         print_json({"files": states, **counts})
     else:
-        print(", ".join(f"{count} {state}" for state, count in counts.items()))
+        put(", ".join(f"{count} {state}" for state, count in counts.items()))
     if faults:
         raise StoreError(faults[0] + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""))
 
@@ -129,7 +129,7 @@ def path(name: tyro.conf.Positional[str] = "") -> None:
     from metasched.datasets import store
 
     if not name:
-        print(*store.folders(), sep="\n")
+        put("\n".join(map(str, store.folders())))
         return
     known = [file.path for files in datasets.files().values() for file in files]
     if name not in known:
@@ -137,7 +137,7 @@ def path(name: tyro.conf.Positional[str] = "") -> None:
     found = store.find(name)
     if found is None:
         raise StoreError(f"{name} is in none of {', '.join(map(str, store.folders()))}; try 'metasched data fetch'")
-    print(found)
+    put(str(found))
 
 
 @data_app.command
@@ -153,7 +153,7 @@ def show(set: SetName, rows: RowFlags = Rows(), json: bool = False) -> None:  # 
     """
     tasks = rows.load(set)
     if not json:
-        print(tasks.summary())
+        put(tasks.summary())
         return
     print_json(
         {
@@ -196,4 +196,4 @@ def simulate(
 
     with progress.counting(stderr(), "images", quiet) as on_image:
         simulate_weather(out, images=images, height=height, width=width, seed=seed, progress=on_image)
-    print(f"{out}: {images} simulated images of {height} × {width}; load it with --data path={out}")
+    put(f"{out}: {images} simulated images of {height} × {width}; load it with --data path={out}")

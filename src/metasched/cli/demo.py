@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.console import Console
-
-from metasched.cli.common import app, at_least_one, now, print_json, say, stderr
+from metasched.cli.common import app, now, print_json, put, say, stderr, stdout
 from metasched.learners.config import TrainConfig
+from metasched.seeds import counting
 
 METHODS: Mapping[str, str] = {
     "ours": "auto",
@@ -42,10 +41,10 @@ def demo(seeds: int = 7, out: Path | None = None, quiet: bool = False, json: boo
     for module in ("altair", "jinja2", "vl_convert"):
         require(module, "demo")
     folder = out or Path("runs") / f"demo-{now()}"
-    chosen = range(at_least_one("seeds", seeds))
+    chosen = counting(seeds)
     tasks = datasets.load("demo")
     if not (json or quiet):
-        print(tasks.summary(), end="\n\n")
+        put(tasks.summary(), end="\n\n")
     jobs = [
         job
         for name, scheduler in METHODS.items()
@@ -76,6 +75,6 @@ def demo(seeds: int = 7, out: Path | None = None, quiet: bool = False, json: boo
     if json:
         print_json({"methods": demonstration.as_json(rows), "verdict": verdict, "out": str(folder), "page": str(place)})
         return
-    print()
-    Console().print(demonstration.table(rows))
+    put()
+    stdout().print(demonstration.table(rows))
     say(f"\n{demonstration.legend(seeds, tasks)}\n\n{verdict}\n\nRuns: {folder}\nPage: {place}")

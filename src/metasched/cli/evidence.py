@@ -3,9 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
-
-from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, say, stderr
+from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, put, say, stderr, stdout
 from metasched.cli.settings import Settings
 from metasched.errors import ConfigError
 
@@ -52,10 +50,10 @@ def diagnose(
     if json:
         print_json(evidence.diagnosis_json(result))
         return
-    console = Console()
+    console = stdout()
     say(f"{tasks.name}{' (SIMULATED data)' if tasks.simulated else ''}: {evidence.answer(result)}\n")
     console.print(evidence.order_table(result))
-    print()
+    put()
     for task, order, p in zip(tasks.tasks, result.orders, result.p_values, strict=True):
         say(f"{task.name}: {order.verdict(float(p))}")
     say("\nTransitions (row: label, column: the next one, shade: probability)")
@@ -134,7 +132,7 @@ def plan(
     if json:
         print_json(plans.plan_json(result, batches, drawn))
         return
-    console = Console()
+    console = stdout()
     kind = " (SIMULATED data)" if tasks.simulated else ""
     say(f"{tasks.name}{kind}: {plans.answer(result, drawn)}\n")
     for line in plans.index_tables(result):

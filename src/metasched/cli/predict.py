@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import tyro
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from metasched.cli.common import Options, app, pairs, print_json, stderr
+from metasched.cli.common import Options, app, pairs, print_json, put, stderr, stdout
 from metasched.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -79,13 +78,13 @@ def predict(
         print_json(told | ({"predictions": plain} if out is None else {"out": str(out)}))
         return
     if out is None:
-        Console().print(_as_table(answers, bool(model.classes)))
+        stdout().print(_as_table(answers, bool(model.classes)))
     more = f"; the first {SHOWN} are shown, --out writes all" if out is None and count > SHOWN else ""
-    print(f"{count:,} {'row' if count == 1 else 'rows'} predicted{more}")
+    put(f"{count:,} {'row' if count == 1 else 'rows'} predicted{more}")
     if score is not None:
-        print(f"{name} {score:.4f} on {len(found.labelled):,} rows with labels")
+        put(f"{name} {score:.4f} on {len(found.labelled):,} rows with labels")
     if out is not None:
-        print(f"Predictions: {out}")
+        put(f"Predictions: {out}")
 
 
 def _answers(model: "Model", found: "NewRows") -> dict[str, "Sequence[Any]"]:

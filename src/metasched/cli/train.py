@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tyro
-from rich.console import Console
 
 from metasched.cli.common import (
     Options,
     RowFlags,
     SetName,
     app,
-    at_least_one,
     now,
     pairs,
     print_line,
+    put,
     say,
     stderr,
+    stdout,
 )
 from metasched.cli.settings import FurtherFlags, SchedulerName, Settings
+from metasched.seeds import counting
 
 if TYPE_CHECKING:
     from metasched.runs.train import OnRecord, Run
@@ -62,11 +63,11 @@ def train(
     from metasched.runs.choices import BEST_SINGLE
 
     options = pairs("--option", option)
-    chosen = [further.seed + number for number in range(at_least_one("seeds", seeds))]
+    chosen = counting(seeds, further.seed)
     folder = out or Path("runs") / f"{Path(set).stem}-{scheduler}-{now()}"
     tasks = rows.load(set)
     if not (json or further.quiet):
-        print(tasks.summary(), end="\n\n")
+        put(tasks.summary(), end="\n\n")
 
     def work(on_record: "OnRecord") -> "Run":
         return runs.train(
@@ -139,27 +140,27 @@ def _tracked(
         print_line({"final": {str(seed): final for seed, final in run.final.items()}, "out": str(folder)})
         return
     for seed, final in run.final.items():
-        print(
+        put(
             f"seed {seed}: test accuracy {final['test_accuracy']:.4f} (initial model "
             f"{final['initial_test_accuracy']:.4f}) on {final['test_rows']:,} rows"
         )
     for seed, record in run.diverged.items():
-        print(f"seed {seed}: ended at meta-update {record['update']}: {record['diverged']}")
+        put(f"seed {seed}: ended at meta-update {record['update']}: {record['diverged']}")
     if run.reason:
         say(f"auto chose {run.outcomes[0].spec.scheduler}: {run.reason}")
     counts = np.sum([final["drawn_by_label"] for final in run.final.values()], axis=0)
     abstained = sum(record["abstained"] for record in run.records if "final" in record)
     if counts.any():
-        print()
-        Console().print(tables.drawn_by_label(counts.tolist(), run.tasks))
+        put()
+        stdout().print(tables.drawn_by_label(counts.tolist(), run.tasks))
     if abstained:
-        print(f"abstained from {abstained:,} batches")
+        put(f"abstained from {abstained:,} batches")
     if len(run.tasks.validation.labels) <= MOST_LABELLED:
         linear = baseline(run.tasks, run.outcomes[0].spec.config["balanced_accuracy"])
-        print(f"\n{linear.name} on the target's labelled rows alone: {linear.score:.4f}")
+        put(f"\n{linear.name} on the target's labelled rows alone: {linear.score:.4f}")
         for line in (*doubts.unscaled(run.tasks), *doubts.of_runs(run.outcomes, linear)):
             say(f"! {line}")
-    print(f"\nRun: {run.out or folder}")
+    put(f"\nRun: {run.out or folder}")
 
 
 def _kept(folder: Path) -> int:

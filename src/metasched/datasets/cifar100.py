@@ -6,9 +6,11 @@ admits only what those three files legitimately contain and builds the one array
 nothing.
 """
 
+import gzip
 import io
 import math
 import pickle
+import pickletools
 import tarfile
 import zlib
 from collections.abc import Mapping
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from metasched.datasets.npz import open_npz
 from metasched.datasets.store import DataFile, find, listed, locate
 from metasched.errors import DataError, unknown
+from metasched.foreign import file_size
 from metasched.tasks import Labels, RowNumbers
 
 ARCHIVE = DataFile(
@@ -75,7 +78,8 @@ SAMPLE_FILES = {
 FILES = {"archive": ARCHIVE, "labels": LABELS, **SUPERCLASS_FILES}
 SUPERCLASSES = tuple(sorted([*SUPERCLASS_FILES, *SAMPLE_FILES]))
 
-_LARGEST_MEMBER = 512 * 1024 * 1024
+_LARGEST_MEMBER = 256 * 1024 * 1024
+_LARGEST_ARCHIVE = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -165,8 +169,8 @@ def from_archive(path: Path, names: tuple[str, ...], files: Mapping[str, str]) -
         tables = [
             (
                 _pixels(part[b"data"], f"{path}: {where}"),
-                np.array(part[b"fine_labels"], dtype=np.int64),
-                np.array(part[b"coarse_labels"], dtype=np.int64),
+                _numbers(part[b"fine_labels"], len(fine_names), f"{path}: {where}"),
+                _numbers(part[b"coarse_labels"], len(coarse_names), f"{path}: {where}"),
             )
             for where, part in (("train", train), ("test", test))
         ]
@@ -174,6 +178,8 @@ def from_archive(path: Path, names: tuple[str, ...], files: Mapping[str, str]) -
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: not a CIFAR-100 archive ({type(error).__name__}: {error})") from None
+    if any(not len(images) == len(fine) == len(coarse) for images, fine, coarse in tables):
+        raise DataError(f"{path}: there are more images than labels, or fewer; fetch the official archive")
     result = []
     for name in names:
         if name not in coarse_names:
@@ -199,14 +205,21 @@ def _pixels(data: Any, where: str) -> NDArray[np.uint8]:
     return np.ascontiguousarray(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
+def _numbers(labels: Any, classes: int, where: str) -> NDArray[np.int64]:
+    if not isinstance(labels, list) or any(type(one) is not int or not 0 <= one < classes for one in labels):
+        raise DataError(f"{where}: the labels are not a list of numbers from 0 to {classes - 1}")
+    return np.array(labels, np.int64)
+
+
 def read_members(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
     """Contents of ``cifar-100-python/<name>`` in a gzipped tar, in memory.
 
     An archive with a link, or with a member whose path is absolute or climbs out, is refused whole.
     """
+    file_size(path)
     found: dict[str, bytes] = {}
     try:
-        with tarfile.open(path, "r:gz") as archive:
+        with gzip.open(path) as stream, tarfile.open(fileobj=_Bounded(stream), mode="r|") as archive:
             for member in archive:
                 parts = PurePosixPath(member.name).parts
                 if member.name.startswith("/") or ".." in parts or not (member.isfile() or member.isdir()):
@@ -214,9 +227,11 @@ def read_members(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
                 if len(parts) == 2 and parts[0] == "cifar-100-python" and parts[1] in names:
                     if member.size > _LARGEST_MEMBER:
                         raise DataError(f"{path}: member '{member.name}' claims {member.size:,} bytes; refused")
-                    stream = archive.extractfile(member)
-                    found[parts[1]] = stream.read() if stream else b""
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+                    content = archive.extractfile(member)
+                    found[parts[1]] = content.read() if content else b""
+    except (tarfile.TarError, EOFError, OSError, zlib.error, ValueError, IndexError, OverflowError) as error:
+        if isinstance(error, DataError):
+            raise
         raise DataError(f"{path}: truncated or damaged archive ({error}); fetch it again") from None
     missing = [name for name in names if name not in found]
     if missing:
@@ -224,9 +239,25 @@ def read_members(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
     return found
 
 
+class _Bounded(io.RawIOBase):
+    """An unpacked stream that ends in an error once more has come than an official archive holds."""
+
+    def __init__(self, stream: gzip.GzipFile) -> None:
+        self._stream, self._left = stream, _LARGEST_ARCHIVE
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes."""
+        content = self._stream.read(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise DataError(f"unpacks to more than {_LARGEST_ARCHIVE:,} bytes; fetch the official archive")
+        return content
+
+
 def read_pickle(content: bytes, where: str) -> dict[bytes, Any]:
     """The dictionary in one of the archive's pickles: bytes, lists, integers and byte arrays, nothing else."""
     try:
+        _check_memo(content)
         value = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
@@ -235,6 +266,13 @@ def read_pickle(content: bytes, where: str) -> dict[bytes, Any]:
     if not isinstance(value, dict):
         raise DataError(f"{where}: holds a {type(value).__name__}, expected a dictionary")
     return {key: item.array if isinstance(item, _Array) else item for key, item in value.items()}
+
+
+def _check_memo(content: bytes) -> None:
+    """Raise for a pickle that asks for more memory than its bytes can fill; nothing of it is carried out."""
+    for operation, argument, _ in pickletools.genops(content):
+        if operation.name in ("PUT", "BINPUT", "LONG_BINPUT") and (argument or 0) > len(content):
+            raise DataError(f"pickle asks for {argument:,} places to remember; refused")
 
 
 class _Dtype:
@@ -257,6 +295,8 @@ class _Array:
         _, shape, dtype, fortran, content = state
         if not isinstance(dtype, _Dtype) or not isinstance(content, bytes) or fortran:
             raise DataError("pickle holds an array of something else than bytes in C order")
+        if not isinstance(shape, tuple) or any(type(length) is not int or length < 0 for length in shape):
+            raise DataError(f"pickle holds an array of shape {shape!r}")
         if math.prod(shape) != len(content):
             raise DataError(f"pickle declares an array of shape {shape} over {len(content):,} bytes")
         self.array = np.frombuffer(content, np.uint8).reshape(shape)

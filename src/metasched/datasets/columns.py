@@ -9,6 +9,7 @@ import numpy as np
 from metasched.datasets.store import sha256
 from metasched.datasets.tables import LARGEST_BYTES, SUFFIXES, column_names, place_in, read_columns, refuse_large
 from metasched.errors import ConfigError, DataError, unknown
+from metasched.foreign import file_size
 from metasched.tasks import Provenance, TaskSet
 from metasched.tasks.assemble import Goal
 from metasched.tasks.table import Table, by_source, from_tables
@@ -69,16 +70,13 @@ def from_columns(
     path = Path(path)
     codes, unused = _listed(categorical), _listed(drop)
     files = table_files(path) if path.is_dir() else [path]
-    for file in files:
-        if not file.is_file():
-            raise DataError(f"{file}: no such file")
+    sizes = {file: file_size(file) for file in files}
     if label in unused or label in codes:
         raise ConfigError(f"'{label}' is the column to predict; leave it out of drop and categorical")
     names = {name for file in files for name in column_names(file, separator)} if unused else set()
     for name in unused:
         if name not in names:
             raise unknown("column to drop", name, names)
-    sizes = {file: file.stat().st_size for file in files}
     refuse_large(max(files, key=sizes.__getitem__), sum(sizes.values()), limit)
 
     def read(file: Path) -> Table:

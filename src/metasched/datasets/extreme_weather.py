@@ -10,6 +10,7 @@ round the globe in longitude. Files come from outside and are not trusted: a lin
 set, which would make HDF5 open other files of this machine, is refused, and so is any dtype but plain numbers.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -188,9 +189,6 @@ def _images(file: Any, path: Path) -> Any:
     images = _dataset(file, path, "images", ("n", len(CHANNELS), "height", "width"))
     if images.shape[0] > MAX_IMAGES or images.shape[2] * images.shape[3] > MAX_GRID:
         raise DataError(f"{path}: images claims the shape {images.shape}; no year is that large, fetch the file again")
-    chunk_bytes = int(np.prod(images.chunks or (0,), dtype=np.int64)) * images.dtype.itemsize
-    if chunk_bytes > MAX_CHUNK_BYTES:
-        raise DataError(f"{path}: images has chunks of {chunk_bytes:,} bytes; rewrite it with chunks of one image")
     return images
 
 
@@ -210,29 +208,37 @@ def _table(file: Any, path: Path) -> NDArray[np.float64]:
 
 def _dataset(file: Any, path: Path, name: str, shape: tuple[int | str, ...]) -> Any:
     """A data set of plain numbers stored in this very file, of the documented shape."""
+    try:
+        return _checked(file, path, name, shape)
+    except DataError:
+        raise
+    except _HDF5_FAULTS as error:
+        raise DataError(f"{path}: '{name}' cannot be read ({_reason(error)}); fetch the file again") from None
+
+
+def _checked(file: Any, path: Path, name: str, shape: tuple[int | str, ...]) -> Any:
     h5py = import_h5py()
     links = file.id.links  # the high-level interface would follow a link to see where it leads
     if not links.exists(name.encode()):
         raise DataError(f"{path}: has no data set '{name}'; ExtremeWeather files hold 'boxes' and 'images'")
     if links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
         raise DataError(f"{path}: '{name}' is a link, which could lead to another file; store the data set itself")
-    try:
-        dataset = file[name]
-        kind = dataset.dtype.kind if isinstance(dataset, h5py.Dataset) else None
-    except _HDF5_FAULTS as error:
-        raise DataError(f"{path}: '{name}' cannot be read ({_reason(error)}); fetch the file again") from None
-    if kind is None:
+    dataset = file[name]
+    if not isinstance(dataset, h5py.Dataset):
         raise DataError(
             f"{path}: '{name}' is not a data set; ExtremeWeather files hold the arrays 'boxes' and 'images'"
         )
     if dataset.is_virtual or dataset.external:
         raise DataError(f"{path}: '{name}' is stored in other files; copy it into one file")
-    if kind not in "fiu":
+    if dataset.dtype.kind not in "fiu":
         raise DataError(f"{path}: '{name}' has dtype {dataset.dtype}; store plain numbers")
     found = dataset.shape or ()
     if len(found) != len(shape) or any(isinstance(b, int) and a != b for a, b in zip(found, shape, strict=True)):
         wanted = ", ".join(map(str, shape))
         raise DataError(f"{path}: '{name}' has shape {found}, expected ({wanted}); see the layout of ExtremeWeather")
+    chunk_bytes = math.prod(dataset.chunks or (0,)) * dataset.dtype.itemsize
+    if chunk_bytes > MAX_CHUNK_BYTES:
+        raise DataError(f"{path}: {name} has chunks of {chunk_bytes:,} bytes; rewrite it with chunks of one image")
     return dataset
 
 

@@ -20,11 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.errors import ConfigError, DataError
+from metasched.foreign import file_size
 from metasched.optional import require
 from metasched.tasks import TEST, VALIDATION, Provenance, TaskSet
 from metasched.tasks.assemble import divide, target_parts
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What a file may be, whatever its name says; Pillow knows formats that run other programs."""
+LARGEST_FILE = 256 * 1024**2
 LARGEST_BYTES = 8 * 1024**3
 
 
@@ -54,8 +58,7 @@ def from_images(
         raise DataError(f"{root}: no such folder")
     if size is not None and (len([*size]) != 2 or min(size) < 1):
         raise ConfigError(f"size is {size}; give (height, width)")
-    folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
-    parts = {path.name: path for path in folders}
+    parts = {path.name: path for path in _inside(root) if path.is_dir()}
     own = target_parts(list(parts), target, str(root))
     classes = {name: _class_folders(path) for name, path in parts.items()}
     wanted = sorted({name for part in own for name in classes[part]})
@@ -97,7 +100,15 @@ def from_images(
 
 
 def _class_folders(part: Path) -> list[str]:
-    return sorted(path.name for path in part.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return [path.name for path in _inside(part) if path.is_dir()]
+
+
+def _inside(folder: Path) -> list[Path]:
+    """What a folder holds, by name, but for what is hidden."""
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be listed ({error.strerror}); check its permissions") from None
 
 
 def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
@@ -106,7 +117,7 @@ def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
         (path, label)
         for label, name in enumerate(names)
         if (part / name).is_dir()
-        for path in (part / name).iterdir()
+        for path in _inside(part / name)
         if path.suffix.lower() in SUFFIXES
     ]
     if not files:
@@ -149,12 +160,13 @@ def read_image(root: Path, path: Path, shape: tuple[int, ...]) -> NDArray[np.uin
 def _opened(root: Path, path: Path) -> Iterator[Any]:
     """An image of Pillow's; damage, too many pixels and links out of ``root`` become a :class:`DataError`."""
     pillow = require("PIL.Image", "images")
+    file_size(path, LARGEST_FILE)
     if not path.resolve().is_relative_to(root.resolve()):
         raise DataError(f"{path}: is a link that leads out of {root}; copy the image instead")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
-            with pillow.open(path) as image:
+            with pillow.open(path, formats=FORMATS) as image:
                 yield image
     except DataError:
         raise
@@ -171,4 +183,4 @@ def _pixels(image: Any, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """A key that sorts numbers inside names by value: frame2 before frame10."""
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)

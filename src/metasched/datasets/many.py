@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from metasched.datasets import digits
-from metasched.errors import ConfigError
+from metasched.seeds import check_seed
 from metasched.tasks import TEST, VALIDATION, TaskSet
 
 
@@ -24,9 +24,7 @@ def load(
     have the values of their inputs in one random order, each task its own: learnable, and about nothing else. ``seed``
     also draws these and the ``target_labels`` validation rows. ``resizing`` and ``validation`` are those of ``digits``.
     """
-    if seed < 0:
-        raise ConfigError(f"seed is {seed}; give an integer ≥ 0")
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(check_seed(seed))
     good = digits.load(resizing=resizing, validation=validation).variant(target_labels=target_labels, seed=seed)
     names = [task.name for task in good.tasks]
     shuffled = good.variant(noise=dict.fromkeys(names, 1.0), seed=seed)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from metasched.datasets.store import DataFile, locate
 from metasched.errors import DataError
+from metasched.foreign import file_size
 
 _HOMES = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -53,17 +54,19 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
     The header is two zero bytes, the type (8: unsigned byte), the rank, and the rank sizes as big-endian 32-bit.
     """
+    file_size(path)
     try:
         with gzip.open(path, "rb") as stream:
             magic = stream.read(4)
             if len(magic) < 4 or magic[:3] != b"\x00\x00\x08" or not 1 <= magic[3] <= 4:
                 raise DataError(f"{path}: not an IDX file of bytes; expected it to begin with 00 00 08")
-            shape = tuple(int(size) for size in np.frombuffer(stream.read(4 * magic[3]), dtype=">u4"))
+            sizes = stream.read(4 * magic[3])
+            shape = tuple(int(size) for size in np.frombuffer(sizes[: len(sizes) // 4 * 4], dtype=">u4"))
             count = math.prod(shape)
             if len(shape) != magic[3] or count > _LARGEST_BYTES:
                 raise DataError(f"{path}: the header declares shape {shape}, more than {_LARGEST_BYTES:,} bytes")
             content = stream.read(count + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, OSError) as error:
         raise DataError(f"{path}: truncated or damaged gzip ({error}); fetch the file again") from None
     if len(content) != count:
         found = "more" if len(content) > count else f"{len(content):,}"

@@ -7,57 +7,111 @@ has ``…/inputs``; it may then leave out the labels, which become bins of the t
 is read with the name of the task that is the target, whose rows are then divided.
 """
 
+import math
 import os
+import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from metasched.datasets.store import sha256
-from metasched.errors import DataError, MetaschedError
+from metasched.errors import DataError
+from metasched.foreign import file_size
 from metasched.tasks import TEST, VALIDATION, RowNumbers, Split, Task, TaskSet, as_targets, refuse_overlap
 from metasched.tasks.assemble import divide, target_parts
 
 LARGEST_BYTES = 8 * 1024**3
+MOST_PACKED = 1100
+"""Bytes that one packed byte can stand for: deflate reaches 1032, and a stored file 1."""
+LONGEST_HEADER = 10_000
+MOST_AXES = 32
+PLAIN = "biufUS"
+"""Kinds of arrays that are read: truth values, numbers, texts."""
 
 
 @contextmanager
 def open_npz(path: Path, largest: int = LARGEST_BYTES) -> Iterator[Mapping[str, NDArray[Any]]]:
     """The arrays of a ``.npz`` file, read when they are asked for; damage and pickles become a :class:`DataError`."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            declared = sum(member.file_size for member in archive.infolist())
-        if declared > largest:
-            raise DataError(f"{path}: unpacks to {declared:,} bytes, more than the limit of {largest:,}; refused")
-        with np.load(path, allow_pickle=False) as content:
-            yield content
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except KeyError as error:
-        raise DataError(f"{path}: {error.args[0]}; it does not hold what it should") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise DataError(f"{path}: truncated or damaged ({error}); make or fetch it again") from None
-    except ValueError as error:
-        if isinstance(error, MetaschedError):
+    size = file_size(path)
+    with path.open("rb") as stream:
+        try:
+            archive = zipfile.ZipFile(stream)
+        except Exception as error:  # a damaged directory fails in many ways
+            raise DataError(f"{path}: truncated or damaged ({error}); make or fetch it again") from None
+        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+        declared = sum(member.file_size for member in members.values())
+        if declared > min(largest, MOST_PACKED * size):
+            raise DataError(
+                f"{path}: unpacks to {declared:,} bytes, more than the limit of {largest:,} or than {size:,} packed "
+                f"bytes can hold; make it again, or raise it with limit={declared}"
+            )
+        yield _Arrays(path, archive, members)
+
+
+class _Arrays(Mapping[str, NDArray[Any]]):
+    """The arrays of an archive by name, each read when it is asked for, in the order of the file."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> None:
+        self._path, self._archive, self._members = path, archive, members
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._members:
+            raise DataError(f"{self._path}: has no array '{name}'; it does not hold what it should")
+        member, where = self._members[name], f"{self._path}: array '{name}'"
+        try:
+            with self._archive.open(member) as stream:
+                return _read_array(stream, member.file_size, where)
+        except DataError:
             raise
-        raise DataError(f"{path}: holds something other than plain arrays ({error})") from None
+        except Exception as error:  # encrypted, packed by an unknown method, a wrong checksum, …
+            raise DataError(f"{where} is truncated or damaged ({error}); make or fetch it again") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
+    """The array of an ``.npy`` stream of so many bytes, made only once its header is seen to promise no more."""
+    try:
+        version = npy.read_magic(stream)
+        read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd Python in the header
+            shape, fortran, dtype = read_header(stream, max_header_size=LONGEST_HEADER)
+    except Exception as error:  # NumPy parses the header as Python, which fails in many ways
+        raise DataError(f"{where} has no readable header ({error}); make or fetch it again") from None
+    if dtype.hasobject or dtype.kind not in PLAIN:
+        raise DataError(f"{where} holds {dtype}, something other than plain arrays; store numbers or text")
+    if len(shape) > MOST_AXES or any(type(length) is not int or length < 0 for length in shape):
+        raise DataError(f"{where} has shape {shape}; make or fetch it again")
+    count, wanted = math.prod(shape), math.prod(shape) * dtype.itemsize
+    if max(count, wanted) > size:
+        raise DataError(f"{where} says that it has {wanted:,} bytes, and {size:,} are there; make or fetch it again")
+    content = stream.read(wanted)
+    if len(content) != wanted:
+        raise DataError(f"{where} is cut off; make or fetch it again")
+    flat = np.frombuffer(content, dtype) if wanted else np.empty(count, dtype)
+    return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
 
 
 def read_npy(path: Path) -> NDArray[Any]:
     """The one array of a ``.npy`` file; damage and pickles become a :class:`DataError`."""
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise DataError(f"{path}: not a readable array ({error}); replace it with a good copy") from None
-    if not isinstance(array, np.ndarray):
-        raise DataError(f"{path}: holds several arrays, expected one; replace it with a good copy")
-    return array
+    size = file_size(path)
+    with path.open("rb") as stream:
+        return _read_array(stream, size, str(path))
 
 
 def from_npz(

@@ -6,19 +6,21 @@ at the size of the training images.
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metasched.datasets.folder import LARGEST_BYTES as LARGEST_IMAGES
 from metasched.datasets.folder import SUFFIXES as IMAGES
 from metasched.datasets.folder import natural, read_image
 from metasched.datasets.npz import open_npz
 from metasched.datasets.tables import LARGEST_BYTES, SEPARATORS, place_in, read_columns, refuse_large
 from metasched.datasets.tables import SUFFIXES as TABLES
 from metasched.errors import ConfigError, DataError
+from metasched.foreign import file_size
 from metasched.tasks import TEST, Inputs, Place, Preparation, as_inputs, from_pixels
 from metasched.tasks.preparation import as_numbers, as_texts, is_number
 
@@ -56,8 +58,9 @@ def read_rows(path: Path, reading: Reading, **options: Any) -> NewRows:
         raise ConfigError(f"{path}: options ({', '.join(options)}) are for tables; leave them out")
     if path.is_dir():
         return _from_images(path, reading)
-    if not path.is_file():
+    if not path.exists():
         raise DataError(f"{path}: no such file or folder")
+    file_size(path)
     if suffix == ".npz":
         return _from_npz(path, reading)
     if not table:
@@ -122,7 +125,7 @@ def _from_numbers(path: Path, reading: Reading) -> NewRows:
     found: list[NDArray[np.float32]] = []
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         lines = csv.reader(stream, delimiter=SEPARATORS[path.suffix.lower()])
-        for number, cells in enumerate(filter(None, lines)):
+        for number, cells in enumerate(_records(path, lines)):
             if number == 0 and not any(map(is_number, cells)):
                 continue
             where = f"{path} line {lines.line_num}"
@@ -135,6 +138,14 @@ def _from_numbers(path: Path, reading: Reading) -> NewRows:
     if not found:
         raise DataError(f"{path}: has no rows; give it some")
     return _unlabelled(np.stack(found).reshape(-1, *reading.shape))
+
+
+def _records(path: Path, lines: Any) -> Iterator[list[str]]:
+    """The lines that are not blank."""
+    try:
+        yield from filter(None, lines)
+    except csv.Error as error:
+        raise DataError(f"{path} line {lines.line_num}: is no line of a table ({error}); mend it") from None
 
 
 def _from_npz(path: Path, reading: Reading) -> NewRows:
@@ -168,6 +179,9 @@ def _from_images(root: Path, reading: Reading) -> NewRows:
     files.sort(key=lambda path: (natural(path.name), path.parent.name))
     if not files:
         raise DataError(f"{root}: holds no images, neither directly nor in folders of classes; give a folder that does")
+    taken = 4 * math.prod(shape) * len(files)
+    if taken > LARGEST_IMAGES:
+        raise DataError(f"{root}: {len(files):,} images take {taken:,} bytes, too many at once; divide the folder")
     inputs = np.stack([from_pixels(read_image(root, path, shape)) for path in files])
     rows = _unlabelled(inputs, [str(path.relative_to(root)) for path in files])
     classes = [path.parent.name if path.parent != root else None for path in files]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from metasched.datasets.extreme_weather import CHANNELS, MAX_GRID, MAX_IMAGES, SLOTS, import_h5py
 from metasched.datasets.store import Progress
 from metasched.errors import ConfigError, StoreError
+from metasched.seeds import check_seed
 from metasched.tasks import Inputs, Labels
 
 VERSION = 1
@@ -346,5 +347,4 @@ def _check_options(path: Path, images: int, height: int, width: int, seed: int, 
         raise ConfigError(f"the grid is {height} × {width}; give {SMALLEST_GRID} or more each way, {MAX_GRID:,} in all")
     if not FEWEST_BOXES <= max_boxes <= SLOTS:
         raise ConfigError(f"max_boxes is {max_boxes}; the format holds {FEWEST_BOXES} … {SLOTS} boxes an image")
-    if seed < 0:
-        raise ConfigError(f"seed is {seed}; give 0 or more")
+    check_seed(seed)

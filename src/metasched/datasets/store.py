@@ -7,19 +7,22 @@ downloaded from its public home. Whatever the place, its size and SHA-256 must m
 import errno
 import hashlib
 import os
-import urllib.error
-import urllib.request
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO
 
+from metasched.datasets.transfer import BrokenOffError, opened
 from metasched.errors import StoreError
 
 CHUNK = 1 << 20
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 30.0
+"""Silence after which a home is given up."""
+DEADLINE_SECONDS = 120.0
+SLOWEST = 20_000
+"""Bytes a second below which, all homes and attempts together, a download is given up; what came in is kept."""
 ATTEMPTS = 3
 
 Progress = Callable[[int, int], None]
@@ -97,35 +100,22 @@ def locate(file: DataFile, progress: Progress | None = None) -> Path:
 
 
 def download(file: DataFile, progress: Progress | None = None) -> Path:
-    """Fetch ``file`` into the cache: resumed where it broke off, never larger than declared, renamed when proven."""
+    """Fetch ``file`` into the cache: resumed where it broke off, never larger than declared, renamed when proven.
+
+    Homes are tried one after another, whatever is wrong with one: gone, another length, damaged content, too slow.
+    """
     target = cache_folder() / file.path
     if not file.urls:
         raise StoreError(f"{file.path} has no public download{origin(file)}; {_placement(file)}")
     part = target.with_name(target.name + ".part")
-    failure: Exception | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with _exclusive(part) as stream:
             if target.is_file():  # another process brought it while we waited for the lock
+                part.unlink()
                 check(file, target)
                 return target
-            for url in file.urls * ATTEMPTS:
-                try:
-                    _continue_download(url, file, stream, progress)
-                    break
-                except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
-                    failure = error
-            else:
-                done = os.fstat(stream.fileno()).st_size
-                kept = f"{done:,} of {file.size:,} bytes are kept for the next try, or " if done else ""
-                raise StoreError(f"{file.path}: download failed ({failure}); {kept}{_placement(file)}")
-            stream.flush()
-            os.fsync(stream.fileno())
-            try:
-                check(file, part)
-            except StoreError as error:
-                part.unlink()
-                raise StoreError(f"{file.path}: the download was damaged and removed ({error})") from None
+            _fill(stream, file, part, progress)
             part.replace(target)
     except OSError as error:
         if error.errno == errno.ENOSPC:
@@ -139,29 +129,57 @@ def download(file: DataFile, progress: Progress | None = None) -> Path:
     return target
 
 
-def _continue_download(url: str, file: DataFile, stream: BinaryIO, progress: Progress | None) -> None:
+def _fill(stream: BinaryIO, file: DataFile, part: Path, progress: Progress | None) -> None:
+    """Bring all of ``file`` into ``stream``, which lies at ``part``, from any of its homes, and prove it."""
+    deadline = time.monotonic() + DEADLINE_SECONDS + file.size / SLOWEST
+    failure = ""
+    for url in file.urls * ATTEMPTS:
+        left = deadline - time.monotonic()
+        try:  # a slow home leaves time for the others
+            _continue_download(url, file, stream, progress, deadline - (left / 2 if len(file.urls) > 1 else 0))
+        except BrokenOffError as error:
+            failure = str(error)
+            if time.monotonic() >= deadline:
+                break
+            continue
+        stream.flush()
+        os.fsync(stream.fileno())
+        try:
+            check(file, part)
+            return
+        except StoreError:  # this home's, or kept from another: begin anew at the next
+            failure = f"{url}: the download was damaged and removed"
+            stream.truncate(0)
+    done = os.fstat(stream.fileno()).st_size
+    if not done:
+        part.unlink()
+    kept = f"{done:,} of {file.size:,} bytes are kept for the next try, or " if done else ""
+    raise StoreError(f"{file.path}: download failed ({failure}); {kept}{_placement(file)}")
+
+
+def _continue_download(url: str, file: DataFile, stream: BinaryIO, progress: Progress | None, deadline: float) -> None:
     """Append to ``stream`` until it holds ``file.size`` bytes, asking the server for the missing range only."""
     stream.seek(0, os.SEEK_END)
     done = stream.tell()
     if done >= file.size:
         stream.truncate(file.size)
         return
-    request = urllib.request.Request(url, headers={"Range": f"bytes={done}-"} if done else {})
-    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
-        if done and response.status != 206:  # the server sends the whole file again
-            stream.seek(0)
-            stream.truncate()
-            done = 0
-        announced = response.headers.get("Content-Length")
-        if announced is not None and done + int(announced) != file.size:
-            raise StoreError(
-                f"{url}: offers {done + int(announced):,} bytes, expected {file.size:,}; nothing was downloaded. "
-                f"The file has changed at its home; {_placement(file)}"
+    with opened(url, done, TIMEOUT_SECONDS, deadline) as response:
+        if response.begin > done:
+            raise BrokenOffError(f"{url}: offers bytes from {response.begin:,} on, and {done:,} are here")
+        if response.length is not None and response.begin + response.length != file.size:
+            raise BrokenOffError(
+                f"{url}: offers {response.begin + response.length:,} bytes, expected {file.size:,}; "
+                "the file has changed at its home"
             )
+        if response.begin < done:  # the server sends more again than was asked for
+            stream.seek(response.begin)
+            stream.truncate()
+            done = response.begin
         while done < file.size:
             chunk = response.read(min(CHUNK, file.size - done))
             if not chunk:
-                raise HTTPException(f"cut off after {done:,} of {file.size:,} bytes")
+                raise BrokenOffError(f"{url}: cut off after {done:,} of {file.size:,} bytes")
             stream.write(chunk)
             done += len(chunk)
             if progress is not None:
@@ -171,14 +189,18 @@ def _continue_download(url: str, file: DataFile, stream: BinaryIO, progress: Pro
 @contextmanager
 def _exclusive(part: Path) -> Iterator[BinaryIO]:
     """The part file, opened for appending and locked against a second process that downloads the same file."""
-    with part.open("ab") as stream:
-        try:
-            import fcntl
+    while True:
+        with part.open("ab") as stream:
+            try:
+                import fcntl
 
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        except ImportError:  # Windows: the checksum still catches two writers
-            pass
-        yield stream
+                fcntl.flock(stream, fcntl.LOCK_EX)
+            except ImportError:  # Windows: the checksum still catches two writers
+                pass
+            # somebody may have finished or removed it while we waited
+            if part.exists() and os.path.samestat(part.stat(), os.fstat(stream.fileno())):
+                yield stream
+                return
 
 
 def _placement(file: DataFile) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import DataError
+from metasched.errors import ConfigError, DataError
+from metasched.foreign import file_size
 from metasched.optional import require
 from metasched.tasks import Inputs, Place
 from metasched.tasks.arrow import columns_of
@@ -43,16 +44,17 @@ def read_columns(
         decimal: the decimal point of a CSV file.
         limit: a file larger than this, in bytes, as it lies or unpacked, is refused unread.
     """
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    refuse_large(path, path.stat().st_size, limit)
+    refuse_large(path, file_size(path), limit)
     if path.suffix.lower() == ".parquet":
         table = _read_parquet(path, drop, limit)
     else:
         table = _read_csv(path, text, _separator(path, separator), decimal)
     if not table.num_rows:
         raise DataError(f"{path}: has no rows; give it some or leave it out")
-    return columns_of(table, str(path), drop)
+    try:
+        return columns_of(table, str(path), drop)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: has text that is not UTF-8 ({error}); write it again") from None
 
 
 def column_names(path: Path, separator: str | None = None) -> list[str]:
@@ -61,11 +63,14 @@ def column_names(path: Path, separator: str | None = None) -> list[str]:
         arrow, reader = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
         try:
             return list(reader.read_schema(path).names)
-        except (arrow.ArrowException, OSError):
+        except (arrow.ArrowException, OSError, ValueError):
             return []
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         first = stream.readline(_LONGEST_HEADER)
-        return next(csv.reader([first], delimiter=_separator(path, separator)), [])
+        try:
+            return next(csv.reader([first], delimiter=_separator(path, separator)), [])
+        except csv.Error:  # a name too long for that reader
+            return []
 
 
 def refuse_large(path: Path, size: int, limit: int) -> None:
@@ -85,7 +90,10 @@ def place_in(path: Path, separator: str | None = None) -> Place:
 
 
 def _separator(path: Path, separator: str | None) -> str:
-    return separator or SEPARATORS.get(path.suffix.lower(), ",")
+    given = separator or SEPARATORS.get(path.suffix.lower(), ",")
+    if len(given) != 1 or given in '"\r\n' or not given.isascii():
+        raise ConfigError(f"{path}: separator is {separator!r}; give one character such as ';'")
+    return given
 
 
 def _line(path: Path, record: int, separator: str) -> str:
@@ -107,6 +115,8 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
         ragged.append(row)
         return "skip"
 
+    if decimal not in (".", ",") or decimal == separator:
+        raise ConfigError(f"{path}: decimal is {decimal!r} and the separator {separator!r}; give decimal='.' or ','")
     quotes = _check_text(path)
     block = min(path.stat().st_size + 1, _LARGEST_BLOCK)  # types are inferred from one block: all of the file
     try:
@@ -174,8 +184,11 @@ def _read_parquet(path: Path, drop: Collection[str], limit: int) -> Any:
         texts = [field.name for field in schema if types.is_string(field.type) or types.is_large_string(field.type)]
         kept = [name for name in schema.names if name not in drop]
         return reader.read_table(path, columns=kept, read_dictionary=texts, partitioning=None)
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]}); write it again") from None
+    except DataError:
+        raise
+    except (arrow.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{path}: not a readable Parquet file ({reason}); write it again") from None
 
 
 def read_table(path: Path, columns: int, delimiter: str | None = None) -> Inputs:

@@ -3,9 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from metasched.errors import ConfigError
 from metasched.tasks import TaskSet
@@ -35,8 +33,6 @@ _CHOICES = {
 }
 _FLAGS = ("abstain", "row_weights", "balanced_loss", "balanced_accuracy")
 _OPTIONAL_COUNTS = ("eval_every", "reward_rows")
-LARGEST_SEED = 2**32 - 1
-"""Keys of JAX are made from 32 bits; what lies above would repeat an earlier seed."""
 EVALUATION_SHARE = 0.1
 """The share of a run that measuring on test rows may take, where ``eval_every`` is left to us."""
 SECOND_ORDER_COST = 8
@@ -147,13 +143,6 @@ class TrainConfig:
         if filled.eval_every is None:
             filled = replace(filled, eval_every=_affordable(filled, tasks))
         return filled
-
-
-def check_seed(seed: Any) -> int:
-    """``seed`` as an int, unless it is none that makes a stream of its own."""
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed <= LARGEST_SEED:
-        raise ConfigError(f"seed {seed!r}: give a whole number from 0 to {LARGEST_SEED}")
-    return int(seed)
 
 
 def _check_folds(config: TrainConfig, labelled: int) -> None:

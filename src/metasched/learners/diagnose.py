@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from metasched.dependence import Association, OrderTest, cross_task_association, holm, independence_test
 from metasched.learners import measured
-from metasched.learners.config import TrainConfig, check_seed
+from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
 from metasched.learners.probe import initial_model
 from metasched.learners.stationarity import Stationarity, stationarity
+from metasched.seeds import LARGEST, check_seed
 from metasched.tasks import TaskSet
 
 OnStep = Callable[[int, int, str], None]
@@ -81,7 +82,7 @@ def diagnose(
     tests = []
     for number, task in enumerate(tasks.tasks):
         say(number, total, f"order of {task.name}")
-        own: dict[str, Any] = {"permutations": permutations, "seed": seed + number, "alpha": alpha}
+        own: dict[str, Any] = {"permutations": permutations, "seed": (seed + number) % (LARGEST + 1), "alpha": alpha}
         tests.append(independence_test(task.labels, len(task.classes), **own))
     orders = tuple(tests)
     p_values = holm([order.p_value for order in orders])

@@ -16,12 +16,13 @@ from jax import lax
 from numpy.typing import NDArray
 
 from metasched.errors import ConfigError
-from metasched.learners.config import TrainConfig, check_seed
+from metasched.learners.config import TrainConfig
 from metasched.learners.losses import Rows, marks, objective_of, task_loss
 from metasched.learners.meta import seed_keys
 from metasched.learners.networks import Network, Weights, default_network
 from metasched.learners.stream import device_data
 from metasched.planning.plan import Plan, Probe, make
+from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
 
 Loss = Callable[[Weights, jax.Array, jax.Array, jax.Array], jax.Array]
@@ -156,8 +157,8 @@ def plan(
         method: of the joint problem; see :func:`metasched.planning.solve_joint`.
         seed: of the initial weights, the same that :func:`metasched.train` starts from.
     """
-    settings = (config or TrainConfig()).resolve(tasks)
     check_seed(seed)
+    settings = (config or TrainConfig()).resolve(tasks)
     options = {"discount": discount, "stride": stride, "smoothing": smoothing, "rewards": rewards, "method": method}
     return planner(tasks, network, settings, **options)(seed, settings.inner_rate)
 

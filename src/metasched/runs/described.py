@@ -5,13 +5,14 @@ from pathlib import Path
 from metasched.errors import ConfigError, MetaschedError, RunError, unknown
 from metasched.learners import gradients, rewards
 from metasched.learners.checks import check_network, settle_memory
-from metasched.learners.config import TrainConfig, check_seed
+from metasched.learners.config import TrainConfig
 from metasched.learners.engine import LEARNERS
 from metasched.learners.joint import check_settings
 from metasched.learners.networks import default_network
 from metasched.runs import choices
 from metasched.runs.folder import RUN, Description
 from metasched.runs.run import Job
+from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
 
 

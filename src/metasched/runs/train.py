@@ -14,7 +14,7 @@ from metasched import datasets
 from metasched.errors import ConfigError, MetaschedError, RunError, unknown
 from metasched.learners import gradients, rewards
 from metasched.learners.checks import check_losses, check_network, settle_memory
-from metasched.learners.config import TrainConfig, check_seed
+from metasched.learners.config import TrainConfig
 from metasched.learners.engine import LEARNERS, Record
 from metasched.learners.gradients import Estimator, MetaParameters
 from metasched.learners.joint import check_settings
@@ -34,6 +34,7 @@ from metasched.runs.run import CHECKPOINT_SECONDS, Job, Own, Result
 from metasched.runs.spec import DataSpec, RunSpec
 from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
+from metasched.seeds import check_seed, counting
 from metasched.tasks import TaskSet
 
 OnRecord = Callable[[Record], None]
@@ -356,9 +357,7 @@ def _execute(
 def _seeds(given: int | Sequence[int]) -> list[int]:
     """Different seeds; a number stands for so many, counting from 0."""
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
-        if given < 1:
-            raise ConfigError(f"seeds is {given}; give how many, at least 1, or a list of them")
-        return list(range(check_seed(given)))
+        return counting(int(given))
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise ConfigError(f"seeds is {given!r}; give how many, at least 1, or a list of them")
     seeds = [check_seed(seed) for seed in given]

@@ -9,6 +9,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from metasched.errors import ConfigError, DataError, unknown
+from metasched.seeds import check_seed
 from metasched.tasks import builders
 from metasched.tasks.arrays import Inputs, Labels, RowNumbers
 from metasched.tasks.bins import bin_edges
@@ -161,7 +162,7 @@ def _divided_by_user(
     if goal.target_labels is not None:
         notes = [f"{goal.target_labels:,} of {len(validation):,} validation rows are used (seed {goal.seed})"]
         labels = strata(labelling.values[VALIDATION])
-        validation = stratified_rows(labels, goal.target_labels, np.random.default_rng(goal.seed))
+        validation = stratified_rows(labels, goal.target_labels, np.random.default_rng(check_seed(goal.seed)))
     if not goal.allow_overlap:
         learnt = parts[VALIDATION], labelling.values[VALIDATION], validation
         for row, twin in _repeated(learnt, (parts[TEST], labelling.values[TEST], test)).items():

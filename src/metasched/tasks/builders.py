@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from metasched.errors import ConfigError, DataError
 from metasched.tasks.arrays import as_inputs, as_labels, as_targets
 from metasched.tasks.bins import bin_edges, bin_names
-from metasched.tasks.checks import check_targets, place, refuse_overlap
+from metasched.tasks.checks import MOST_CLASSES, check_targets, place, refuse_overlap
 from metasched.tasks.provenance import Provenance
 from metasched.tasks.task import TEST, VALIDATION, Split, Task
 
@@ -84,6 +84,13 @@ def _class_names(classes: ClassNames | None, splits: Mapping[str, Split]) -> dic
     names = [name for name in splits if name not in (VALIDATION, TEST)] + ["target"]
     if classes is None:
         top = max((int(split.labels.max()) for split in splits.values() if split.labels.size), default=0)
+        if top >= MOST_CLASSES:
+            where = next(key for key, split in splits.items() if split.labels.size and split.labels.max() == top)
+            row = int(splits[where].labels.argmax())
+            raise DataError(
+                f"{where}: row {row} has label {top:,}, so that there were {top + 1:,} classes, more than "
+                f"{MOST_CLASSES:,}; number the classes 0 … C−1"
+            )
         classes = [str(label) for label in range(top + 1)]
     if not isinstance(classes, Mapping):
         return dict.fromkeys(names, tuple(map(str, classes)))

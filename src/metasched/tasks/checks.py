@@ -13,6 +13,9 @@ from metasched.tasks.task import TEST, VALIDATION, Split
 if TYPE_CHECKING:
     from metasched.tasks.taskset import TaskSet
 
+MOST_CLASSES = 10_000
+"""More classes than this are labels that are no numbers of classes."""
+
 
 def check(tasks: "TaskSet") -> None:
     """Raise a :class:`DataError` unless names, rows, targets and provenance all fit together."""
@@ -26,6 +29,7 @@ def check(tasks: "TaskSet") -> None:
             raise DataError(f"{tasks.name}: useful names '{name}', which is no task; name tasks or leave it out")
     for name, part, classes in tasks.parts():
         where = place(tasks.name, name)
+        _check_classes(where, classes)
         _check_rows(where, part.inputs, part.labels, classes, tasks.shape)
         if (part.targets is None) != (tasks.test.targets is None):
             raise DataError(f"{where} and the test rows must both have targets or neither; give them")
@@ -59,6 +63,14 @@ def _check_provenance(tasks: "TaskSet") -> None:
                 f"{tasks.name}: row {both[0]} of {test.source} is in both validation and test "
                 f"({both.size} such rows); keep them apart"
             )
+
+
+def _check_classes(where: str, classes: tuple[str, ...]) -> None:
+    if len(classes) > MOST_CLASSES:
+        raise DataError(f"{where}: {len(classes):,} classes, more than {MOST_CLASSES:,}; group them")
+    for name, count in Counter(classes).items():
+        if count > 1:
+            raise DataError(f"{where}: {count} classes are named '{name}'; give each a name of its own")
 
 
 def _check_rows(where: str, inputs: Inputs, labels: Labels, classes: tuple[str, ...], shape: tuple[int, ...]) -> None:

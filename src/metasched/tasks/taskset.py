@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metasched.seeds import check_seed
 from metasched.tasks import builders, checks, frames, options, summary, variants
 from metasched.tasks.assemble import Goal
 from metasched.tasks.preparation import Preparation
@@ -265,11 +266,11 @@ class TaskSet:
                 are permuted among themselves. The label counts stay as they were; at 1.0 inputs and labels are
                 unrelated.
             shuffle_order: permute the rows of every task, inputs with their labels, so that order says nothing.
-            seed: any integer ≥ 0.
+            seed: a whole number from 0 to 2³² − 1.
         """
         given = {"target_labels": target_labels, "noise": noise, "shuffle_order": shuffle_order, "seed": seed}
         options.check(TaskSet.variant, given)
-        variants.check_seed(seed)
+        check_seed(seed)
         result = replace(self, recipe=None)
         if target_labels is not None:
             result = variants.with_target_labels(result, target_labels, seed)

@@ -7,15 +7,13 @@ from zlib import crc32
 import numpy as np
 
 from metasched.errors import ConfigError, unknown
+from metasched.seeds import check_seed
 from metasched.tasks.arrays import Labels, RowNumbers
 from metasched.tasks.provenance import Provenance
 from metasched.tasks.task import TEST, VALIDATION, Task
 
 if TYPE_CHECKING:
     from metasched.tasks.taskset import TaskSet
-
-
-LARGEST_SEED = 2**63 - 1
 
 
 def with_target_labels(tasks: "TaskSet", count: int, seed: int) -> "TaskSet":
@@ -155,9 +153,3 @@ def _generator(seed: int, purpose: str) -> np.random.Generator:
     """A stream of its own for each purpose, so that one option never changes what another draws."""
     check_seed(seed)
     return np.random.default_rng([seed, crc32(purpose.encode())])
-
-
-def check_seed(seed: int) -> None:
-    """An error for a seed below 0, or too large to be kept in a run folder."""
-    if not 0 <= seed <= LARGEST_SEED:
-        raise ConfigError(f"seed is {seed}; give a whole number from 0 to {LARGEST_SEED}")

@@ -1,0 +1,261 @@
+"""Operations of a chooser in random order, held against a plain model of what it promises.
+
+A session is one chooser and some thousand operations on it. The model knows nothing of schedulers: it knows which draws
+are open, where every source stands, what was told, and that whatever is refused changes nothing.
+"""
+
+import json
+import multiprocessing
+import traceback
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from campaign.table import Effort, Result, Verdict
+
+SESSION = 20_000
+MOST_OPEN = 6
+"""Draws open at once: more only make the compiled step larger."""
+SECONDS = 900.0
+SCHEDULERS = ("thompson", "ucb", "uniform", "cyclic", "exp3", "softmax", "epsilon_greedy", "target-only")
+BAD_REWARDS = (float("nan"), float("inf"), -float("inf"), "1", None, [1], 1e300)
+
+
+def chooser(effort: Effort) -> Iterator[Result]:
+    """Every operation is an attempt."""
+    lengths = [min(SESSION, effort.attempts - begin) for begin in range(0, effort.attempts, SESSION)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(effort.workers, mp_context=context) as pool:
+        sessions = [pool.submit(session, effort.seed, number, length) for number, length in enumerate(lengths)]
+        for number, waiting in enumerate(sessions):
+            try:
+                done, verdict, detail = waiting.result(SECONDS)
+            except TimeoutError:
+                done, verdict, detail = 0, Verdict.HANG, f"no end in {SECONDS:g} s"
+            yield from (Result("an operation") for _ in range(done))
+            if verdict is not Verdict.HELD:
+                yield Result(f"session {number} of seed {effort.seed}, operation {done}", verdict, detail)
+
+
+def session(seed: int, number: int, length: int) -> tuple[int, Verdict, str]:
+    """How many operations held, and how the next ended if one did not."""
+    warnings.simplefilter("ignore")
+    chance = Random(f"{seed}/{number}")
+    done = 0
+    try:
+        model = Model(chance)
+        while done < length:
+            model.operate()
+            done += 1
+    except AssertionError as error:
+        return done, Verdict.LOST, traceback.format_exc()[-300:] + str(error)
+    except Exception:
+        return done, Verdict.TRACEBACK, traceback.format_exc()[-600:]
+    return length, Verdict.HELD, ""
+
+
+class Model:
+    """A chooser beside what it should be: open draws, positions, tells, sources."""
+
+    def __init__(self, chance: Random) -> None:
+        import metasched as ms
+
+        self.chance, self.error, self.make = chance, ms.errors.MetaschedError, ms.Chooser
+        self.name = chance.choice(SCHEDULERS)
+        self.sizes = {f"s{n}": chance.choice((None, 1, 3, 7, 40, 1000)) for n in range(chance.randint(1, 4))}
+        self.batch = chance.choice((1, 2, 5, 16))
+        learns = self.name not in ("cyclic", "target-only")
+        self.least = chance.choice((0.0, 0.1)) if learns and self.name != "uniform" else 0.0
+        self.settings: dict[str, Any] = {
+            "seed": chance.randrange(2**32),
+            "shuffle": chance.choice((None, True, False)),
+            "min_share": self.least,
+            "abstain": learns and self.name not in ("uniform",) and chance.random() < 0.3,
+        }
+        self.chooser = self.new()
+        self.removed: set[str] = set()
+        self.open: dict[int, Any] = {}
+        self.ended: list[Any] = []
+        self.asked: list[str | None] = []
+        self.told: dict[int, float] = {}
+        self.drawn = dict.fromkeys(self.sizes, 0)
+        self.passes: dict[str, list[int]] = {name: [] for name in self.sizes}
+
+    def new(self) -> Any:
+        """A chooser with these settings and sources."""
+        return self.make(self.name, dict(self.sizes), self.batch, **self.settings)
+
+    def operate(self) -> None:
+        """One operation, as likely as a training loop would have it."""
+        kinds = (
+            self.ask,
+            self.tell,
+            self.bad_tell,
+            self.forget,
+            self.look,
+            self.round_trip,
+            self.bad_state,
+            self.change,
+        )
+        self.chance.choices(kinds, (40, 40, 6, 3, 8, 0.02, 1, 0.01))[0]()
+
+    def ask(self) -> None:
+        """The next draw has the next number, an active source, and that source's next rows."""
+        if len(self.open) >= MOST_OPEN:
+            self.tell()
+            return
+        draw = self.chooser.ask()
+        assert draw.id == len(self.asked), f"draw {draw.id} after {len(self.asked)}"
+        assert draw.weight == 1.0
+        assert draw.source is not None or self.settings["abstain"] or self.name == "target-only", "abstained unasked"
+        assert draw.source not in self.removed, f"drawn from '{draw.source}', which was removed"
+        self.asked.append(draw.source)
+        self.open[draw.id] = draw
+        if draw.source is None:
+            assert len(draw.rows) == 0
+        else:
+            self.take(draw)
+
+    def take(self, draw: Any) -> None:
+        """Rows follow on those before; with shuffling every pass has each row once."""
+        name, rows, size = draw.source, draw.rows.tolist(), self.sizes[draw.source]
+        begin = self.drawn[name] * self.batch
+        self.drawn[name] += 1
+        assert len(rows) == self.batch
+        if size is None:
+            assert rows == list(range(begin, begin + self.batch)), f"'{name}' is at {begin}, its rows are {rows}"
+        elif self.settings["shuffle"] is False:
+            assert rows == [row % size for row in range(begin, begin + self.batch)], f"'{name}' at {begin}: {rows}"
+        else:
+            going = self.passes[name]
+            for row in rows:
+                assert row in range(size), f"'{name}' has no row {row}"
+                assert row not in going, f"row {row} of '{name}' comes twice in a pass"
+                going.append(row)
+                if len(going) == size:
+                    going.clear()
+
+    def tell(self) -> None:
+        """An open draw, any of them, gets its reward."""
+        if not self.open:
+            self.ask()
+            return
+        number = self.chance.choice(list(self.open))
+        reward = self.chance.choice((self.chance.gauss(0, 1), self.chance.gauss(0, 1), 0.0, 1e20, -1e20, 1e-30))
+        draw = self.open.pop(number)
+        self.chooser.tell(draw, reward)
+        self.told[number] = reward
+        self.ended.append(draw)
+
+    def refused(self, act: Any, *words: Any) -> None:
+        """What is refused is one line and changes nothing."""
+        before = self.seen()
+        try:
+            act(*words)
+        except self.error as error:
+            if "\n" in str(error):
+                raise AssertionError(f"more than one line: {error}") from None
+        else:
+            raise AssertionError(f"{act.__name__} took {words!r}")
+        assert self.seen() == before, f"{act.__name__} was refused and changed something"
+
+    def seen(self) -> tuple[Any, Any, Any]:
+        """What can be seen of the chooser from outside."""
+        return [draw.id for draw in self.chooser.open()], self.chooser.shares(50), self.chooser.sources
+
+    def bad_tell(self) -> None:
+        """Rewards that are none, draws that were told, draws of others."""
+        if self.open and self.chance.random() < 0.6:
+            self.refused(
+                self.chooser.tell, self.chance.choice(list(self.open.values())), self.chance.choice(BAD_REWARDS)
+            )
+        elif self.ended and self.chance.random() < 0.8:
+            act = self.chance.choice((self.chooser.forget, lambda draw: self.chooser.tell(draw, 1.0)))
+            self.refused(act, self.chance.choice(self.ended))
+        else:
+            self.refused(self.chooser.forget, self.chance.choice((None, 3, "draw")))
+
+    def forget(self) -> None:
+        """An open draw is given up."""
+        if self.open:
+            number = self.chance.choice(list(self.open))
+            draw = self.open.pop(number)
+            self.chooser.forget(draw)
+            self.ended.append(draw)
+
+    def look(self) -> None:
+        """History, shares, log and open draws agree with what happened."""
+        assert [draw.id for draw in self.chooser.open()] == sorted(self.open)
+        assert self.chooser.sources == {name: size for name, size in self.sizes.items() if name not in self.removed}
+        last = self.chance.choice((1, 10, 100))
+        recent = self.asked[-last:]
+        for name, share in self.chooser.shares(last).items():
+            assert abs(share - recent.count(name) / max(len(recent), 1)) < 1e-12, f"share of '{name}' is {share}"
+        if self.chance.random() < 0.1:
+            history = self.chooser.history()
+            rewards = {
+                int(n): float(r) for n, r in zip(history["id"], history["reward"], strict=True) if not np.isnan(r)
+            }
+            assert rewards == self.told, "the history has other rewards"
+            draws = self.chooser.log(last)
+            for name in self.chooser.sources:
+                assert draws[f"draws/{name}"] == self.asked.count(name)
+
+    def round_trip(self) -> None:
+        """Through JSON into a new chooser: the same open draws and, from there on, the same choices."""
+        stored = self.chooser.state_dict()
+        plain = {"facts": json.loads(json.dumps(stored["facts"])), "arrays": stored["arrays"]}
+        other = self.new()
+        other.load_state_dict(plain)
+        mine, its = self.chooser.open(), other.open()
+        assert [(d.id, d.source, d.rows.tolist()) for d in mine] == [(d.id, d.source, d.rows.tolist()) for d in its]
+        if not self.removed:
+            again = other.state_dict()
+            assert all(np.array_equal(stored["arrays"][key], again["arrays"][key]) for key in again["arrays"])
+        first, second = self.chooser.ask(), other.ask()
+        if not self.removed:
+            assert (first.source, first.rows.tolist()) == (second.source, second.rows.tolist()), "other choices"
+            self.chooser = other
+            self.open = {draw.id: draw for draw in other.open()}
+            self.open.pop(second.id, None)
+            first = second
+        self.asked.append(first.source)
+        self.open[first.id] = first
+        if first.source is not None:
+            self.take(first)
+
+    def bad_state(self) -> None:
+        """A state with something wrong in it is refused whole."""
+        stored = self.chooser.state_dict()
+        facts, arrays = dict(stored["facts"]), dict(stored["arrays"])
+        spoil = self.chance.randrange(8)
+        if spoil < 4:
+            key = self.chance.choice(
+                ("batch_size", "scheduler", "seed", "sources", "open", "cursor", "format", "chooser")
+            )
+            facts[key] = self.chance.choice((None, -1, [], {}, [[1]], 2**70, float("nan"), b"x"))
+            facts["sources"] = facts["sources"] or None
+            facts["open"] = "none" if facts["open"] == [] else facts["open"]
+        elif spoil < 6:
+            del arrays[self.chance.choice(sorted(arrays))]
+        else:
+            key = self.chance.choice(("asked", "told", "rewards", "heard"))
+            arrays[key] = np.append(arrays[key], [-7]).astype(arrays[key].dtype)
+        self.refused(self.chooser.load_state_dict, {"facts": facts, "arrays": arrays})
+
+    def change(self) -> None:
+        """Sources come and go."""
+        active = [name for name in self.sizes if name not in self.removed]
+        if len(active) > 1 and self.chance.random() < 0.5:
+            name = self.chance.choice(active)
+            self.chooser.remove_source(name)
+            self.removed.add(name)
+        elif len(active) < 6 and self.least * (len(active) + 1) <= 1:
+            name = f"s{len(self.sizes)}"
+            size = self.chance.choice((None, 3, 40))
+            self.chooser.add_source(name, size)
+            self.sizes[name], self.drawn[name], self.passes[name] = size, 0, []

@@ -1,0 +1,105 @@
+"""One answer of a web server, read so that nothing it does can hang us, and nothing it sent is lost."""
+
+import http.client
+import re
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+
+class BrokenOffError(Exception):
+    """A server that is gone, slow, or talks nonsense; the message names its address."""
+
+
+class Response:
+    """What a server sends: bytes of a file from ``begin`` on, ``length`` of them where it says so."""
+
+    def __init__(self, url: str, answer: Any, asked: int) -> None:
+        self._url, self._answer = url, answer
+        ranged = re.match(r"bytes (\d{1,18})-", answer.headers.get("Content-Range") or "", re.ASCII)
+        self.begin = 0 if answer.status != 206 else int(ranged[1]) if ranged else asked
+        said = (answer.headers.get("Content-Length") or "").strip()
+        self.length = int(said) if re.fullmatch(r"\d{1,18}", said, re.ASCII) else None
+
+    def read(self, most: int) -> bytes:
+        """What is there, up to ``most`` bytes, waiting for one at least; nothing at the end."""
+        with _told(self._url):
+            content: bytes = self._answer.read1(most)
+            return content
+
+
+@contextmanager
+def opened(url: str, begin: int, silence: float, deadline: float) -> Iterator[Response]:
+    """Ask for the bytes from ``begin`` on; give up after so many seconds of silence, and at ``deadline`` in any case.
+
+    A server that sends a byte now and then never times out, so at the deadline its sockets are shut.
+    """
+    sockets = _Sockets(deadline)
+    watch = threading.Timer(max(0.0, deadline - time.monotonic()), sockets.shut)
+    watch.daemon = True
+    watch.start()
+    try:
+        request = urllib.request.Request(url, headers={"Range": f"bytes={begin}-"} if begin else {})
+        with _told(url):
+            answer = urllib.request.build_opener(*_handlers(sockets)).open(request, timeout=silence)
+        with answer:
+            yield Response(url, answer, begin)
+    finally:
+        watch.cancel()
+
+
+class _Sockets:
+    """The sockets of one answer, redirections included, to be shut at the deadline."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+        self._all: list[socket.socket] = []
+
+    def add(self, one: socket.socket) -> None:
+        """Note one that was opened, unless it is too late."""
+        self._all.append(one)
+        if time.monotonic() >= self._deadline:
+            raise TimeoutError("too slow")
+
+    def shut(self) -> None:
+        """Wake up whoever waits for a byte: there will be none."""
+        for each in self._all:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def _told(url: str) -> Iterator[None]:
+    """Whatever goes wrong between us and a server, as one kind of error."""
+    try:
+        yield
+    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: an address or header that is none
+        raise BrokenOffError(f"{url}: {str(error) or type(error).__name__}") from None
+
+
+def _handlers(sockets: _Sockets) -> tuple[urllib.request.BaseHandler, ...]:
+    """Those of urllib, but that every socket they open is noted."""
+
+    class Plain(http.client.HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            sockets.add(self.sock)
+
+    class Secure(http.client.HTTPSConnection):
+        def connect(self) -> None:
+            super().connect()
+            sockets.add(self.sock)
+
+    class PlainHandler(urllib.request.HTTPHandler):
+        def http_open(self, request: urllib.request.Request) -> Any:
+            return self.do_open(Plain, request)
+
+    class SecureHandler(urllib.request.HTTPSHandler):
+        def https_open(self, request: urllib.request.Request) -> Any:
+            return self.do_open(Secure, request)
+
+    return PlainHandler(), SecureHandler()
