@@ -25,6 +25,7 @@ from metasched.report.verdict import Verdict, decide
 from metasched.runs import doubts
 from metasched.runs.choices import BASELINE, TARGET_ONLY
 from metasched.runs.compare import CHOOSING, DEFAULT, Grid, OnProgress, run_methods
+from metasched.runs.executors import AUTO, Machines
 from metasched.runs.outcome import Outcome
 from metasched.seeds import counting
 from metasched.tasks import TaskSet
@@ -145,6 +146,9 @@ def compare(
     network: Network | str = "auto",
     out: str | os.PathLike[str] | None = None,
     on_progress: OnProgress | None = None,
+    executor: str = AUTO,
+    workers: int | None = None,
+    address: str | None = None,
 ) -> Comparison:
     """Run methods on the same rows and say whether choosing helps.
 
@@ -160,6 +164,10 @@ def compare(
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
         out: folder of all runs. A comparison that was interrupted there goes on, to the same numbers.
         on_progress: called with what is being done, the runs finished and all runs.
+        executor: where runs are made: ``"here"`` in this process, ``"local"`` in others of this machine, ``"ray"`` on a
+            Ray cluster; ``"auto"`` is ``"local"`` where that is faster. The numbers are the same.
+        workers: how many runs are made at once; by default as many as there are cores, or accelerators.
+        address: of a Ray cluster, ``"host:6379"`` or ``"auto"``; without it ``"ray"`` starts one on this machine.
 
     >>> comparison = ms.compare(tasks, seeds=10)                                            # doctest: +SKIP
     >>> comparison.verdict                                                                  # doctest: +SKIP
@@ -172,7 +180,8 @@ def compare(
     lines = [*doubts.of_tasks(tasks), *doubts.small_source(tasks, settings.batch_size)]
     settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
     where = None if out is None else Path(out)
-    outcomes = run_methods(Grid(tasks, network, learner, settings, numbers), words, where, on_progress)
+    grid, machines = Grid(tasks, network, learner, settings, numbers), Machines(executor, workers, address)
+    outcomes = run_methods(grid, words, where, on_progress, machines)
     linear = baseline(tasks, settings.balanced_accuracy)
     others = [word for word in named if word not in (BASELINE, TARGET_ONLY)]
     ours = CHOOSING if CHOOSING in named else others[0] if others else BASELINE

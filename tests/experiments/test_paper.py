@@ -13,6 +13,7 @@ from metasched.experiments.base import target_drawn
 from metasched.experiments.evidence import _tested, write_evidence
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
+from metasched.runs.executors import Machines
 
 CONFIG = ms.TrainConfig(
     batch_size=5, batches_per_update=6, meta_updates=4, eval_every=1, eval_rows=200, validation_batch="all"
@@ -42,7 +43,8 @@ def experiment(tmp_path_factory):
 
 
 def sweep(out, **changes):
-    return paper.Sweep(**{"out": out, "seeds": SEEDS, "quick": True, "command": "test", "data": {}, **changes})
+    told = {"seeds": SEEDS, "quick": True, "command": "test", "data": {}, "machines": Machines("here")}
+    return paper.Sweep(**{"out": out, **told, **changes})
 
 
 @pytest.fixture(scope="module")

@@ -7,24 +7,22 @@ Results go to standard output, progress to standard error.
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-import jax
 from rich.markup import escape
 
-from metasched.cli import compare, data, demo, evidence, paper, predict, report, train
+from metasched.cli import compare, data, demo, evidence, paper, predict, report, status, train
 from metasched.cli.common import app, stderr
-from metasched.datasets.store import cache_folder
 from metasched.errors import MetaschedError
 from metasched.printing import printable
+from metasched.runs.compiled import keep_compiled_programs
 from metasched.runs.origin import version_of
 
-__all__ = ["compare", "data", "demo", "evidence", "main", "paper", "predict", "report", "train"]
+__all__ = ["compare", "data", "demo", "evidence", "main", "paper", "predict", "report", "status", "train"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    _keep_compiled_programs()
+    keep_compiled_programs()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if words == ["--version"]:
@@ -40,11 +38,3 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of a pipe, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-
-
-def _keep_compiled_programs() -> None:
-    """Store what XLA compiles in the user's cache, so that the second start is quick; a user's own place stands."""
-    config: Any = jax.config
-    if config.jax_compilation_cache_dir is None:
-        config.update("jax_compilation_cache_dir", str(cache_folder() / "compiled"))
-        config.update("jax_persistent_cache_min_compile_time_secs", 0.3)

@@ -18,6 +18,8 @@ from metasched.printing import printable
 if TYPE_CHECKING:
     from metasched.tasks import TaskSet
 
+AUTO = "auto"
+
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""
 
@@ -29,7 +31,7 @@ app = Commands(
     "Decides which data source the next training batch comes from.\n\n"
     "Begin with 'metasched demo'; 'metasched train --help' explains one command.\n\n"
     "'metasched --version' tells the version.",
-    order=("demo", "data", "diagnose", "plan", "train", "resume", "predict", "compare", "report", "paper"),
+    order=("demo", "data", "diagnose", "plan", "train", "resume", "predict", "compare", "status", "report", "paper"),
 )
 
 
@@ -59,6 +61,21 @@ class Rows:
 
 
 RowFlags = Annotated[tyro.conf.OmitArgPrefixes[Rows], tyro.conf.arg(name="rows")]
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where runs are made; their numbers are the same."""
+
+    executor: str = AUTO
+    """here: in this process; local: in others of this machine; ray: on a Ray cluster; auto: local if that is faster."""
+    workers: int | None = None
+    """How many runs are made at once; by default as many as there are cores, or accelerators."""
+    address: str | None = None
+    """Of a Ray cluster, host:6379 or auto; without it ray starts one on this machine."""
+
+
+WhereFlags = Annotated[tyro.conf.OmitArgPrefixes[Where], tyro.conf.arg(name="machines")]
 
 
 def pairs(flag: str, words: Sequence[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from metasched.cli.common import RowFlags, SetName, app, listed, now, print_json, put, say, stderr, stdout
+from metasched.cli.common import RowFlags, SetName, WhereFlags, app, listed, now, print_json, put, say, stderr, stdout
 from metasched.cli.settings import Settings
 
 
@@ -11,6 +11,7 @@ def compare(
     set: SetName,
     rows: RowFlags,
     config: Settings,
+    where: WhereFlags,
     schedulers: str = "",
     learner: str = "joint",
     seeds: int = 10,
@@ -32,6 +33,7 @@ def compare(
         seeds: Run every scheduler with this many seeds.
         out: Folder of the runs and the page; by default a new one under runs/. The same command goes on there.
         rows: Which rows, and what to predict.
+        where: Where runs are made.
         network: auto, mlp or cnn.
         quiet: No progress.
         json: Print as JSON.
@@ -54,6 +56,9 @@ def compare(
                 network=network,
                 out=folder,
                 on_progress=show and (lambda what, done, total: show("compare", done, total, what)),
+                executor=where.executor,
+                workers=where.workers,
+                address=where.address,
             )
     except KeyboardInterrupt:
         stderr().print(f"Continue with: the same command, --out {folder}", highlight=False, soft_wrap=True)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from metasched.cli.common import app, at_least_one, listed, stderr
+from metasched.cli.common import WhereFlags, app, at_least_one, listed, stderr
 from metasched.cli.report import report
 from metasched.errors import ConfigError, unknown
 
@@ -14,6 +14,7 @@ QUICK_SEEDS = 2
 
 @app.command
 def paper(
+    where: WhereFlags,
     only: str = "",
     experiment: str = "",
     regime: Literal["all", "paper", "few-label", "robust"] = "all",
@@ -31,6 +32,7 @@ def paper(
     Example: metasched paper --quick --out quick
 
     Args:
+        where: Where runs are made.
         only: Figures and tables to make, such as fig3,table1; only the experiments behind them are run.
         experiment: Experiments to run, such as digits,cifar; by default all.
         regime: One regime only.
@@ -47,6 +49,7 @@ def paper(
     from metasched.experiments.outputs import wanted
     from metasched.report import page
     from metasched.report.progress import several
+    from metasched.runs.executors import Machines
 
     named = listed(only)
     page.check_names(named)
@@ -56,6 +59,8 @@ def paper(
             raise unknown("experiment", name, EXPERIMENTS)
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: is a file; give a folder for --out")
+    machines = Machines(where.executor, where.workers, where.address)
+    machines.check()
     count = QUICK_SEEDS if quick else at_least_one("seeds", seeds)
     runner.claim(out, quick)
     command = shlex.join(["metasched", *sys.argv[1:]])
@@ -66,7 +71,7 @@ def paper(
             if not needed:
                 continue
             data = {name: runner.weather_data(weather, out, quick)} if name == "weather" else {}
-            sweep = runner.Sweep(out, tuple(range(count)), quick, command, data, on_progress, timing)
+            sweep = runner.Sweep(out, tuple(range(count)), quick, command, data, on_progress, timing, machines)
             write_evidence(definition, out / name / "evidence.json", command, data.get(name, {}), quick=quick)
             cells = [cell for cell in cells if regime in ("all", cell.regime)]
             runner.run_experiment(definition, runner.quick_cells(definition, cells) if quick else cells, sweep)

@@ -4,7 +4,9 @@ A cell is a list of specs, methods × seeds. Every finished run is kept at once,
 what is there is never run again.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +30,13 @@ from metasched.runs import folder
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
 from metasched.runs.choices import SINGLE
+from metasched.runs.executors import Executor, Machines, executing
+from metasched.runs.folder import locked
 from metasched.runs.kept import finish
 from metasched.runs.origin import device
 from metasched.runs.outcome import OURS, Final, Outcome, Study
 from metasched.runs.run import Job, Programs
+from metasched.runs.states import WORK
 from metasched.runs.train import jobs_of
 from metasched.runs.tuning import GRIDS, mean_finals
 from metasched.tasks import TEST, TaskSet
@@ -43,17 +48,18 @@ MORE_TUNING_SEEDS = (1001, 1002, 1003, 1004)
 QUICK_TEST_ROWS = 300
 SHOWN_LABELS = 30
 """Where labels are drawn by seed, cells with so many are the planned ones, and keep a schedule for the figures."""
-WORK = ".work"
-"""Folder of finished runs, beside the results."""
 
-OnProgress = Callable[[str, int, int], None]
-"""Called with a name, the runs finished and all runs, whenever one has finished."""
+OnProgress = Callable[[str, int, int, str], None]
+"""Called with a name, the runs finished, all runs, and where the others stand, in words, whenever that has changed."""
 Tuning = Mapping[str, Any]
 """Rates by method, and how they were found."""
 
 
 class Sweep(NamedTuple):
-    """What to run: where, seeds, full or quick, the command for the record, options of data sets, whether to time."""
+    """What to run: where, seeds, full or quick, the command for the record, options of data sets, and how.
+
+    ``timing``: whether every method is timed alone as well; ``machines``: where the runs are made.
+    """
 
     out: Path
     seeds: tuple[int, ...]
@@ -62,6 +68,7 @@ class Sweep(NamedTuple):
     data: Mapping[str, Mapping[str, Any]]
     on_progress: OnProgress | None = None
     timing: bool = True
+    machines: Machines = Machines()
 
     def work(self, name: str) -> Path:
         """The file of finished runs of that name."""
@@ -84,24 +91,34 @@ def claim(out: Path, quick: bool) -> None:
 
 def run_experiment(experiment: Experiment, wanted: Sequence[Cell], sweep: Sweep) -> list[Path]:
     """Run the cells of one experiment that are not there yet; the result files of all that were wanted."""
-    programs = Programs()
     paths = {cell.name: sweep.out / experiment.name / f"{cell.name}.jsonl" for cell in wanted}
     settings = {cell.name: quick(cell) if sweep.quick else cell for cell in wanted}
     missing = [cell for name, cell in settings.items() if not _held(paths[name], cell, sweep.seeds)]
+    make_folder(sweep.out / WORK)
+    much = 0.0 if sweep.quick or not missing else math.inf
+    reached = executing(sweep.machines, sweep.out / WORK, much)
+    with reached as executor, locked(sweep.out / WORK), closing(executor):
+        _run_cells(experiment, missing, paths, sweep, executor)
+    if sweep.timing:
+        _add_seconds(experiment, [cell for cell in wanted if not cell.draw_labels], paths, sweep)
+    return list(paths.values())
+
+
+def _run_cells(
+    experiment: Experiment, missing: Sequence[Cell], paths: Mapping[str, Path], sweep: Sweep, executor: Executor
+) -> None:
+    """Tune for each cell, run it, and write its result file."""
     ceilings: dict[Any, list[Outcome]] = {}
     for cell in missing:
-        tuning = None if sweep.quick else _tune(experiment, cell.learner, sweep, programs)
+        tuning = None if sweep.quick else _tune(experiment, cell.learner, sweep, executor)
         study = _study(experiment, cell, tuning)
         jobs = _all_jobs(experiment, cell, sweep, tuning, study)
-        finished = _finish(jobs, sweep.work(f"{experiment.name}/{cell.name}"), study.cell, sweep, programs)
+        finished = _finish(jobs, sweep.work(f"{experiment.name}/{cell.name}"), study.cell, sweep, executor)
         of_target = _all_labels(cell)
         skipped = cell.draw_labels or (sweep.quick and of_target != _all_labels(_tuned_in(experiment, cell.learner)))
         if of_target not in ceilings and not skipped:
             ceilings[of_target] = _ceiling(experiment, replace(cell, data=dict(of_target)), jobs[0], sweep)
         _write(paths[cell.name], [*finished, *_with_study(ceilings.get(of_target, []), study)], cell)
-    if sweep.timing:
-        _add_seconds(experiment, [cell for cell in wanted if not cell.draw_labels], paths, sweep, programs)
-    return list(paths.values())
 
 
 def _all_jobs(experiment: Experiment, cell: Cell, sweep: Sweep, tuning: Tuning | None, study: Study) -> list[Job]:
@@ -198,14 +215,14 @@ def _jobs(
     ]
 
 
-def _finish(jobs: Sequence[Job], path: Path, name: str, sweep: Sweep, programs: Programs) -> list[Outcome]:
+def _finish(jobs: Sequence[Job], path: Path, name: str, sweep: Sweep, executor: Executor) -> list[Outcome]:
     """The outcomes of ``jobs``, in that order; those in the file are taken from there, the others added to it."""
 
-    def say(done: int) -> None:
+    def say(done: int, standing: str) -> None:
         if sweep.on_progress:
-            sweep.on_progress(name, done, len(jobs))
+            sweep.on_progress(name, done, len(jobs), standing)
 
-    return finish(jobs, path, programs, say)
+    return finish(jobs, path, executor, say)
 
 
 def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
@@ -257,7 +274,7 @@ def _rates(tuning: Tuning | None, method: Method, config: TrainConfig) -> tuple[
     return found["inner_rate"], found["outer_rate"]
 
 
-def _tune(experiment: Experiment, learner: str, sweep: Sweep, programs: Programs) -> Tuning:
+def _tune(experiment: Experiment, learner: str, sweep: Sweep, executor: Executor) -> Tuning:
     """For every method the rates with the best mean final accuracy over the tuning seeds, from the same grid."""
     name = f"{experiment.name}/tuning" if learner == "meta" else f"{experiment.name}/tuning-{learner}"
     path = sweep.out / WORK / f"{name}.json"
@@ -269,7 +286,7 @@ def _tune(experiment: Experiment, learner: str, sweep: Sweep, programs: Programs
     everyone, grid = experiment.methods(rows[seeds[0]], learner), GRIDS[learner]
     study = _study(experiment, cell, None)
     jobs = [job for method in everyone for rates in grid for job in _jobs(experiment, cell, rows, method, rates, study)]
-    found = _finish(jobs, sweep.work(name), name, sweep, programs)
+    found = _finish(jobs, sweep.work(name), name, sweep, executor)
     scores = np.reshape(mean_finals(found, len(seeds)), (len(everyone), len(grid)))
     inner_rates, outer_rates = (sorted(set(column)) for column in zip(*grid, strict=True))
     tuning = {
@@ -329,9 +346,7 @@ def _with_study(found: Sequence[Outcome], study: Study) -> list[Outcome]:
     return [msgspec.structs.replace(outcome, study=study) for outcome in found]
 
 
-def _add_seconds(
-    experiment: Experiment, cells: Sequence[Cell], paths: Mapping[str, Path], sweep: Sweep, programs: Programs
-) -> None:
+def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[str, Path], sweep: Sweep) -> None:
     """Write into result files how long each method takes, and what its decisions cost; timed where rates are tuned.
 
     A meta-update of another cell takes as much more as it has inner steps more. Results that another device made are
@@ -356,7 +371,7 @@ def _add_seconds(
         for job in _jobs(experiment, cell, {0: tasks}, method, usual, study)
     ]
     names = [job.description.method for job in jobs]
-    alone = dict(zip(names, engine.seconds_per_update(jobs, programs), strict=True))
+    alone = dict(zip(names, engine.seconds_per_update(jobs, Programs()), strict=True))
     steps = _steps(asdict(cell.config))
 
     def timed(outcome: Outcome) -> Outcome:

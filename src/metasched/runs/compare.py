@@ -7,8 +7,9 @@ settings, before its rates are tuned. No test row takes part. Then every method 
 rows and is measured on the test rows.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,12 +20,13 @@ from metasched.files import make_folder, write_json
 from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
 from metasched.runs import folder
-from metasched.runs import run as engine
 from metasched.runs.choices import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY
+from metasched.runs.executors import Counts, Executor, Machines, executing
 from metasched.runs.kept import finish
 from metasched.runs.outcome import OURS, OWN_RUNS, Outcome, Study
-from metasched.runs.run import Job, Own, Programs
+from metasched.runs.run import Job, Own
 from metasched.runs.spec import differences
+from metasched.runs.states import WORK
 from metasched.runs.train import begun, jobs_of
 from metasched.runs.tuning import FOLDS, GRIDS, SEED, Rates, fold_sets, mean_finals
 from metasched.tasks import TaskSet
@@ -36,7 +38,7 @@ DEFAULT = (CHOOSING, BASELINE, TARGET_ONLY, SINGLE_BEST)
 """Ours, the baseline, no sources at all, and the one source that did best on the target's labelled rows."""
 COMPARISON = "comparison.json"
 RUNS = "runs"
-TUNING = Path(".work") / "tuning.jsonl"
+TUNING = Path(WORK) / "tuning.jsonl"
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, the runs finished and all runs, whenever one has finished."""
@@ -73,16 +75,26 @@ class Grid(NamedTuple):
         return jobs_of(tasks, name, scheduler, config, seeds, {}, learner=self.learner, own=own, **told)
 
 
-def run_methods(grid: Grid, words: Sequence[str], out: Path | None, on_progress: OnProgress | None) -> list[Outcome]:
+def run_methods(
+    grid: Grid,
+    words: Sequence[str],
+    out: Path | None,
+    on_progress: OnProgress | None,
+    machines: Machines = Machines(),  # noqa: B008
+) -> list[Outcome]:
     """Tune and run every method; the outcomes, method after method, seed after seed.
 
-    With ``out`` everything is kept there, and a comparison that was interrupted goes on to the same numbers.
+    With ``out`` everything is kept there, and a comparison that was interrupted goes on to the same numbers, wherever
+    the runs are made.
     """
+    own = not isinstance(grid.network, str)
+    machines.check(own)
     _check(grid, words)
-    programs = Programs()
-    with _claimed(out, grid, words):
-        chosen, scores, tries = _tuned(grid, words, out, on_progress, programs)
+    reached = executing(machines, out and out / WORK, _numbers(grid, words), own)  # before anything is written
+    with reached as executor, _claimed(out, grid, words), closing(executor):
+        chosen, scores, tries = _tuned(grid, words, out, on_progress, executor)
         study = _study(grid, chosen, scores)
+        place = out / RUNS if out else executor.place / RUNS if executor.needs_folders else None
         jobs = [
             job
             for method in chosen
@@ -91,18 +103,39 @@ def run_methods(grid: Grid, words: Sequence[str], out: Path | None, on_progress:
                 method=method.name,
                 role=method.role,
                 study=study,
-                out=out and out / RUNS / method.word.replace(":", "-"),
+                out=place and place / method.word.replace(":", "-"),
             )
         ]
-        finished: list[Outcome] = []
+        return _measured(begun(jobs, place), tries, on_progress, executor)
 
-        def on_outcome(_: int, outcome: Outcome) -> None:
-            finished.append(outcome)
-            if on_progress:
-                on_progress("measuring", tries + len(finished), tries + len(jobs))
 
-        results = engine.run(begun(jobs, out and out / RUNS), on_outcome=on_outcome, programs=programs)
-    return [result.outcome for result in results]
+def _measured(jobs: Sequence[Job], tries: int, on_progress: OnProgress | None, executor: Executor) -> list[Outcome]:
+    """The outcomes of the runs that are reported, in their order."""
+    finished: dict[int, Outcome] = {}
+    standing = ""
+
+    def say() -> None:
+        if on_progress:
+            on_progress(f"measuring{standing}", tries + len(finished), tries + len(jobs))
+
+    def on_outcome(number: int, outcome: Outcome) -> None:
+        finished[number] = outcome
+        say()
+
+    def on_counts(counts: Counts) -> None:
+        nonlocal standing
+        standing = f": {counts}" if str(counts) else ""
+        say()
+
+    executor.run(jobs, on_outcome, on_counts)
+    return [finished[number] for number in range(len(jobs))]
+
+
+def _numbers(grid: Grid, words: Sequence[str]) -> int:
+    """About how many numbers all runs learn from: rows drawn × numbers in a row."""
+    config = grid.config.resolve(grid.tasks)
+    drawn = config.meta_updates * (config.batches_per_update or 1) * config.steps_per_batch * config.batch_size
+    return len(words) * (len(grid.rates) * FOLDS + len(grid.seeds)) * drawn * math.prod(grid.tasks.shape)
 
 
 def _check(grid: Grid, words: Sequence[str]) -> None:
@@ -122,7 +155,7 @@ Scores = dict[tuple[str, Rates], float]
 
 
 def _tuned(
-    grid: Grid, words: Sequence[str], out: Path | None, on_progress: OnProgress | None, programs: Programs
+    grid: Grid, words: Sequence[str], out: Path | None, on_progress: OnProgress | None, executor: Executor
 ) -> tuple[list[Method], Scores, int]:
     """Every method with the rates that did best on the folds, all scores, and how many runs that took."""
     parts, rates = fold_sets(grid.tasks), grid.rates
@@ -134,12 +167,12 @@ def _tuned(
     total = len(first) * FOLDS + last + len(words) * len(grid.seeds)
 
     def scores(tries: Sequence[tuple[str, Rates]], before: int) -> Scores:
-        def say(done: int) -> None:
+        def say(done: int, standing: str) -> None:
             if on_progress:
-                on_progress("tuning", before + done, total)
+                on_progress(f"tuning: {standing}" if standing else "tuning", before + done, total)
 
         jobs = [job for word, pair in tries for part in parts for job in quick.jobs(word, pair, part, [SEED])]
-        finished = finish(jobs, out and out / TUNING, programs, say)
+        finished = finish(jobs, out and out / TUNING, executor, say)
         return dict(zip(tries, mean_finals(finished, FOLDS), strict=True))
 
     known = scores(first, 0)

@@ -6,7 +6,6 @@ side by side, on a CPU one after another. What a run keeps on disk does not depe
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +33,7 @@ from metasched.planning.plan import Plan
 from metasched.runs import checkpoint, choices, folder
 from metasched.runs import outcome as outcomes
 from metasched.runs.folder import Description
+from metasched.runs.lease import Lease, leased
 from metasched.runs.outcome import Outcome
 from metasched.runs.records import check
 from metasched.schedulers import Scheduler
@@ -103,6 +103,9 @@ class Programs:
             return engine.refill(self._kept[key], tasks)
         return self._kept.setdefault(key, make())
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
 
 def run(
     jobs: Sequence[Job],
@@ -118,12 +121,10 @@ def run(
     ``together`` jobs of one shape run side by side; by default one on a CPU, and on accelerators as many as fit.
     """
     finished: dict[int, Result] = {}
-    with ExitStack() as locks:
-        for job in jobs:
-            if job.folder is not None:
-                locks.enter_context(folder.locked(job.folder))
+    kept = Programs() if programs is None else programs
+    with leased([job.folder for job in jobs if job.folder is not None]) as leases:
         for numbers in _by_shape(jobs):
-            group = _Group([jobs[number] for number in numbers], together, programs or Programs())
+            group = _Group([jobs[number] for number in numbers], together, kept, leases)
             for place, record, result in group.run(checkpoint_seconds):
                 number = numbers[place]
                 if on_record:
@@ -163,6 +164,11 @@ def _by_shape(jobs: Sequence[Job]) -> list[list[int]]:
     return list(groups.values())
 
 
+def likeness(job: Job, alone: bool) -> Hashable:
+    """Equal for jobs that share a compiled program, when each runs ``alone`` or when all run side by side."""
+    return (_shape(job), _kind(job, None), job.own.reward or job.config.reward) if alone else _shape(job)
+
+
 def _shape(job: Job) -> Hashable:
     """What a compiled program depends on, but for schedulers and rewards: settings and shapes, no rows, rates, seed."""
     spec, tasks = job.description.spec, job.tasks
@@ -186,8 +192,11 @@ class _Group:
     each (:func:`metasched.schedulers.either`); what is stored is only its own.
     """
 
-    def __init__(self, jobs: Sequence[Job], together: int | None, programs: Programs) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], together: int | None, programs: Programs, leases: Mapping[Path, Lease] | None = None
+    ) -> None:
         self.jobs = jobs
+        self.leases = leases or {}
         first = jobs[0]
         plans = _plans(jobs)
         self.schedulers = [job.own.scheduler or _scheduler(job, plan) for job, plan in zip(jobs, plans, strict=True)]
@@ -242,7 +251,7 @@ class _Group:
                     fresh.setdefault(place, []).append({"seed": self.jobs[place].description.spec.seed, **record})
                 for place, mine in fresh.items():
                     records[place] += mine
-                    where = self.jobs[place].folder
+                    where = self._where(place)
                     if where is not None:
                         folder.append_records(where, mine)
                 for place, (state, kept) in moved().items():
@@ -260,6 +269,13 @@ class _Group:
         except KeyboardInterrupt:
             self._save(states, [place for place, known in records.items() if known])
             raise
+
+    def _where(self, place: int) -> Path | None:
+        """The folder that a job may write to: one whose lease is still ours."""
+        where = self.jobs[place].folder
+        if where is not None:
+            self.leases[where].check()
+        return where
 
     def first_state(self, place: int) -> State:
         """The state of a job before its first update."""
@@ -286,7 +302,7 @@ class _Group:
 
     def _restore(self, place: int) -> tuple[State, list[Record]]:
         """The state of a job and the records that led to it, as its last checkpoint has them."""
-        where = self.jobs[place].folder
+        where = self._where(place)
         fresh = self.first_state(place)
         if where is None:
             return fresh, []
@@ -306,7 +322,7 @@ class _Group:
 
     def _save(self, states: Mapping[int, State], places: Sequence[int]) -> None:
         for place in places:
-            where = self.jobs[place].folder
+            where = self._where(place)
             if where is None:
                 continue
             folder.sync_metrics(where)

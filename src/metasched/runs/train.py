@@ -324,8 +324,9 @@ def begun(jobs: Sequence[Job], out: Path | None) -> list[Job]:
     if out is None:
         return list(jobs)
     stored = {each: folder.describe(each) for each in folder.runs_in(out)}
+    asked = {job.folder: job.description for job in jobs}
     for each, description in stored.items():
-        wanted = next((job.description for job in jobs if job.folder == each), None)
+        wanted = asked.get(each)
         if wanted is None:
             raise RunError(f"{out}: holds another run ({each}); choose another folder")
         for path, (old, new) in description.spec.differences(wanted.spec).items():

@@ -1,0 +1,74 @@
+"""``metasched status``: where the runs of a folder stand."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from metasched.cli.common import app, print_json, say, stdout
+
+MOST_NAMED = 10
+"""Runs that need attention are named up to so many; all of them with --json."""
+
+
+@app.command
+def status(place: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")], json: bool = False) -> None:
+    """Say which runs of a folder wait, run, are stale, have failed or are done.
+
+    It reads the folder alone, while runs are made or afterwards.
+
+    Example: metasched status runs/mine
+
+    Args:
+        place: The folder of a run, a comparison or the paper's results.
+        json: Print as JSON.
+    """
+    from metasched.report import tables
+    from metasched.runs.states import STATES, survey
+
+    groups = survey(place)
+    if json:
+        print_json({"groups": [{"name": group.name, **group.counts} for group in groups], **_attention(groups)})
+        return
+    total = {state: sum(group.counts[state] for group in groups) for state in STATES}
+    rows = [[group.name, *(f"{group.counts[state]:,}" for state in STATES)] for group in groups]
+    if len(rows) > 1:
+        rows.append(["all", *(f"{total[state]:,}" for state in STATES)])
+    stdout().print(tables.terminal(["runs", *STATES], rows))
+    for line in _lines(_attention(groups)):
+        say(line)
+
+
+def _attention(groups: Any) -> dict[str, Any]:
+    """Runs that are stale, with their silent holders, and those that have failed, with the reason."""
+    from metasched.runs.lease import holder, seconds_since
+    from metasched.runs.states import failure
+
+    stale = {
+        str(each): {"host": own and own.host, "process": own and own.process, "silent_seconds": seconds_since(each)}
+        for group in groups
+        for each in group.stale
+        for own in [holder(each)]
+    }
+    failed = {
+        str(each): {"error": why.error if why else "its record is damaged", "tries": why.tries if why else None}
+        for group in groups
+        for each in group.failed
+        for why in [failure(each)]
+    }
+    return {"stale": stale, "failed": failed}
+
+
+def _lines(attention: dict[str, Any]) -> list[str]:
+    stale = [
+        f"stale: {each}: no sign of process {told['process']} on {told['host']} for "
+        f"{told['silent_seconds'] or 0:,.0f} seconds; give the command again to go on"
+        for each, told in attention["stale"].items()
+    ]
+    failed = [
+        f"failed: {each}: {told['error']} (tried {told['tries']} times); give the command again to try once more"
+        for each, told in attention["failed"].items()
+    ]
+    lines = [*failed, *stale]
+    more = len(lines) - MOST_NAMED
+    return [*lines[:MOST_NAMED], *([f"… and {more:,} more: --json names them"] if more > 0 else [])]

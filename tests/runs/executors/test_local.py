@@ -1,0 +1,180 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import msgspec
+import pytest
+
+import metasched as ms
+from helpers import make_tasks
+from metasched.datasets import save_npz
+from metasched.errors import ConfigError, RunError
+from metasched.runs import run as engine
+from metasched.runs.executors.local import Local, environment
+from metasched.runs.executors.worker import Desk, Order, obey
+from metasched.runs.origin import versions
+from metasched.runs.states import failure, state_of
+from metasched.runs.train import begun, jobs_of
+
+CONFIG = ms.TrainConfig(meta_updates=5, eval_every=1, batch_size=4)
+
+
+def jobs_in(out, tasks, words=("thompson", "uniform"), seeds=(0, 1), config=CONFIG):
+    jobs = [job for word in words for job in jobs_of(tasks, "auto", word, config, seeds, {}, out=out / word)]
+    return begun(jobs, out)
+
+
+def numbers(outcome):
+    """All that was measured, and the spec: not when and by which command."""
+    return msgspec.structs.replace(outcome, origin=msgspec.structs.replace(outcome.origin, created="", command=""))
+
+
+def bring(executor, jobs, got):
+    """Put the outcomes that an executor brings into ``got``, by number."""
+    with closing(executor):
+        executor.run(jobs, got.__setitem__)
+    return got
+
+
+@pytest.fixture
+def expected(tasks):
+    """The outcomes as one process alone has them."""
+    return [numbers(result.outcome) for result in engine.run(jobs_of_all(tasks))]
+
+
+def jobs_of_all(tasks):
+    return [job for word in ("thompson", "uniform") for job in jobs_of(tasks, "auto", word, CONFIG, (0, 1), {})]
+
+
+def test_workers_bring_the_same_bits_record_what_fails_and_never_repeat_what_is_done(tasks, expected, tmp_path):
+    out = tmp_path / "runs"
+    jobs = jobs_in(out, tasks)
+    broken = jobs[1].folder
+    (broken / "checkpoint.safetensors").write_text("{}")
+    got = {}
+    with pytest.raises(RunError, match=r"seed-1: failed 3 times \(.*no checkpoint is whole.*; all other runs are kept"):
+        bring(Local(tmp_path / "work", workers=2), jobs, got)
+    assert {number: numbers(outcome) for number, outcome in got.items()} == {
+        number: expected[number] for number in (0, 2, 3)
+    }
+    assert state_of(broken) == "failed"
+    assert failure(broken).tries == 3
+    assert "no checkpoint is whole" in failure(broken).details
+    assert not (tmp_path / "work" / "rows").exists()
+
+    (broken / "checkpoint.safetensors").unlink()
+    stamps = {job.folder: (job.folder / "outcome.jsonl").stat().st_mtime_ns for job in jobs if job.folder != broken}
+    again = bring(Local(tmp_path / "work", workers=1), jobs, {})
+    assert [numbers(again[number]) for number in range(4)] == expected
+    assert {place: (place / "outcome.jsonl").stat().st_mtime_ns for place in stamps} == stamps
+    assert state_of(broken) == "done"
+
+
+def test_what_is_done_needs_no_worker(tasks, tmp_path):
+    jobs = jobs_in(tmp_path / "runs", tasks, ("uniform",))
+    engine.run(jobs)
+    assert sorted(bring(Local(tmp_path / "work", 2, command=["/nothing/of/that/name"]), jobs, {})) == [0, 1]
+
+
+def workers_of(process):
+    """Processes whose parent is ``process``."""
+    listed = subprocess.run(["pgrep", "-P", str(process)], capture_output=True, text=True, check=False)
+    return [int(word) for word in listed.stdout.split()]
+
+
+def until(condition, what, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+LONG = replace(CONFIG, meta_updates=150)
+
+
+def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tasks, tmp_path):
+    (job,) = jobs_in(tmp_path / "runs", tasks, ("uniform",), (3,), LONG)
+    mark = job.folder / "checkpoint.safetensors"
+    killed = []
+
+    def kill():
+        until(mark.exists, "the run has no checkpoint")
+        killed.extend(workers_of(os.getpid()))
+        for worker in killed:
+            os.kill(worker, signal.SIGKILL)
+
+    killer = Thread(target=kill)
+    killer.start()
+    got = bring(Local(tmp_path / "work", workers=1, checkpoint_seconds=0), [job], {})
+    killer.join()
+    assert len(killed) == 1
+    (alone,) = engine.run(jobs_of(tasks, "auto", "uniform", LONG, [3], {}))
+    assert numbers(got[0]) == numbers(alone.outcome)
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from threading import Thread
+sys.path[:0] = {paths!r}
+from test_local import LONG, jobs_in
+from metasched import datasets
+from metasched.runs.executors.local import Local
+
+executor = Local(Path({work!r}), workers=2, checkpoint_seconds=0)
+executor.run(jobs_in(Path({out!r}), datasets.load({data!r}), ['uniform'], config=LONG), lambda number, outcome: None)
+"""
+
+
+def test_workers_end_with_a_driver_that_is_killed_and_others_go_on_from_the_checkpoints(tmp_path):
+    data, out, here = tmp_path / "mine.npz", tmp_path / "out", Path(__file__).parent
+    save_npz(make_tasks(), data)
+    paths = [str(here), str(here.parent.parent)]
+    script = DRIVER.format(paths=paths, work=str(tmp_path / "work"), out=str(out), data=str(data))
+    driver = subprocess.Popen([sys.executable, "-c", script])
+    until(lambda: list(out.glob("*/*/checkpoint.safetensors")), "no run has a checkpoint")
+    workers = workers_of(driver.pid)
+    assert workers
+    driver.kill()
+    driver.wait()
+    until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers), "a worker outlives its driver", 20)
+    assert list(out.glob("*/*/lease.json"))
+
+    tasks = ms.datasets.load(str(data))
+    got = bring(Local(tmp_path / "work", workers=2), jobs_in(out, tasks, ["uniform"], config=LONG), {})
+    alone = engine.run([job._replace(folder=None) for job in jobs_in(out, tasks, ["uniform"], config=LONG)])
+    assert [numbers(got[number]) for number in range(2)] == [numbers(result.outcome) for result in alone]
+
+
+def test_a_worker_with_other_versions_is_refused_with_both_named(tasks, tmp_path):
+    (job,) = jobs_in(tmp_path, tasks, ("uniform",), (0,))
+    order = Order(folders=(str(job.folder),), rows=("",), versions={**versions(), "jax": "0.1"}, checkpoint_seconds=1)
+    answer = obey(order, Desk())
+    assert answer.ending == "refused"
+    assert f"jax {versions()['jax']}, this process 0.1" in answer.error
+
+
+def test_what_was_made_in_python_stays_in_this_process(tmp_path):
+    network = ms.Network(lambda key, inputs: {}, lambda weights, inputs: inputs)
+    with pytest.raises(ConfigError, match="made in Python cannot go to other processes"):
+        ms.compare(make_tasks(validation=16), network=network, executor="local", seeds=2, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_worker_has_one_thread_and_the_programs_of_all(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--mine")
+    given = environment(0, 0)
+    assert given["XLA_FLAGS"].split() == ["--mine", "--xla_cpu_multi_thread_eigen=false"]
+    assert given["NPROC"] == given["OMP_NUM_THREADS"] == "1"
+    assert given["JAX_COMPILATION_CACHE_DIR"]
+
+
+def test_every_worker_with_an_accelerator_has_its_own(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    assert [environment(number, 2)["CUDA_VISIBLE_DEVICES"] for number in range(2)] == ["2", "5"]
