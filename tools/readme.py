@@ -1,12 +1,20 @@
-"""Rewrite what is shown of the results: tables and figures of README and docs/results.md, the numbers behind ``auto``.
+"""Rewrite what is shown of the results: tables, numbers and figures of README and docs, the numbers behind ``auto``.
+
+A table stands between ``<!-- contrasts: begin -->`` and ``<!-- contrasts: end -->``, a number in a sentence between
+``<!-- = scripts/joint-30 ours -->`` and ``<!-- / -->``: a cell and a method, ``ours - uniform`` for a difference with
+its interval, ``ours - uniform in points`` for hundredths alone.
 
 python tools/readme.py            # rewrite
 python tools/readme.py --check    # exit 1 if something is not that of the results
 """
 
 import json
+import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from metasched.optional import require
 from metasched.report import compare, page, results, sheets, statistics
@@ -28,8 +36,53 @@ LEARNERS = ("Algorithm 1", "joint")
 WORDS = ("uniform", "ours", "ours − uniform", "useful alone")
 
 
-DRAWN = (("few-label", ("digits",), page.FIGURE_COLUMNS), ("sources+schedules", ("scripts/joint-30",), 1))
-"""Outputs of the report that are drawn, one below the other where there are several, of which results."""
+class Drawing(NamedTuple):
+    """Outputs of the report as one figure: of which results, in how many columns, under which titles if not theirs."""
+
+    file: str
+    outputs: tuple[str, ...]
+    of: str
+    columns: int
+    title: str | None = None
+    panels: tuple[str, ...] = ()
+
+
+FIRST = Drawing(
+    "sources-scripts",
+    ("sources", "schedules"),
+    "scripts/joint-30",
+    2,
+    "Twelve collections of digits and letters teach USPS, of which 30 rows have labels",
+    ("How good the model gets", "Which source its batches come from"),
+)
+DRAWN = (
+    Drawing("few-label-digits", ("few-label",), "digits", page.FIGURE_COLUMNS),
+    FIRST,
+    FIRST._replace(file="sources-scripts-tall", columns=1, title="Twelve sources teach one target"),
+)
+
+
+SETS = ("scripts", "rotated", "many", "noisy", "noisy-80", "activity", "gas", "reviews")
+
+
+def summary(cells: dict[str, Cell]) -> str:
+    """One line for each set, the most telling first: joint training with 30 labels, ours against uniform."""
+    head = ["", "target only", "uniform", "**ours**", "ours − uniform", "useful alone"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name in SETS:
+        experiment, _, percent = name.partition("-")
+        cell = cells[f"{experiment}/joint-30{percent and f'-{percent}'}"]
+        ours, uniform = expected(cell)
+        words = [
+            f"{experiment}{percent and f', {percent} % noisy'}",
+            plain(cell.methods.get(TARGET_ONLY)),
+            plain(uniform),
+            f"**{plain(ours)}**",
+            str(sheets.signed(compare.difference(ours, uniform))),
+            plain(cell.methods.get(USEFUL)),
+        ]
+        lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
 
 
 def sources(cells: dict[str, Cell]) -> str:
@@ -92,6 +145,26 @@ def others(cells: dict[str, Cell]) -> str:
     for key, cell in cells.items():
         if cell.regime == "sources" and "-30" in key:
             lines.append(f"| {cell.label} | {' | '.join(plain(cell.methods.get(name)) for name in names)} |")
+    return "\n".join(lines) + "\n"
+
+
+HELD = ("thompson-transfer", "ucb-transfer", "mdp-transfer", "gittins-transfer", "exp3-alignment", "ucb", "gittins")
+STATIC = ("cyclic", "sequential", "target-only")
+
+
+def choices(cells: dict[str, Cell]) -> str:
+    """Every method less uniform, 30 labels: the mean over all sets, and the set where it is best and worst."""
+    head = ["", *(f"{learner}: {word}" for learner in LEARNERS[::-1] for word in ("mean", "worst set", "best set"))]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name in (*HELD, *STATIC):
+        words = [f"`{name}`"]
+        for learner in ("joint", "meta"):
+            mine = [cell for key, cell in cells.items() if key == f"{cell.experiment}/{learner}-30"]
+            gaps = {cell.experiment: compare.differences(cell.methods[name], cell.methods[BASELINE]) for cell in mine}
+            means = sorted((float(np.mean(gap)), experiment) for experiment, gap in gaps.items())
+            words.append(str(sheets.signed(statistics.mean_of_means(list(gaps.values())))))
+            words += [f"{gap:+.3f} {experiment}" for gap, experiment in (means[0], means[-1])]
+        lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -178,44 +251,76 @@ def plain(method: Method | None) -> str:
     return f"{found.value:.3f}" if found else "–"
 
 
-def between(text: str, name: str, content: str) -> str:
-    """The text with ``content`` between the markers of that name."""
-    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
-    before, rest = text.split(begin)
-    _, after = rest.split(end)
-    return before + begin + content + end + after
+TABLES = {
+    "choices": choices,
+    "contrasts": contrasts,
+    "order": order,
+    "others": others,
+    "results": table,
+    "sources": sources,
+    "summary": summary,
+}
+NUMBER = re.compile(r"(<!-- = (\S+) (.*?) -->).*?(<!-- / -->)", re.DOTALL)
+
+
+def filled(text: str, cells: dict[str, Cell]) -> str:
+    """A page with every table and number that it marks."""
+    for name, make in TABLES.items():
+        begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
+        if begin in text:
+            before, rest = text.split(begin)
+            _, after = rest.split(end)
+            text = before + begin + make(cells) + end + after
+    return NUMBER.sub(lambda mark: mark[1] + number(cells[mark[2]], mark[3]) + mark[4], text)
+
+
+def number(cell: Cell, words: str) -> str:
+    """The final accuracy of a method, or of one less another."""
+    names, in_points, _ = words.partition(" in points")
+    first, _, second = names.partition(" - ")
+    if not second:
+        return plain(method_of(cell, first))
+    gap = compare.difference(method_of(cell, first), method_of(cell, second))
+    assert gap is not None, (cell.key, words)
+    return f"{abs(gap.value) * 100:.1f}" if in_points else str(sheets.signed(gap))
+
+
+def method_of(cell: Cell, name: str) -> Method:
+    """A method by its name, ours by that."""
+    return expected(cell)[0] if name == "ours" else cell.methods[name]
 
 
 def main() -> None:
     """Rewrite, or check."""
     found = results.load([ROOT / "results"])
     cells = {cell.key: cell for cell in found.cells}
-    wanted = {
-        ROOT / "README.md": {"results": table, "sources": sources},
-        ROOT / "docs" / "results.md": {"contrasts": contrasts, "others": others, "order": order},
-    }
-    for path, tables in wanted.items():
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = path.read_text()
-        fresh = text
-        for name, make in tables.items():
-            fresh = between(fresh, name, make(cells))
+        fresh = filled(text, cells)
         if "--check" not in sys.argv:
             path.write_text(fresh)
         elif fresh != text:
-            sys.exit(f"{path.relative_to(ROOT)}: a table is not that of results/; run 'make results'")
+            sys.exit(f"{path.relative_to(ROOT)}: a table or number is not that of results/; run 'make results'")
     if "--check" in sys.argv:
         if measured(cells) != MEASURED.read_text():
             sys.exit(f"{MEASURED.name}: not that of results/; run 'make results'")
         return
     MEASURED.write_text(measured(cells))
     FIGURES.mkdir(parents=True, exist_ok=True)
-    for name, experiments, columns in DRAWN:
-        kept = [cell for key, cell in cells.items() if key in experiments or cell.experiment in experiments]
-        alone = results.Results(tuple(kept), found.evidence, (), ())
-        figures = [figure for output in name.split("+") for figure in page.make(output, alone)]
-        whole = figures[0]._replace(panels=tuple(panel for figure in figures for panel in figure.panels))
-        drawn = require("vl_convert", "report").vegalite_to_svg(page.whole_spec(whole, columns))
-        (FIGURES / f"{name.partition('+')[0]}-{experiments[0].partition('/')[0]}.svg").write_text(drawn)
+    for drawing in DRAWN:
+        (FIGURES / f"{drawing.file}.svg").write_text(drawn(drawing, found))
+
+
+def drawn(drawing: Drawing, found: results.Results) -> str:
+    """A figure as SVG."""
+    cells = tuple(cell for cell in found.cells if drawing.of in (cell.key, cell.experiment))
+    alone = results.Results(cells, found.evidence, (), ())
+    figures = [figure for output in drawing.outputs for figure in page.make(output, alone)]
+    panels = tuple(panel for figure in figures for panel in figure.panels)
+    if drawing.panels:
+        panels = tuple(panel._replace(title=title) for panel, title in zip(panels, drawing.panels, strict=True))
+    whole = figures[0]._replace(title=drawing.title or figures[0].title, panels=panels)
+    return str(require("vl_convert", "report").vegalite_to_svg(page.whole_spec(whole, drawing.columns)))
 
 
 if __name__ == "__main__":
