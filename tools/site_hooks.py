@@ -1,9 +1,10 @@
-"""What MkDocs does not do by itself: pages of files outside docs/, lists of pages by pattern, equations without scripts.
+"""What MkDocs does not do by itself: pages of files outside docs/, pages by pattern, equations without scripts.
 
 Markdown files link to each other by their place in the repository; where a page of the site is made of a file outside
 ``docs/``, links to it and in it are rewritten here, so that they work in both places.
 """
 
+import ast
 import fnmatch
 import posixpath
 import re
@@ -33,6 +34,7 @@ PAGES = {
 ALIASES = {"README.md": "index.md", "examples": "examples/pytorch_loop.md", "docs": "index.md"}
 ORIGINS = {page: name for name, page in PAGES.items()}
 LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
+ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):(?=<)")
 EQUATION = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -63,17 +65,20 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _shown(name: str, text: str) -> str:
-    """A program as a page: its first line as the title, all of it below."""
+    """A program as a page: what its docstring begins with as the title, all of it below."""
     if not name.endswith(".py"):
         return text
-    title = text.partition('"""')[2].partition("\n")[0].rstrip('."')
-    return f"# {title}\n\n`{name}`\n\n```python\n{text}```\n"
+    docstring = ast.get_docstring(ast.parse(text)) or name
+    title, _, about = docstring.partition(": ")
+    return f"# {title}\n\n`{name}`: {about}\n\n```python\n{text}```\n"
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to files of the repository become links to their pages."""
+    """Links to files of the repository become links to their pages; pages of docs/ are what a search finds first."""
     del config, files
     here = page.file.src_uri
+    if here in ORIGINS:
+        page.meta["search"] = {"boost": 0.2}
     folder = posixpath.dirname(ORIGINS.get(here, f"docs/{here}"))
 
     def rewritten(link: re.Match[str]) -> str:
@@ -87,9 +92,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Equations become MathML, which browsers draw themselves."""
+    """Equations become MathML, which browsers draw themselves; roles of docstrings are left out."""
     del page, config, files
-    return EQUATION.sub(drawn, html)
+    return EQUATION.sub(drawn, ROLE.sub("", html))
 
 
 def drawn(equation: re.Match[str]) -> str:
