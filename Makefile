@@ -17,6 +17,7 @@ test: lint types
 
 results: $(VENV)/.installed-report
 	@$(BIN)/python tools/readme.py
+	@$(BIN)/python tools/house.py
 	@$(BIN)/metasched report results --out results/page.html
 
 lint: $(VENV)/.installed-dev
