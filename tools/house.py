@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "metasched"
 PICTURE = ROOT / "docs" / "figures" / "house.svg"
-BASE = ("errors", "optional", "files")
+BASE = ("errors", "optional", "files", "foreign")
 """Rooms that all may use."""
 WIDE, HIGH, GAP, STEP, EDGE, AROUND = 124, 34, 28, 76, 16, 60
 
@@ -62,20 +62,40 @@ def storeys(rooms: dict[str, set[str]]) -> list[list[str]]:
     return rows
 
 
-def places(rows: list[list[str]], rooms: dict[str, set[str]]) -> dict[str, tuple[float, float]]:
-    """The centre of every room: side by side in the order of what they import, every storey around one middle."""
+def arranged(rows: list[list[str]], arrows: dict[str, set[str]]) -> list[list[str]]:
+    """Every storey in the order of its neighbours, so that few arrows cross; rooms with far arrows on the right."""
+    level = {room: place for place, row in enumerate(rows) for room in row}
+    users = {room: {user for user, near in arrows.items() if room in near} for room in arrows}
+    far = {room for room, near in arrows.items() if any(level[room] - level[other] > 1 for other in near)}
+    order = [list(row) for row in rows]
+    for neighbours in (arrows, users, arrows, users):
+        spots = _spots(order)
+        for row in order if neighbours is arrows else reversed(order):
+            row.sort(
+                key=lambda room: (room in far, _mean([spots[near] for near in neighbours[room]], spots[room]), room)
+            )
+            spots |= _spots([row])
+    return order
+
+
+def _spots(rows: list[list[str]]) -> dict[str, float]:
+    """How far right of the middle every room is, in rooms."""
+    return {room: place - (len(row) - 1) / 2 for row in rows for place, room in enumerate(row)}
+
+
+def _mean(values: list[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def places(rows: list[list[str]]) -> dict[str, tuple[float, float]]:
+    """The centre of every room: side by side, every storey around one middle."""
     middle = max(map(len, rows)) * (WIDE + GAP) / 2 + EDGE
-    centres: dict[str, tuple[float, float]] = {}
-    for level, row in enumerate(rows):
-        wanted = {room: _mean([centres[near][0] for near in rooms[room]]) for room in row}
-        first = middle - (len(row) - 1) * (WIDE + GAP) / 2
-        for place, room in enumerate(sorted(row, key=lambda room: (wanted[room], room))):
-            centres[room] = (first + place * (WIDE + GAP), EDGE + STEP * (level + 1) + HIGH / 2)
-    return centres
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+    spots = _spots(rows)
+    return {
+        room: (middle + spots[room] * (WIDE + GAP), EDGE + STEP * (level + 1) + HIGH / 2)
+        for level, row in enumerate(rows)
+        for room in row
+    }
 
 
 def draw(source: Path = SOURCE) -> str:
@@ -83,8 +103,7 @@ def draw(source: Path = SOURCE) -> str:
     every = imports(source)
     rooms = {room: near - set(BASE) for room, near in every.items() if room not in BASE}
     arrows = reduced(rooms)
-    rows = storeys(rooms)
-    centres = places(rows, arrows)
+    centres = places(arranged(storeys(rooms), arrows))
     wide = round(max(x for x, _ in centres.values()) + WIDE / 2 + AROUND)
     high = round(max(y for _, y in centres.values()) + HIGH / 2 + EDGE)
     lines = [
