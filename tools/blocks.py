@@ -24,6 +24,20 @@ from metasched.cli import main as metasched
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"(?:^<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.M | re.S)
+OPTIONAL = {
+    "datasets",
+    "equinox",
+    "flax",
+    "grain",
+    "lightning",
+    "pandas",
+    "polars",
+    "ray",
+    "torch",
+    "transformers",
+    "trl",
+}
+"""Packages without which a block is left out."""
 DECIMAL = re.compile(r"\d*\.\d+")
 CLOSE = 0.05
 """How far a printed decimal may be from the one shown: processors and compilers round differently."""
@@ -86,9 +100,6 @@ def missing(block: Block) -> list[str]:
             names.append(node.module)
     tops = [name.removeprefix("metasched.").partition(".")[0] if "." in name else name for name in names]
     return sorted({top for top in tops if top in OPTIONAL and find_spec(top) is None})
-
-
-OPTIONAL = {"datasets", "equinox", "flax", "grain", "pandas", "polars", "ray", "torch", "transformers", "trl"}
 
 
 def run(path: Path, quick: bool) -> tuple[list[Shown], list[str]]:

@@ -11,14 +11,15 @@ python tools/readme.py --check    # exit 1 if something is not that of the resul
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from metasched.optional import require
 from metasched.report import compare, page, results, sheets
-from metasched.report.cells import Cell, Method
+from metasched.report.cells import Cell, Evidence, Method
 from metasched.runs.choices import BASELINE
-from tables import BLIND, ORDERED, TABLES, expected, of_order, plain
+from tables import BLIND, ORDERED, TABLES, expected, of_order, p_values, plain
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "figures"
@@ -52,9 +53,9 @@ DRAWN = (
 )
 
 
-def filled(text: str, cells: dict[str, Cell]) -> str:
+def filled(text: str, cells: dict[str, Cell], evidence: Iterable[Evidence]) -> str:
     """A page with every table and number that it marks."""
-    for name, make in TABLES.items():
+    for name, make in {**TABLES, "p-values": lambda _: p_values(evidence)}.items():
         begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
         if begin in text:
             before, rest = text.split(begin)
@@ -109,7 +110,7 @@ def main() -> None:
     cells = {cell.key: cell for cell in found.cells}
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = path.read_text()
-        fresh = filled(text, cells)
+        fresh = filled(text, cells, found.evidence)
         if "--check" not in sys.argv:
             path.write_text(fresh)
         elif fresh != text:
