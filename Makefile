@@ -1,18 +1,23 @@
-# The two commands of the README. Both work on a bare machine with python3 >= 3.11 and make.
+# The commands of the README. All work on a bare machine with python3 >= 3.11 and make.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test results lint types campaign clean
+.PHONY: demo docs test results lint types campaign clean
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/metasched demo
+
+docs: $(VENV)/.installed-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
+	@echo 'The site: site/index.html'
 
 test: lint types
 	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 results: $(VENV)/.installed-report
 	@$(BIN)/python tools/readme.py
+	@$(BIN)/python tools/house.py
 	@$(BIN)/metasched report results --out results/page.html
 
 # Everything that attacks us, in its long form: an hour or more. `make test` has the short one.
@@ -32,4 +37,4 @@ $(VENV)/.installed-%: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

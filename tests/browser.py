@@ -103,14 +103,14 @@ class Page:
     def colours(self, scheme):
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    def open(self, path):
-        """Open a file and wait until its charts are drawn."""
+    def open(self, path, ready="document.documentElement.dataset.charts"):
+        """Open a file and wait until it is ready: by default, until its charts are drawn."""
         self.call("Page.navigate", url=Path(path).resolve().as_uri())
         for _ in range(600):
-            if self.evaluate("document.readyState === 'complete' && document.documentElement.dataset.charts"):
+            if self.evaluate(f"document.readyState === 'complete' && Boolean({ready})"):
                 return
             time.sleep(0.1)
-        raise RuntimeError(f"{path}: charts not drawn within a minute; logged: {self.errors()}")
+        raise RuntimeError(f"{path}: not ready within a minute; logged: {self.errors()}")
 
     def key(self, name, code):
         for kind in ("keyDown", "keyUp"):

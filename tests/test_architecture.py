@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import house
 import metasched
 
 ROOMS = [
@@ -59,6 +60,16 @@ def test_no_room_imports_from_a_room_below_it():
 def test_every_room_is_in_the_list():
     found = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert found - {"__init__", "__main__", "__pycache__", "py.typed"} <= set(ROOMS)
+
+
+def test_the_picture_of_the_house_is_that_of_the_code():
+    assert house.PICTURE.read_text() == house.draw(), "run 'python tools/house.py'"
+
+
+def test_a_room_stands_below_what_it_imports_and_arrows_that_follow_are_left_out():
+    rooms = {"cellar": set(), "hall": {"cellar"}, "attic": {"hall", "cellar"}}
+    assert house.storeys(rooms) == [["cellar"], ["hall"], ["attic"]]
+    assert house.reduced(rooms) == {"cellar": set(), "hall": {"cellar"}, "attic": {"hall"}}
 
 
 def test_importing_metasched_brings_in_nothing_that_only_some_users_need():

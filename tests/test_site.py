@@ -1,0 +1,90 @@
+"""The site that ``make docs`` builds: strictly, quickly, and asking nobody for anything."""
+
+import logging
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import browser
+
+mkdocs = pytest.importorskip("mkdocs", reason="needs the extra docs")
+pytest.importorskip("latex2mathml", reason="needs the extra docs")
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site."""
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_MKDOCS_2_WARNING", "1")
+        config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), strict=True)
+        logging.getLogger("mkdocs").setLevel(logging.WARNING)
+        config.plugins.on_startup(command="build", dirty=False)
+        build(config)
+    return folder
+
+
+def test_no_page_asks_another_machine_for_anything(site):
+    outside = re.compile(
+        r"""<(?:script|img|iframe)[^>]*\bsrc="?(?:https?:)?//|<link[^>]*\bhref="?https?://(?!.*canonical)"""
+    )
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 20
+    assert [page.name for page in pages if outside.search(page.read_text())] == []
+    assert [file.name for file in site.rglob("*.css") if "//fonts." in file.read_text()] == []
+
+
+def test_words_of_the_glossary_are_links_where_a_page_first_uses_them():
+    import site_glossary
+
+    anchors = site_glossary.words("# Glossary\n\n## Cell, cells\n\nA batch.\n\n## Run\n\n## Source\n")
+    assert anchors == {"cell": "cell-cells", "cells": "cell-cells", "source": "source"}
+    html = "<h1>Sources</h1><p>A <code>source</code> and two Sources run in cells; a cell of a source.</p>"
+    linked = site_glossary.linked(html, anchors, "glossary.html")
+    assert linked.count("<a ") == 2
+    assert '<a class="glossary" href="glossary.html#source">Sources</a> run' in linked
+    assert '<a class="glossary" href="glossary.html#cell-cells">cells</a>; a cell of a source' in linked
+    assert "<h1>Sources</h1>" in linked
+
+
+def test_equations_are_drawn_without_scripts(site):
+    pages = [page.read_text() for page in (site / "explained").glob("*.html")]
+    assert any("<math" in page for page in pages)
+    assert not any("arithmatex" in page for page in pages)
+
+
+@pytest.mark.skipif(browser.find() is None, reason="needs chromium on the PATH")
+def test_search_finds_its_words_from_disk_without_a_message_or_a_request(site):
+    pytest.importorskip("websocket")
+    with browser.started() as new_page:
+        page = new_page()
+        page.resize(1280)
+        page.open(site / "index.html", ready="document.querySelector('.md-search__input')")
+        for word in ("gittins", "resume", "csv"):
+            page.evaluate("document.querySelector('.md-search__input').select()")
+            page.call("Input.insertText", text=word)
+            page.key("Shift", 16)  # the search listens for keys that come up
+            assert found(page, word)
+        assert page.errors() == []
+        assert [address for address in page.requests() if not address.startswith("file:")] == []
+
+
+def found(page, word, seconds=20):
+    """Titles that the search lists for a word."""
+    for _ in range(seconds * 10):
+        titles = page.evaluate(
+            "[...document.querySelectorAll('.md-search-result__article h1')].map(e => e.textContent)"
+        )
+        marked = page.evaluate(
+            "[...document.querySelectorAll('.md-search-result__article mark')].map(e => e.textContent)"
+        )
+        if titles and any(word in text.lower() for text in marked):
+            return titles
+        time.sleep(0.1)
+    return []

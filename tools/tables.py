@@ -1,0 +1,210 @@
+"""The tables of README and docs that show results, each a function of all cells by name."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from metasched.experiments import published
+from metasched.report import compare, sheets, statistics
+from metasched.report.cells import TARGET_ONLY, USEFUL, Cell, Evidence, Method
+from metasched.runs.choices import BASELINE
+
+SHOWN = (
+    *(f"digits/few-label-{labels}" for labels in (10, 30, 100)),
+    *(f"digits/robust-{kind}" for kind in ("40", "80", "irrelevant")),
+    *(f"{name}/few-label-30" for name in ("cifar", "weather", "weather-points")),
+    *("digits/paper-B20", "cifar/paper-own-heads", "weather/paper-U850"),
+)
+
+
+LEARNERS = ("Algorithm 1", "joint")
+WORDS = ("uniform", "ours", "ours − uniform", "useful alone")
+
+
+SETS = ("scripts", "rotated", "many", "noisy", "noisy-80", "activity", "gas", "reviews")
+
+
+def summary(cells: dict[str, Cell]) -> str:
+    """One line for each set, the most telling first: joint training with 30 labels, ours against uniform."""
+    head = ["", "target only", "uniform", "**ours**", "ours − uniform", "useful alone"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name in SETS:
+        experiment, _, percent = name.partition("-")
+        cell = cells[f"{experiment}/joint-30{percent and f'-{percent}'}"]
+        ours, uniform = expected(cell)
+        words = [
+            f"{experiment}{percent and f', {percent} % noisy'}",
+            plain(cell.methods.get(TARGET_ONLY)),
+            plain(uniform),
+            f"**{plain(ours)}**",
+            str(sheets.signed(compare.difference(ours, uniform))),
+            plain(cell.methods.get(USEFUL)),
+        ]
+        lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+def sources(cells: dict[str, Cell]) -> str:
+    """One line for each set with 30 labels: both learners, ours against uniform."""
+    head = ["30 labels", "target only", *(f"{learner}: {word}" for learner in LEARNERS for word in WORDS)]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for key, joint in cells.items():
+        experiment, name = key.split("/")
+        if not name.startswith("joint-30"):
+            continue
+        variant = joint.variant.removeprefix("joint, 30 labels").removeprefix(", ")
+        words = [f"{experiment}{variant and f', {variant}'}", plain(joint.methods.get(TARGET_ONLY))]
+        for cell in (cells[f"{experiment}/{name.replace('joint', 'meta')}"], joint):
+            ours, uniform = expected(cell)
+            words += [plain(uniform), f"**{plain(ours)}**", str(sheets.signed(compare.difference(ours, uniform)))]
+            words.append(plain(cell.methods.get(USEFUL)))
+        lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+def contrasts(cells: dict[str, Cell]) -> str:
+    """One line for each cell with a planned contrast: ours against uniform, between no source and the useful ones."""
+    head = [
+        "target only",
+        "uniform",
+        "**ours**",
+        "ours − uniform",
+        "fewer rows",
+        "best static",
+        "best single",
+        "useful",
+    ]
+    lines = [f"|  | {' | '.join(head)} |", "|---|---|---|---|---|---|---|---|---|"]
+    for cell in cells.values():
+        if compare.named(cell) is None:
+            continue
+        ours, uniform = expected(cell)
+        words = [
+            cell.label,
+            plain(cell.methods.get(TARGET_ONLY)),
+            plain(uniform),
+            f"**{plain(ours)}**",
+            str(sheets.signed(compare.difference(ours, uniform))),
+            str(sheets.ratio(compare.gain_to_final(uniform, ours))),
+            told(compare.best_static(cell)),
+            told(compare.best_single(cell)).replace("single:", "task "),
+            plain(cell.methods.get(USEFUL)),
+        ]
+        lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+ACTIVE = ("ucb", "gittins", "mdp", "exp3-alignment", "ucb-transfer", "gittins-transfer", "mdp-transfer")
+
+
+def others(cells: dict[str, Cell]) -> str:
+    """Final accuracy of every active method beside ours, 30 labels."""
+    names = (*ACTIVE, "thompson-transfer")
+    lines = [f"|  | {' | '.join(names[:-1])} | **ours** |", "|---" * (len(names) + 1) + "|"]
+    for key, cell in cells.items():
+        if cell.regime == "sources" and "-30" in key:
+            lines.append(f"| {cell.label} | {' | '.join(plain(cell.methods.get(name)) for name in names)} |")
+    return "\n".join(lines) + "\n"
+
+
+HELD = ("thompson-transfer", "ucb-transfer", "mdp-transfer", "gittins-transfer", "exp3-alignment", "ucb", "gittins")
+STATIC = ("cyclic", "sequential", "target-only")
+
+
+def choices(cells: dict[str, Cell]) -> str:
+    """Every method less uniform, 30 labels: the mean over all sets, and the set where it is best and worst."""
+    head = ["", *(f"{learner}: {word}" for learner in LEARNERS[::-1] for word in ("mean", "worst set", "best set"))]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name in (*HELD, *STATIC):
+        words = [f"`{name}`"]
+        for learner in ("joint", "meta"):
+            mine = [cell for key, cell in cells.items() if key == f"{cell.experiment}/{learner}-30"]
+            gaps = {cell.experiment: compare.differences(cell.methods[name], cell.methods[BASELINE]) for cell in mine}
+            means = sorted((float(np.mean(gap)), experiment) for experiment, gap in gaps.items())
+            words.append(str(sheets.signed(statistics.mean_of_means(list(gaps.values())))))
+            words += [f"{gap:+.3f} {experiment}" for gap, experiment in (means[0], means[-1])]
+        lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+ORDERED = ("gittins-transfer", "mdp-transfer")
+BLIND = ("thompson-transfer", "ucb-transfer")
+
+
+def order(cells: dict[str, Cell]) -> str:
+    """On activity: schedulers that know the label order less those that do not, three target users together."""
+    lines = ["|  | Algorithm 1 | joint |", "|---|---|---|"]
+    for knowing in ORDERED:
+        for blind in BLIND:
+            gaps = [of_order(cells, learner, knowing, blind) for learner in ("meta", "joint")]
+            words = [str(sheets.signed(gap)) for gap in gaps]
+            lines.append(f"| {knowing} − {blind} | {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+def of_order(cells: dict[str, Cell], learner: str, knowing: str, blind: str) -> statistics.Interval:
+    """Final accuracy of one less that of the other on all target users of activity together."""
+    mine = [cell for key, cell in cells.items() if key.startswith(f"activity/{learner}-30")]
+    return statistics.mean_of_means([compare.differences(cell.methods[knowing], cell.methods[blind]) for cell in mine])
+
+
+def expected(cell: Cell) -> tuple[Method, Method]:
+    """The method named beforehand and uniform."""
+    pair = compare.named(cell)
+    assert pair is not None, cell.key
+    return pair
+
+
+def table(cells: dict[str, Cell]) -> str:
+    """One line for each cell shown: the control, the best static, the best active scheduler, the best single task."""
+    head = ["", "target only", "best static", "best active", "active − static", "best single task"]
+    lines = [f"| {' | '.join(head)} |", "|---|---|---|---|---|---|"]
+    for key in SHOWN:
+        cell = cells[key]
+        static, active = compare.best_static(cell), compare.best_active(cell)
+        words = [
+            f"{cell.label}{', paper’s protocol' * (cell.regime == 'paper')}",
+            plain(cell.methods[TARGET_ONLY]),
+            told(static),
+            told(active),
+            str(sheets.signed(compare.difference(active, static))),
+            told(compare.best_single(cell)).replace("single:", "task "),
+        ]
+        lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+def p_values(evidence: Iterable[Evidence]) -> str:
+    """Is label order more than chance, task by task: ours, the asymptotic value and the published one."""
+    head = ["Task", "p, shuffled", "p, asymptotic", "p, paper", "Cramér's V"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for found in sorted(evidence, key=lambda one: one.experiment, reverse=True):
+        for line, printed in zip(found.order, published.P_VALUES.get(found.experiment, ()), strict=False):
+            ours = (line.p_permutation, line.p_asymptotic, printed)
+            words = [f"{found.experiment}, {line.task}", *(f"{p:.2g}" for p in ours), f"{line.association:.2f}"]
+            lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
+
+
+def told(method: Method | None) -> str:
+    """The interquartile mean of final test accuracies, and the name."""
+    found = compare.score(method)
+    return f"{found.value:.3f} {method.name}" if method and found else "–"
+
+
+def plain(method: Method | None) -> str:
+    """The interquartile mean alone."""
+    found = compare.score(method)
+    return f"{found.value:.3f}" if found else "–"
+
+
+TABLES = {
+    "choices": choices,
+    "contrasts": contrasts,
+    "order": order,
+    "others": others,
+    "results": table,
+    "sources": sources,
+    "summary": summary,
+}
+"""By the name between the markers of a page."""
