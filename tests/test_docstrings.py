@@ -1,8 +1,11 @@
 """Every public name says what it takes, what it gives, and shows it in an example that runs."""
 
+import ast
 import doctest
 import inspect
 import re
+import subprocess
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -140,3 +143,22 @@ def test_its_example_runs(path, names, tmp_path, monkeypatch):
     told = []
     doctest.DocTestRunner().run(example, out=told.append)
     assert "".join(told) == ""
+
+
+def listed(room):
+    """``__all__`` of a room, whether or not what it needs is there."""
+    tree = ast.parse((ROOT / "src" / Path(*room.split(".")) / "__init__.py").read_text())
+    (names,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")
+    return [f"{room}.{name}" for name in ast.literal_eval(names)]
+
+
+def test_the_reference_has_every_public_name_once_and_nothing_else():
+    """A page shows of a class what does not begin with an underscore, and no name that no page asks for."""
+    shown = sorted(re.findall(r"^::: (\S+)$", "".join(page.read_text() for page in PAGES.glob("*.md")), re.MULTILINE))
+    inside = [path for path in named() if not path.startswith(tuple(EXTRAS)) and path != "metasched.__version__"]
+    assert shown == sorted([*inside, *(path for room in EXTRAS for path in listed(room))])
+
+
+def test_the_page_on_the_command_line_is_what_the_commands_say():
+    done = subprocess.run([sys.executable, ROOT / "tools" / "commands.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
