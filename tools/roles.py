@@ -1,7 +1,7 @@
 """On the pages of the reference: roles of docstrings, such as ``:class:`Chooser```, as links; functions, not files.
 
-``metasched.mix`` and ``metasched.schedulers.ucb`` are functions to whoever imports them, and files of that name to whoever
-reads the folders, as griffe does.
+``metasched.mix`` and ``metasched.schedulers.ucb`` are functions to whoever imports them, and files of that name to
+whoever reads the folders, as griffe does.
 """
 
 import ast
