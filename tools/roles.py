@@ -76,8 +76,8 @@ class Roles(Extension):
     def on_package(self, *, pkg: Module, **_: Any) -> None:
         """The function, where a file of the same name hides it."""
         for path in self._known:
-            room, _, name = path.removeprefix(f"{pkg.name}.").rpartition(".")
-            parent = pkg[room] if room else pkg
+            *room, name = path.split(".")[1:]
+            parent = pkg[".".join(room)] if room else pkg
             hidden = parent.members.get(name)
             if isinstance(hidden, Module) and name in hidden.members:
                 parent.members[name] = Alias(name, hidden[name], parent=parent)
