@@ -122,8 +122,8 @@ def cnn(outputs: int, filters: int = 64, layers: int = 4) -> Network:
 
     Examples:
         >>> import jax
-        >>> network = ms.networks.cnn(outputs=5, filters=8, layers=2)
-        >>> images = np.zeros((3, 16, 16, 1), "float32")
+        >>> network = ms.networks.cnn(outputs=5, filters=8, layers=1)
+        >>> images = np.zeros((3, 8, 8, 1), "float32")
         >>> network.apply(network.init(jax.random.key(0), images), images).shape
         (3, 5)
     """
