@@ -37,8 +37,22 @@ PAGE = "page.html"
 class Comparison:
     """Finished runs of several methods on one task set: the verdict, a table, a page, and what is off.
 
-    ``outcomes`` has a line for every method and seed, ``baseline`` the score of a linear model on the target's labelled
-    rows alone, ``warnings`` a line for each thing that is off.
+    Attributes:
+        tasks: the task set.
+        outcomes: a line for every method and seed.
+        baseline: the score of a linear model on the target's labelled rows alone.
+        warnings: a line for each thing that is off.
+        ours: the method that the verdict is on.
+        out: the folder of all runs, if they were kept.
+
+    Examples:
+        >>> config = ms.TrainConfig(batch_size=10, meta_updates=1)
+        >>> comparison = ms.compare(tasks, ["thompson"], seeds=2, config=config)
+        >>> "logistic regression alone" in comparison.table()
+        True
+        >>> sorted(comparison.summary()["methods"])
+        ['target-only', 'thompson', 'uniform']
+        >>> page = comparison.report("page.html")
     """
 
     tasks: TaskSet
@@ -68,7 +82,14 @@ class Comparison:
         return self.decision.sentence
 
     def table(self, width: int = 100) -> str:
-        """A line for each method, the linear model among them, best first; and where the batches of ours came from."""
+        """A line for each method, the linear model among them, best first; and where the batches of ours came from.
+
+        Args:
+            width: of the table, in characters.
+
+        Returns:
+            Several lines of text.
+        """
         score = "accuracy" if self.tasks.target_size is None else "score"
         lines = [(self._mean(method), self._row(method)) for method in self.cell.methods.values()]
         linear = [f"{self.baseline.name} alone", f"{self.baseline.score:.3f}", NOTHING, NOTHING]
@@ -82,7 +103,17 @@ class Comparison:
         return "\n".join(line.rstrip() for line in written.splitlines())
 
     def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page, with figures and tables in a folder beside it; needs the extra ``report``."""
+        """Write the page, with figures and tables in a folder beside it; needs the extra ``report``.
+
+        Args:
+            path: of the page, ``.html``.
+
+        Returns:
+            The same path.
+
+        Raises:
+            MetaschedError: if the extra is missing or the page cannot be written.
+        """
         from metasched.report import page
 
         place = Path(path)
@@ -90,7 +121,11 @@ class Comparison:
         return place
 
     def summary(self) -> dict[str, Any]:
-        """Everything that the command prints, as JSON."""
+        """Everything that the command prints.
+
+        Returns:
+            What JSON can hold: ``verdict``, ``case``, ``methods``, ``tasks``, ``baseline``, ``warnings``.
+        """
         uniform = self.cell.methods[BASELINE]
         return {
             "verdict": self.verdict,
@@ -169,9 +204,16 @@ def compare(
         workers: how many runs are made at once; by default as many as there are cores, or accelerators.
         address: of a Ray cluster, ``"host:6379"`` or ``"auto"``; without it ``"ray"`` starts one on this machine.
 
-    >>> comparison = ms.compare(tasks, seeds=10)                                            # doctest: +SKIP
-    >>> comparison.verdict                                                                  # doctest: +SKIP
-    'Choosing helps here: +.07 [.04, .10] over uniform, 3.1 × fewer rows'
+    Returns:
+        The comparison.
+
+    Raises:
+        MetaschedError: for tasks, words or settings that cannot run, or a folder that holds something else.
+
+    Examples:
+        >>> config = ms.TrainConfig(batch_size=10, meta_updates=1)
+        >>> ms.compare(tasks, ["thompson"], seeds=2, config=config).verdict.startswith("Too few seeds")
+        True
     """
     named = DEFAULT if schedulers is None else tuple(schedulers)
     words = (*named, *(word for word in (BASELINE, TARGET_ONLY) if word not in named))

@@ -18,6 +18,16 @@ from numpy.typing import ArrayLike, NDArray
 from metasched.errors import ConfigError, DataError
 from metasched.seeds import check_seed
 
+__all__ = [
+    "Association",
+    "OrderTest",
+    "cross_task_association",
+    "holm",
+    "independence_test",
+    "transition_counts",
+    "transition_matrix",
+]
+
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 
@@ -41,7 +51,8 @@ class OrderTest:
         p_value: share of shuffles with a χ² at least as large (the observed order counted among them).
         asymptotic_p_value: of the χ² distribution with (k − 1)² degrees of freedom, as the paper computes it. It
             rejects too often for skewed or short sequences: shown for comparison, not for decisions.
-        stickiness: share of rows followed by the same label, and ``expected_stickiness`` under shuffling.
+        stickiness: share of rows followed by the same label.
+        expected_stickiness: the same under shuffling.
         stickiness_p_value: two-sided, by shuffling.
         drift_p_value: whether label frequencies differ between blocks of the sequence, by shuffling.
         local_p_value: the χ² of transitions against shuffles *within* blocks, which keep any slow drift.
@@ -50,6 +61,11 @@ class OrderTest:
         total_variation: mean distance ½‖P(a, ·) − P(b, ·)‖₁ between rows of the transition matrix, weighted by how
             often their labels occur.
         alpha: level of the verdict.
+
+    Examples:
+        >>> order = ms.dependence.independence_test([0, 0, 0, 1, 1, 1] * 20, permutations=999)
+        >>> float(order.p_value), order.transitions.round(2).tolist()
+        (0.001, [[0.67, 0.33], [0.33, 0.67]])
     """
 
     rows: int
@@ -73,7 +89,18 @@ class OrderTest:
         return _shares(self.counts)
 
     def verdict(self, p_value: float | None = None) -> str:
-        """In plain language; ``p_value`` replaces our own, for one that was corrected over several tasks."""
+        """What the test says, in plain language.
+
+        Args:
+            p_value: in place of our own, for one that was corrected over several tasks.
+
+        Returns:
+            A sentence.
+
+        Examples:
+            >>> ms.dependence.independence_test([0, 0, 0, 1, 1, 1] * 20, permutations=999).verdict()
+            'neighbouring labels depend on each other (p = 0.001); a label repeats more often than by chance'
+        """
         p = self.p_value if p_value is None else p_value
         if p >= self.alpha:
             return f"no sign that order carries information (p = {p:.2g})"
@@ -92,10 +119,17 @@ class OrderTest:
 
 @dataclass(frozen=True, eq=False)
 class Association:
-    """Whether labels at the same position of two tasks depend on each other, for every pair: arrays (N, N).
+    """Whether labels at the same position of two tasks depend on each other, for every pair.
 
-    ``p_value`` compares Pearson's χ² with that of every circular shift of one task against the other, which keeps the
-    order inside each; ``cramers_v`` is the effect size. The diagonal is 1.
+    Attributes:
+        p_value: (N, N), Pearson's χ² compared with that of every circular shift of one task against the other, which
+            keeps the order inside each; the diagonal is 1.
+        cramers_v: (N, N), the effect size; the diagonal is 1.
+
+    Examples:
+        >>> weather = random.integers(0, 2, 200)
+        >>> ms.dependence.cross_task_association([weather, weather], 2).p_value[0, 1] < 0.05
+        np.True_
     """
 
     p_value: Floats
@@ -103,14 +137,31 @@ class Association:
 
 
 def transition_counts(labels: ArrayLike, num_classes: int) -> Counts:
-    """How often label a is followed by label b, circularly: N (C, C); rows and columns sum to the label counts."""
+    """How often label a is followed by label b, circularly.
+
+    Args:
+        labels: (n,) in order.
+        num_classes: C.
+
+    Returns:
+        Counts N (C, C), int64; rows and columns sum to the label counts.
+
+    Raises:
+        MetaschedError: for labels that are no numbers from 0 to C − 1.
+
+    Examples:
+        >>> ms.dependence.transition_counts([0, 0, 1, 1, 1], 2).tolist()
+        [[1, 1], [1, 2]]
+    """
     y = _as_labels(labels, num_classes)
     codes = y * num_classes + np.roll(y, -1)
     return np.bincount(codes, minlength=num_classes**2).reshape(num_classes, num_classes)
 
 
 def transition_matrix(labels: ArrayLike, num_classes: int, *, smoothing: float = 0.0, stride: int = 1) -> Floats:
-    """P(a, b) = N(a, b) / n(a): probability (C, C) that label b follows label a.
+    """P(a, b) = N(a, b) / n(a): the probability that label b follows label a.
+
+    A label that never occurs has a row of zeros and is never entered, smoothed or not; all other rows sum to one.
 
     Args:
         labels: (n,) in order.
@@ -118,7 +169,15 @@ def transition_matrix(labels: ArrayLike, num_classes: int, *, smoothing: float =
         smoothing: pseudo-counts added to each row in all, spread evenly over the labels that occur.
         stride: rows that the cursor moves at once; the chain of batch starts is the power P^stride.
 
-    A label that never occurs has a row of zeros and is never entered, smoothed or not; all other rows sum to one.
+    Returns:
+        P (C, C).
+
+    Raises:
+        MetaschedError: for labels that are no numbers from 0 to C − 1, or an option out of its range.
+
+    Examples:
+        >>> ms.dependence.transition_matrix([0, 0, 1, 1], 2, stride=2).tolist()
+        [[0.5, 0.5], [0.5, 0.5]]
     """
     given: Any = smoothing
     if not (isinstance(given, int | float | np.number) and np.isfinite(given) and given >= 0):
@@ -140,12 +199,29 @@ def independence_test(
     seed: int = 0,
     alpha: float = 0.05,
 ) -> OrderTest:
-    """Test the order of ``labels`` (n,) against ``permutations`` shuffles of it.
+    """Test the order of labels against shuffles of it.
 
     With circular counts N both margins are the label counts n(a), whatever the order, so that Pearson's
     χ² = Σ N(a, b)² / E(a, b) − n with one E(a, b) = n(a) n(b) / n for the data and every shuffle. The permutation test
-    is exact for exchangeable labels of any distribution and length. ``blocks`` is the number of equal parts of the
-    sequence between which drift is looked for.
+    is exact for exchangeable labels of any distribution and length.
+
+    Args:
+        labels: (n,) in order.
+        num_classes: C; by default the largest label and one.
+        permutations: shuffles.
+        blocks: equal parts of the sequence between which drift is looked for.
+        seed: of the shuffles.
+        alpha: level of the verdict.
+
+    Returns:
+        p-values, effect sizes and a verdict.
+
+    Raises:
+        MetaschedError: for labels that are no numbers from 0 to C − 1, or an option out of its range.
+
+    Examples:
+        >>> ms.dependence.independence_test([0, 0, 0, 1, 1, 1] * 20, permutations=999).p_value < 0.05
+        np.True_
     """
     if permutations < 1 or blocks < 1:
         raise ConfigError(f"permutations is {permutations} and blocks {blocks}; give at least 1 of each")
@@ -189,10 +265,23 @@ def independence_test(
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Holm's adjusted p-values (m,): reject those below α and any false rejection has probability at most α.
+    """Holm's adjusted p-values: reject those below α and any false rejection has probability at most α.
 
     The i-th smallest is multiplied by m − i + 1 and then by no less than the ones before it (S. Holm, Scandinavian
     Journal of Statistics 6, 1979).
+
+    Args:
+        p_values: (m,).
+
+    Returns:
+        Adjusted ones (m,), in the same order.
+
+    Raises:
+        MetaschedError: for what is no probability.
+
+    Examples:
+        >>> ms.dependence.holm([0.01, 0.04, 0.03]).round(2).tolist()
+        [0.03, 0.06, 0.06]
     """
     p = np.asarray(p_values, np.float64)
     if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):
@@ -207,6 +296,21 @@ def cross_task_association(sequences: Sequence[ArrayLike], num_classes: int) -> 
     """Test every pair of label sequences for dependence at equal positions; the longer of two is cut.
 
     The counts of label pairs at every circular shift are a cross-correlation of indicators, by fast Fourier transform.
+
+    Args:
+        sequences: N arrays of labels.
+        num_classes: C, the same for all.
+
+    Returns:
+        p-values and effect sizes (N, N).
+
+    Raises:
+        MetaschedError: for labels that are no numbers from 0 to C − 1.
+
+    Examples:
+        >>> one, other = random.integers(0, 3, (2, 300))
+        >>> ms.dependence.cross_task_association([one, other, one], 3).cramers_v[0, 2].round(6)
+        np.float64(1.0)
     """
     ys = [_as_labels(labels, num_classes) for labels in sequences]
     p, v = np.ones((len(ys), len(ys))), np.ones((len(ys), len(ys)))

@@ -11,7 +11,15 @@ _MOST_NAMES = 20
 
 
 class MetaschedError(Exception):
-    """Base of every error that a user can cause and mend."""
+    """Base of every error that a user can cause and mend; its one line names the place, the fault and the fix.
+
+    Examples:
+        >>> try:
+        ...     ms.datasets.load("digit")
+        ... except ms.MetaschedError as error:
+        ...     print(str(error)[:52])
+        unknown data set 'digit'; did you mean 'digits'? Kno
+    """
 
 
 class DataError(MetaschedError, ValueError):

@@ -45,6 +45,23 @@ def mix(
             there are: fewer than ``batch_size`` at an end that is not repeated.
         seed: of a new chooser.
         **options: of a new chooser and its scheduler.
+
+    Returns:
+        An iterator of draws and their rows, which is told the rewards.
+
+    Raises:
+        MetaschedError: for sources without names, or settings that do not fit; a source that fails is named.
+
+    Examples:
+        >>> stream = ms.mix({"even": range(0, 100, 2), "odd": range(1, 100, 2)}, "cyclic", batch_size=2)
+        >>> for draw, rows_read in stream:
+        ...     print(draw.source, rows_read)
+        ...     stream.tell(draw, 0.0)  # what training on the rows was worth
+        ...     if draw.id == 2:
+        ...         break
+        even [0, 2]
+        odd [1, 3]
+        even [4, 6]
     """
     if not sources or not hasattr(sources, "items"):
         raise ConfigError("sources are empty or have no names; give a mapping such as {'wiki': rows, 'code': rows}")
@@ -73,9 +90,27 @@ class _Reading:
 class MixedStream(Iterator[tuple[Draw, Any]]):
     """What :func:`mix` returns: an iterator of (draw, rows), with a state.
 
+    Args:
+        sources: as in :func:`mix`.
+        chooser: decides; its sources have the same names.
+        batch_size: as in :func:`mix`.
+        at_end: as in :func:`mix`.
+
     Attributes:
         names: of the sources; ``names[draw.task]`` is the source of a draw.
         chooser: decides.
+
+    Raises:
+        MetaschedError: if sources and chooser do not fit.
+
+    Examples:
+        >>> stream = ms.mix({"even": range(0, 100, 2), "odd": range(1, 100, 2)}, "cyclic")
+        >>> draw, row = next(stream)
+        >>> stream.tell(draw, 0.3)
+        >>> again = ms.mix({"even": range(0, 100, 2), "odd": range(1, 100, 2)}, "cyclic")
+        >>> again.load_state_dict(stream.state_dict())
+        >>> next(again)[1] == next(stream)[1]
+        True
     """
 
     def __init__(self, sources: Mapping[str, Source], chooser: Chooser, batch_size: int | None, at_end: str) -> None:
@@ -106,11 +141,23 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         raise StopIteration
 
     def tell(self, draw: Draw, reward: float) -> None:
-        """What ``draw`` brought; see :meth:`Chooser.tell`."""
+        """Say what ``draw`` brought; see :meth:`Chooser.tell`.
+
+        Args:
+            draw: one of this stream's.
+            reward: any finite number that is larger when its rows were worth more.
+        """
         self.chooser.tell(draw, reward)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere: ``facts``, which JSON can hold, and the ``chooser``'s state."""
+        """Everything needed to go on elsewhere.
+
+        Returns:
+            ``facts``, which JSON can hold, and the ``chooser``'s state.
+
+        Raises:
+            MetaschedError: for a source that cannot be read again from its beginning.
+        """
         for stream in self._streams:
             obstacle = stream.obstacle()
             if obstacle is not None:
@@ -132,7 +179,14 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         }
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Become the mixture whose :meth:`state_dict` this is; draws that were not told are handed out first."""
+        """Become the mixture whose :meth:`state_dict` this is; draws that were not told are handed out first.
+
+        Args:
+            stored: what ``state_dict`` returned.
+
+        Raises:
+            MetaschedError: if it does not fit.
+        """
         sources = _checked(stored, self._identity())
         self.chooser.load_state_dict(stored["chooser"])
         self._again.clear()

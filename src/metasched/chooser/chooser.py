@@ -42,6 +42,8 @@ _MOST_NOTES = 64
 class Chooser:
     """Decides, draw by draw, which source the next batch comes from.
 
+    Every method may be called from any thread.
+
     Args:
         scheduler: a name of ``ms.schedulers.names()``, ``"auto"`` or ``"target-only"``, or a :class:`Scheduler`.
         sources: the number of rows of each source, by name or in a list, None for a stream of unknown size; a
@@ -63,7 +65,16 @@ class Chooser:
         abstain: whether the scheduler has one more arm, "no source this time".
         **options: options of a scheduler given by name.
 
-    Every method may be called from any thread.
+    Raises:
+        MetaschedError: for sources, a scheduler or a setting that cannot be; the line says which.
+
+    Examples:
+        >>> chooser = ms.Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=32)
+        >>> for _ in range(100):
+        ...     draw = chooser.ask()  # train on the rows draw.rows of source draw.source
+        ...     chooser.tell(draw, reward=1.0 if draw.source == "books" else 0.0)  # and say what that was worth
+        >>> chooser.shares()["books"] > 0.8
+        True
     """
 
     def __init__(
@@ -127,7 +138,16 @@ class Chooser:
         return self._now.recipe.batch_size
 
     def ask(self) -> Draw:
-        """The next batch; its cursor moves at once."""
+        """Choose the next batch; its cursor moves at once.
+
+        Returns:
+            The draw: which source, and which of its rows.
+
+        Examples:
+            >>> draw = ms.Chooser("cyclic", {"web": 10_000, "books": 500}, batch_size=4, shuffle=False).ask()
+            >>> draw.source, draw.rows.tolist()
+            ('web', [0, 1, 2, 3])
+        """
         with self._lock:
             now = self._now
             arm, chance = self._choose()
@@ -141,9 +161,22 @@ class Chooser:
             return now.draw(number, self._open[number], self._name)
 
     def tell(self, draw: Draw, reward: float) -> None:
-        """What ``draw`` brought; a wrong draw or a reward that is no finite number is refused and changes nothing.
+        """Say what ``draw`` brought.
 
         A reward far outside the recent ones is heard as lying at their edge (``metasched.chooser.heard``).
+
+        Args:
+            draw: one that this chooser handed out and that has no reward yet.
+            reward: any finite number that is larger when the batch was worth more.
+
+        Raises:
+            MetaschedError: for a wrong draw or a reward that is no finite number; nothing changes.
+
+        Examples:
+            >>> chooser = ms.Chooser("ucb", {"web": None, "books": None})
+            >>> first, second = chooser.ask(), chooser.ask()
+            >>> chooser.tell(second, 0.4)  # in any order
+            >>> chooser.tell(first, 0.1)
         """
         value = finite(reward)
         with self._lock:
@@ -158,15 +191,43 @@ class Chooser:
                 self._choose()
 
     def forget(self, draw: Draw) -> None:
-        """Give up a draw that will never have a reward; the scheduler never hears of it."""
+        """Give up a draw that will never have a reward; the scheduler never hears of it.
+
+        Args:
+            draw: one that waits for a reward.
+
+        Raises:
+            MetaschedError: if it does not.
+
+        Examples:
+            >>> chooser = ms.Chooser("ucb", {"web": None, "books": None})
+            >>> chooser.forget(chooser.ask())
+            >>> chooser.open()
+            ()
+        """
         with self._lock:
             self._refuse_unless_open(draw)
             del self._open[draw.id]
 
     def add_source(self, name: str, size: int | None, weight: float = 1.0) -> None:
-        """One more source from now on; one that was removed comes back. ``weight`` is its own where there are weights.
+        """One more source from now on; one that was removed comes back.
 
         The scheduler is made anew and told all rewards again. Numbers of other sources stay as they are.
+
+        Args:
+            name: of the source.
+            size: its number of rows; None for a stream.
+            weight: its own where there are weights.
+
+        Raises:
+            MetaschedError: if there is such a source, or the scheduler cannot be made anew.
+
+        Examples:
+            >>> chooser = ms.Chooser("thompson", {"web": 10_000, "books": 500})
+            >>> chooser.add_source("code", 2_000)
+            >>> chooser.remove_source("web")
+            >>> chooser.sources
+            {'books': 500, 'code': 2000}
         """
         with self._lock:
             sources = self._now.sources.having(name, size)
@@ -174,22 +235,68 @@ class Chooser:
         warn_of_small([sources.all[sources.number_of(name)]], self.batch_size)
 
     def remove_source(self, name: str) -> None:
-        """Draw no more from a source. Its open draws may still be told; its number is not given to another."""
+        """Draw no more from a source. Its open draws may still be told; its number is not given to another.
+
+        Args:
+            name: of the source.
+
+        Raises:
+            MetaschedError: if there is none of that name, or it is the last one.
+
+        Examples:
+            >>> chooser = ms.Chooser("uniform", {"web": 10_000, "books": 500})
+            >>> chooser.remove_source("web")
+            >>> chooser.ask().source
+            'books'
+        """
         with self._lock:
             self._change(self._now.sources.lacking(name), self._now.recipe)
 
     def open(self) -> tuple[Draw, ...]:
-        """The draws that wait for a reward, in the order of asking."""
+        """The draws that wait for a reward.
+
+        Returns:
+            Draws in the order of asking.
+
+        Examples:
+            >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
+            >>> draws = chooser.ask(), chooser.ask()
+            >>> [draw.source for draw in chooser.open()]
+            ['web', 'books']
+        """
         with self._lock:
             return tuple(self._now.draw(number, draw, self._name) for number, draw in self._open.items())
 
     def history(self) -> dict[str, NDArray[Any]]:
-        """All draws as columns: ``id``, ``task``, ``reward`` (NaN if none), ``told`` (rank among the tells, or −1)."""
+        """All draws so far.
+
+        Returns:
+            Columns: ``id``, ``task``, ``reward`` (NaN if none), ``told`` (rank among the tells, or −1).
+
+        Examples:
+            >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
+            >>> chooser.tell(chooser.ask(), 0.5)
+            >>> {name: column.tolist() for name, column in chooser.history().items()}
+            {'id': [0], 'task': [0], 'reward': [0.5], 'told': [0]}
+        """
         with self._lock:
             return self._record.history()
 
     def shares(self, last: int | None = None) -> dict[str, float]:
-        """The share of each source in all draws so far, or in the ``last`` ones; abstaining has the rest."""
+        """The share of each source in the draws.
+
+        Args:
+            last: how many draws count, the latest; by default all.
+
+        Returns:
+            Shares by source; abstaining has the rest.
+
+        Examples:
+            >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
+            >>> draws = [chooser.ask() for _ in range(3)]
+            >>> chooser.shares(last=2)
+            {'web': 0.5, 'books': 0.5}
+        """
         if last is not None:
             check.whole("last", last, least=1)
         with self._lock:
@@ -197,16 +304,39 @@ class Chooser:
             return {name: float(shares[number]) for name, number in self._numbers().items()}
 
     def log(self, last: int = 100) -> dict[str, float]:
-        """For a tracker: ``share/<source>`` of the last draws, ``reward/<source>``, their mean, ``draws/<source>``.
+        """Numbers for a tracker.
 
-        Rewards count as the scheduler heard them; a source without any in the last tells has no ``reward``.
+        Args:
+            last: how many draws and tells count, the latest.
+
+        Returns:
+            ``share/<source>`` of the last draws, ``reward/<source>``, their mean, ``draws/<source>``. Rewards count as
+            the scheduler heard them; a source without any in the last tells has no ``reward``.
+
+        Examples:
+            >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
+            >>> chooser.tell(chooser.ask(), 0.5)
+            >>> chooser.log()["reward/web"], chooser.log()["draws/web"]
+            (0.5, 1.0)
         """
         check.whole("last", last, least=1)
         with self._lock:
             return self._record.log(self._numbers(), last)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere: ``facts``, which JSON can hold, and ``arrays`` by name."""
+        """Everything needed to go on elsewhere.
+
+        Returns:
+            ``facts``, which JSON can hold, and ``arrays`` by name.
+
+        Examples:
+            >>> chooser = ms.Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=8)
+            >>> state = chooser.state_dict()
+            >>> again = ms.Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=8)
+            >>> again.load_state_dict(state)
+            >>> again.ask().rows.tolist() == chooser.ask().rows.tolist()
+            True
+        """
         with self._lock:
             self._choose()
             return {
@@ -223,10 +353,16 @@ class Chooser:
             }
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Become the chooser whose :meth:`state_dict` this is, open draws included; it must fit, or nothing changes.
+        """Become the chooser whose :meth:`state_dict` this is, open draws included.
 
         Sources are told apart by their names. Where this chooser has others than the state, it keeps its own: what is
         new has yet to be tried, what the state alone has counts as removed, and what was removed stays so.
+
+        Args:
+            stored: what ``state_dict`` returned, of a chooser with the same scheduler and settings.
+
+        Raises:
+            MetaschedError: if it does not fit; nothing changes.
         """
         with self._lock:
             given = states.checked(stored, self._settings())

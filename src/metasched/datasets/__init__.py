@@ -44,7 +44,15 @@ _VARIANT_OPTIONS = tuple(name for name in signature(TaskSet.variant).parameters 
 
 
 def names() -> tuple[str, ...]:
-    """The data sets that :func:`load` knows."""
+    """The data sets that :func:`load` knows.
+
+    Returns:
+        Their names.
+
+    Examples:
+        >>> "digits" in ms.datasets.names()
+        True
+    """
     return tuple(_SETS)
 
 
@@ -56,10 +64,22 @@ def describe(name: str) -> str:
 def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
     """Load a data set by name, or from the path of a table, a folder of tables or of images, or an ``.npz`` file.
 
-    >>> tasks = load("shops/", target="shop5", target_labels=40, label="bought")  # doctest: +SKIP
+    Args:
+        name: one of :func:`names`, or a path.
+        **options: those of the data set itself (of :func:`from_columns`, :func:`from_images`, :func:`from_npz` for a
+            path) and, for every set, those of :meth:`TaskSet.variant <metasched.TaskSet.variant>`: ``target_labels``,
+            ``noise``, ``shuffle_order``, ``seed``.
 
-    Besides the options of the data set itself (see ``load`` in its module), every set takes those of
-    :meth:`TaskSet.variant <metasched.TaskSet.variant>`: ``target_labels``, ``noise``, ``shuffle_order``, ``seed``.
+    Returns:
+        The task set; its ``recipe`` says how to load it again.
+
+    Raises:
+        MetaschedError: for a name or option that is none, a file that is missing or damaged, rows that do not fit.
+
+    Examples:
+        >>> ms.datasets.save_npz(tasks, "winds.npz")
+        >>> ms.datasets.load("winds.npz", target_labels=6)
+        TaskSet('winds', tasks=['north', 'south'], sizes=[40, 60])
     """
     builder = _builder(os.fspath(name))
     own = {key: value for key, value in options.items() if key in signature(builder).parameters}
@@ -108,7 +128,15 @@ def _builder(name: str) -> Callable[..., TaskSet]:
 
 
 def files() -> Mapping[str, tuple[DataFile, ...]]:
-    """The files we can vouch for, by collection."""
+    """The files we can vouch for: each has its size, its SHA-256 and where it can be had.
+
+    Returns:
+        Files by collection.
+
+    Examples:
+        >>> [file.path for file in ms.datasets.files()["semeion"]]
+        ['semeion/semeion.data']
+    """
     from metasched.datasets import (
         activity,
         cifar100,

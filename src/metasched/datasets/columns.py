@@ -43,7 +43,8 @@ def from_columns(
     allow_overlap: bool = False,
     limit: int = LARGEST_BYTES,
 ) -> TaskSet:
-    """Read a task set from a ``.csv``, ``.tsv`` or ``.parquet`` file, or from a folder of them.
+    r"""Read a task set from a ``.csv``, ``.tsv`` or ``.parquet`` file, or from a folder of them; needs the extra
+    ``tables``.
 
     In a folder every file is a source, named by the file; a file alone has a column ``source`` that names the source of
     each row. Rows keep their order. Where sources are named ``validation`` and ``test`` these are the target's rows.
@@ -66,6 +67,19 @@ def from_columns(
         decimal: the decimal point of a CSV file.
         allow_overlap: let a validation row be a test row too.
         limit: files with more bytes than this, all together, are refused unread.
+
+    Returns:
+        The task set.
+
+    Raises:
+        MetaschedError: for a column, cell or source that does not fit; the line names the file and the row.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> visits = [f"{'ab'[n % 2]},{n},{'yes' if n % 3 else 'no'}" for n in range(40)]
+        >>> _ = Path("visits.csv").write_text("\n".join(["shop,age,bought", *visits]))
+        >>> ms.datasets.from_columns("visits.csv", source="shop", label="bought", target="b")
+        TaskSet('visits', tasks=['a'], sizes=[20])
     """
     path = Path(path)
     codes, unused = _listed(categorical), _listed(drop)

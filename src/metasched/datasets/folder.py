@@ -43,15 +43,38 @@ def from_images(
     allow_overlap: bool = False,
     limit: int = LARGEST_BYTES,
 ) -> TaskSet:
-    """Read ``root/<task>/<class>/<image>`` with the target in ``root/validation`` and ``root/test``.
+    """Read ``root/<task>/<class>/<image>`` with the target in ``root/validation`` and ``root/test``; needs the extra
+    ``images``.
 
-    Without these two folders ``target`` names the task that is the target: ``target_labels`` of its rows (by default
-    half, at most 100), in proportion to the classes and by ``seed``, are for validation, the others for test.
+    If every task has the class folders of the target the label set is shared; otherwise each has its own. Links that
+    lead out of ``root`` are refused.
 
-    Images keep their size, which must be one for all, or are resized to ``size`` (height, width). They become (height,
-    width, 3) in [0, 1], or (height, width) when ``colour`` is false; ``limit`` bounds the bytes they take in memory. If
-    every task has the class folders of the target the label set is shared; otherwise each has its own. Links that lead
-    out of ``root`` are refused.
+    Args:
+        root: the folder.
+        size: (height, width) that images are resized to; by default they keep theirs, which must be one for all.
+        colour: whether images become (height, width, 3), in [0, 1], or (height, width).
+        target: the task that is the target, without those two folders.
+        target_labels: how many of its rows are for validation, in proportion to the classes; by default half, at most
+            100.
+        seed: decides which.
+        allow_overlap: let a validation row be a test row too.
+        limit: bytes that the images may take in memory.
+
+    Returns:
+        The task set.
+
+    Raises:
+        MetaschedError: for a folder or image that is missing, damaged or of another size; the line names it.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from PIL import Image
+        >>> for number in range(16):
+        ...     folder = Path("pictures", ["photos", "sketches"][number % 2], ["day", "night"][number // 8])
+        ...     folder.mkdir(parents=True, exist_ok=True)
+        ...     Image.new("L", (4, 4), 9 * number).save(folder / f"{number}.png")
+        >>> ms.datasets.from_images("pictures", target="sketches", colour=False)
+        TaskSet('pictures', tasks=['photos'], sizes=[8])
     """
     root = Path(root)
     if not root.is_dir():

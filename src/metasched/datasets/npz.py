@@ -124,11 +124,32 @@ def from_npz(
     allow_overlap: bool = False,
     limit: int = LARGEST_BYTES,
 ) -> TaskSet:
-    """Read a task set from one ``.npz`` file (keys above).
+    """Read a task set from one ``.npz`` file of plain arrays.
 
-    In a file without validation and test ``target`` names the task that is the target: ``target_labels`` of its rows
-    (by default half, at most 100), in proportion to the labels and by ``seed``, are for validation, the others for
-    test. ``bins`` is for targets without labels; ``limit`` bounds the bytes that the file may unpack to.
+    Its keys are ``tasks/<name>/inputs`` and ``tasks/<name>/labels`` for each task, in order; ``validation/inputs``,
+    ``validation/labels``, ``test/inputs``, ``test/labels``; and for names either one ``classes`` or
+    ``tasks/<name>/classes`` for every task with ``target/classes``. Numbers to predict are ``…/targets``.
+
+    Args:
+        path: the file.
+        target: in a file without validation and test, the task that is the target and is divided.
+        target_labels: how many of its rows are for validation, in proportion to the labels; by default half, at most
+            100.
+        seed: decides which.
+        bins: of targets without labels.
+        allow_overlap: let a validation row be a test row too.
+        limit: bytes that the file may unpack to.
+
+    Returns:
+        The task set.
+
+    Raises:
+        MetaschedError: for a file that is missing, damaged, too large or lacks a key; pickles are never read.
+
+    Examples:
+        >>> ms.datasets.save_npz(tasks, "winds.npz")
+        >>> ms.datasets.from_npz("winds.npz").fingerprint == tasks.fingerprint
+        True
     """
     path = Path(path)
     with open_npz(path, limit) as content:
@@ -215,7 +236,18 @@ def _with_targets(tasks: TaskSet, content: Mapping[str, NDArray[Any]]) -> TaskSe
 
 
 def save_npz(tasks: TaskSet, path: str | os.PathLike[str]) -> None:
-    """Write a task set so that :func:`from_npz` gives the same arrays back; renamed into place when complete."""
+    """Write a task set so that :func:`from_npz` gives the same arrays back; renamed into place when complete.
+
+    Args:
+        tasks: the task set.
+        path: the file.
+
+    Raises:
+        MetaschedError: if it cannot be written.
+
+    Examples:
+        >>> ms.datasets.save_npz(tasks, "winds.npz")
+    """
     arrays: dict[str, Any] = {}
     named: list[tuple[str, Task | Split]] = [(f"tasks/{task.name}", task) for task in tasks.tasks]
     for key, rows in (*named, (VALIDATION, tasks.validation), (TEST, tasks.test)):

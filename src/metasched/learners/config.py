@@ -41,10 +41,15 @@ SECOND_ORDER_COST = 8
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Settings of Algorithm 1.
+    """Settings of a training run; the command line's flags are made from them.
 
     Two readings of the paper are two settings of ``batches_per_update`` and ``steps_per_batch``: *stream*, the
     default, is (⌊n/B⌋, 1); *per-batch* is (1, 100).
+
+    Examples:
+        >>> config = ms.TrainConfig(batch_size=10, meta_updates=5)
+        >>> config.resolve(tasks).batches_per_update  # ⌊40 / 10⌋, of the smallest task
+        4
     """
 
     batch_size: int = 20
@@ -114,7 +119,17 @@ class TrainConfig:
     """Steps on the target's labelled rows before the adapted model is measured once more, at the end."""
 
     def resolve(self, tasks: TaskSet) -> "TrainConfig":
-        """Fill in what was left open and refuse what cannot run on these tasks."""
+        """Fill in what was left open.
+
+        Args:
+            tasks: what is to be trained on.
+
+        Returns:
+            Settings with nothing left open.
+
+        Raises:
+            MetaschedError: for what cannot run on these tasks.
+        """
         smallest = min(tasks.tasks, key=len)
         _whole("batch_size", self.batch_size, 1)
         filled = self

@@ -38,6 +38,11 @@ class Diagnosis:
         stationarity: of the scaled reward; None when it was not asked for.
         recommendation: a scheduler, one of ``ms.schedulers.names()``.
         reason: why, in a sentence.
+
+    Examples:
+        >>> evidence = ms.diagnose(tasks, permutations=500, steps=0)
+        >>> evidence.recommendation, bool(evidence.p_values.min() > 0.05)
+        ('thompson', True)
     """
 
     tasks: TaskSet
@@ -74,6 +79,16 @@ def diagnose(
         seed: of shuffles and initial weights.
         learner: whom the recommendation is for.
         on_step: called before each step with how many are done, of how many, and what comes next.
+
+    Returns:
+        The evidence, and the scheduler that it and our results support.
+
+    Raises:
+        MetaschedError: for settings that cannot be.
+
+    Examples:
+        >>> ms.diagnose(tasks, permutations=500, steps=0).orders[0].verdict().split(" (")[0]
+        'no sign that order carries information'
     """
     check_seed(seed)
     say = on_step or _silent

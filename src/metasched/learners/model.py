@@ -43,11 +43,25 @@ Table: TypeAlias = Mapping[str, ArrayLike] | Frame
 class Model:
     """A trained network, to be used: ``run.model()`` gives one, :func:`load_model` reads one back.
 
-    ``inputs`` are read as in training: an array (n, *shape) of numbers, or of ``uint8`` pixels, which are divided by
+    Rows are read as in training: an array ``(n, *shape)`` of numbers, or of ``uint8`` pixels, which are divided by
     255; or, where training had a table, its columns by name (a dict or a DataFrame), as files have them.
 
-    >>> run.model(seed=0).predict(rows)  # doctest: +SKIP
-    array(['calm', 'storm'], dtype='<U5')
+    Attributes:
+        about: what it was trained on, and how it reads rows.
+        network: its two functions.
+        weights: theirs.
+
+    Examples:
+        >>> model = run.model()
+        >>> model
+        Model(mlp trained on arrays: inputs (4,) to one of calm, storm)
+        >>> set(model.predict(tasks.test.inputs).tolist()) <= {"calm", "storm"}
+        True
+        >>> model.predict_proba(tasks.test.inputs).shape
+        (50, 2)
+        >>> model.score(*tasks.test) == run.final[0]["test_accuracy"]
+        True
+        >>> model.save("winds")
     """
 
     about: About
@@ -65,14 +79,34 @@ class Model:
         return self.about.shape
 
     def predict(self, inputs: Table | ArrayLike) -> NDArray[Any]:
-        """The class name (n,) of every row; in regression its number (n,), or its numbers (n, d)."""
+        """What the model says of every row.
+
+        Args:
+            inputs: the rows.
+
+        Returns:
+            The class name (n,); in regression the number (n,), or the numbers (n, d).
+
+        Raises:
+            MetaschedError: for rows of another shape, none, or NaN among them.
+        """
         read = self._outputs(inputs)
         if self.about.variance is None:
             return np.asarray(np.take(self.classes, read.argmax(axis=1)))
         return read[:, 0] if read.shape[1] == 1 else read
 
     def predict_proba(self, inputs: Table | ArrayLike) -> NDArray[np.float32]:
-        """The probability (n, classes) of every class: softmax of the target's outputs."""
+        """The probability of every class: softmax of the target's outputs.
+
+        Args:
+            inputs: the rows.
+
+        Returns:
+            (n, classes) float32; rows sum to one.
+
+        Raises:
+            MetaschedError: for rows that do not fit, or a model of numbers, which has none.
+        """
         if self.about.variance is not None:
             raise ConfigError("a model of numbers has no probabilities of classes; call predict")
         read = self._outputs(inputs)[:, : len(self.classes)]
@@ -81,8 +115,16 @@ class Model:
     def score(self, inputs: Table | ArrayLike, answers: ArrayLike) -> float:
         """What a run reports as test accuracy, of these rows.
 
-        ``answers`` (n,) are class names, or their numbers from 0. In regression they are targets (n,) or (n, d), and
-        the score is 1 − squared error / variance of the validation targets.
+        Args:
+            inputs: the rows.
+            answers: (n,) class names, or their numbers from 0; in regression targets (n,) or (n, d).
+
+        Returns:
+            The share of right answers, or its mean over classes where the run was so set; in regression 1 − squared
+            error / variance of the validation targets.
+
+        Raises:
+            MetaschedError: for rows or answers that do not fit; the line names the row.
         """
         rows = self._rows(inputs, answers)
         stack = jax.tree.map(lambda leaf: leaf[None], self.weights)
@@ -91,14 +133,30 @@ class Model:
         return read_score(self._objective, sums, counts).accuracy
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write ``model.safetensors`` and ``model.json`` into a folder; a model that is there is replaced."""
+        """Write ``model.safetensors`` and ``model.json`` into a folder; a model that is there is replaced.
+
+        Args:
+            folder: made if it is not there.
+
+        Raises:
+            MetaschedError: if it cannot be written.
+        """
         model_file.write(Path(folder), self.about, self.weights)
 
     def save_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write the network as ONNX, for programs without Python or JAX (extra ``onnx``).
 
-        It takes inputs (rows, *shape) float32, prepared as in training, and gives the probabilities of
+        It takes inputs ``(rows, *shape)`` float32, prepared as in training, and gives the probabilities of
         :meth:`predict_proba`, or in regression the numbers of :meth:`predict`.
+
+        Args:
+            path: the file.
+
+        Raises:
+            MetaschedError: if the extra is missing or the file cannot be written.
+
+        Examples:
+            >>> run.model().save_onnx("winds.onnx")
         """
         convert = require("jax2onnx", "onnx").to_onnx
 
@@ -196,6 +254,20 @@ def model_of(objective: Objective, tasks: TaskSet, weights: Weights) -> Model:
 def load_model(folder: str | os.PathLike[str], network: Network | None = None) -> Model:
     """The model that :meth:`Model.save`, or a run that has ended, left in a folder; no code of it runs.
 
-    One that was trained with a network of your own needs it again: ``network``. A byte that has changed is noticed.
+    Args:
+        folder: which.
+        network: your own, for a model that was trained with one.
+
+    Returns:
+        The model.
+
+    Raises:
+        MetaschedError: for a folder without a model, or one of which a byte has changed.
+
+    Examples:
+        >>> run.model().save("winds")
+        >>> again = ms.load_model("winds")
+        >>> bool((again.predict(tasks.test.inputs) == run.model().predict(tasks.test.inputs)).all())
+        True
     """
     return Model(*model_file.read(Path(folder), network))

@@ -11,6 +11,8 @@ from msgspec import Meta, Struct
 from metasched.errors import ConfigError
 from metasched.tasks import TaskSet
 
+__all__ = ["Network", "cnn", "mlp"]
+
 Weights: TypeAlias = Any
 """A pytree of float arrays."""
 
@@ -23,6 +25,15 @@ class Network(NamedTuple):
         apply: ``apply(weights, inputs (n, *shape)) -> outputs (n, classes)``.
         head: ``head(weights) -> bools`` of the same structure, true for the arrays of the output layer; only needed
             when the inner loop trains nothing else (``inner_layers="head"``).
+
+    Examples:
+        >>> import jax
+        >>> def init(key, inputs):
+        ...     return {"slope": jax.random.normal(key, (inputs.shape[1], 2))}
+        >>> linear = ms.Network(init, lambda weights, inputs: inputs @ weights["slope"])
+        >>> config = ms.TrainConfig(batch_size=10, meta_updates=1)
+        >>> ms.train(tasks, linear, config=config).model().predict(tasks.test.inputs).shape
+        (50,)
     """
 
     init: Callable[[jax.Array, jax.Array], Weights]
@@ -79,12 +90,43 @@ class Cnn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag
 
 
 def mlp(outputs: int, hidden: Sequence[int] = (300, 300, 300)) -> Network:
-    """Fully connected, rectified: the paper's four layers for digits are three of 300 nodes and the output."""
+    """Fully connected, rectified: the paper's four layers for digits are three of 300 nodes and the output.
+
+    Args:
+        outputs: nodes of the last layer: as many as there are classes.
+        hidden: nodes of each layer before it.
+
+    Returns:
+        The network.
+
+    Examples:
+        >>> import jax
+        >>> network = ms.networks.mlp(outputs=2, hidden=[16])
+        >>> weights = network.init(jax.random.key(0), tasks.test.inputs[:1])
+        >>> network.apply(weights, tasks.test.inputs).shape
+        (50, 2)
+    """
     return build(Mlp(outputs, tuple(hidden)))
 
 
 def cnn(outputs: int, filters: int = 64, layers: int = 4) -> Network:
-    """3 × 3 convolutions with stride 2, rectified, and a linear output: the paper's network for CIFAR and weather."""
+    """3 × 3 convolutions with stride 2, rectified, and a linear output: the paper's network for CIFAR and weather.
+
+    Args:
+        outputs: nodes of the last layer: as many as there are classes.
+        filters: of each convolution.
+        layers: convolutions.
+
+    Returns:
+        The network, for inputs (height, width, channels).
+
+    Examples:
+        >>> import jax
+        >>> network = ms.networks.cnn(outputs=5, filters=8, layers=1)
+        >>> images = np.zeros((3, 8, 8, 1), "float32")
+        >>> network.apply(network.init(jax.random.key(0), images), images).shape
+        (3, 5)
+    """
     return build(Cnn(outputs, filters, layers))
 
 

@@ -156,6 +156,17 @@ def plan(
             where they do not, since then no label of one task is a class of another.
         method: of the joint problem; see :func:`metasched.planning.solve_joint`.
         seed: of the initial weights, the same that :func:`metasched.train` starts from.
+
+    Returns:
+        The plan; nothing that costs time is computed before it is asked for.
+
+    Raises:
+        MetaschedError: for settings that cannot be, or tasks with numbers to predict.
+
+    Examples:
+        >>> plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=10))
+        >>> plan.policy.action([0, 1]) in (0, 1)
+        True
     """
     check_seed(seed)
     settings = (config or TrainConfig()).resolve(tasks)

@@ -11,9 +11,20 @@ from metasched.errors import ConfigError, unknown
 from metasched.learners.losses import Objective, Rows, goodness, score, target_loss, task_loss
 from metasched.learners.networks import Weights
 
+__all__ = ["Judged", "Turn", "accuracy", "alignment", "find", "gain", "names", "scaled", "transfer"]
+
 
 class Judged(NamedTuple):
-    """Loss and score of a model on the target's rows that decide rewards."""
+    """Loss and score of a model on the target's rows that decide rewards.
+
+    Attributes:
+        loss: mean loss.
+        score: accuracy; in regression 1 − squared error / variance.
+
+    Examples:
+        >>> ms.rewards.Judged(loss=0.7, score=0.5).score
+        0.5
+    """
 
     loss: jax.Array
     score: jax.Array
@@ -32,7 +43,14 @@ class Turn(NamedTuple):
         head: int32 scalar.
         trains: whether the batch trained anything; false where the scheduler abstained.
         target: the target's labelled rows that rewards are measured on.
-        slope: :func:`target_slope` at weights that are at most ``slope_every`` − 1 batches old.
+        slope: where the target's accuracy rises, ∇a(w; T), at weights that are at most ``slope_every`` − 1 batches old.
+
+    Examples:
+        >>> def rise(objective, turn):  # a reward of one's own: by how much the batch raised the score
+        ...     return turn.now.score - turn.was.score
+        >>> config = ms.TrainConfig(batch_size=10, meta_updates=1)
+        >>> len(ms.train(tasks, scheduler="ucb", config=config, reward=rise).records)
+        1
     """
 
     number: jax.Array
@@ -52,19 +70,55 @@ Reward: TypeAlias = Callable[[Objective, Turn], jax.Array]
 
 
 def scaled(objective: Objective, turn: Turn) -> jax.Array:
-    """The paper's time-invariant reward r = 1 − √t·(1 − accuracy); t counts batches since the initial weights."""
+    """The paper's time-invariant reward r = 1 − √t·(1 − accuracy); t counts batches since the initial weights.
+
+    Args:
+        objective: what is learnt; not looked at.
+        turn: the batch.
+
+    Returns:
+        A scalar.
+
+    Examples:
+        >>> "scaled" in ms.rewards.names()
+        True
+    """
     del objective
     return 1 - jnp.sqrt(turn.number.astype(jnp.float32)) * (1 - turn.now.score)
 
 
 def accuracy(objective: Objective, turn: Turn) -> jax.Array:
-    """The score of the model after the batch."""
+    """The score of the model after the batch.
+
+    Args:
+        objective: what is learnt; not looked at.
+        turn: the batch.
+
+    Returns:
+        A scalar.
+
+    Examples:
+        >>> ms.rewards.find("accuracy") is ms.rewards.accuracy
+        True
+    """
     del objective
     return turn.now.score
 
 
 def gain(objective: Objective, turn: Turn) -> jax.Array:
-    """By how much the batch lowered the target's loss."""
+    """By how much the batch lowered the target's loss.
+
+    Args:
+        objective: what is learnt; not looked at.
+        turn: the batch.
+
+    Returns:
+        A scalar.
+
+    Examples:
+        >>> ms.TrainConfig(reward="gain").reward in ms.rewards.names()
+        True
+    """
     del objective
     return turn.was.loss - turn.now.loss
 
@@ -72,10 +126,21 @@ def gain(objective: Objective, turn: Turn) -> jax.Array:
 def transfer(objective: Objective, turn: Turn) -> jax.Array:
     """How fast the target's accuracy rises when the model learns this batch: ⟨∇a(w; S), ∇a(w; T)⟩ / ‖∇a(w; T)‖.
 
-    a is :func:`~metasched.learners.losses.goodness`, w the weights before the batch S, T the target's labelled rows. No
+    a is the mean probability of the right label, w the weights before the batch S, T the target's labelled rows. No
     step size, no clock. Shuffled labels average to zero, consistently wrong ones earn less, so zero is the reward of
     abstaining. Tasks with heads of their own share the body: only its weights count. It is one derivative of a(·; S)
     along ∇a(w; T): ∇a(w; S) itself is never formed.
+
+    Args:
+        objective: what is learnt.
+        turn: the batch.
+
+    Returns:
+        A scalar.
+
+    Examples:
+        >>> ms.TrainConfig().reward
+        'transfer'
     """
     direction, rows, head = _shared(objective, turn.slope), turn.batch, turn.head
     length = _inner(direction, direction)
@@ -88,6 +153,17 @@ def alignment(objective: Objective, turn: Turn) -> jax.Array:
 
     Reference: Albalak, Raffel, Wang, *Improving Few-Shot Generalization by Exploring and Exploiting Auxiliary Data*,
     arXiv:2302.00674.
+
+    Args:
+        objective: what is learnt.
+        turn: the batch.
+
+    Returns:
+        A scalar from −1 to 1.
+
+    Examples:
+        >>> ms.rewards.find("alignment") is ms.rewards.alignment
+        True
     """
     mine = _shared(objective, jax.grad(task_loss, argnums=1)(objective, turn.before, None, turn.batch, turn.head))
     wanted = _shared(objective, jax.grad(target_loss, argnums=1)(objective, turn.before, turn.target))
@@ -124,12 +200,34 @@ _REGISTRY: Mapping[str, Reward] = {
 
 
 def names() -> tuple[str, ...]:
-    """The rewards that settings know by name."""
+    """The rewards that settings know by name.
+
+    Returns:
+        Their names.
+
+    Examples:
+        >>> ms.rewards.names()
+        ('scaled', 'accuracy', 'gain', 'transfer', 'alignment')
+    """
     return tuple(_REGISTRY)
 
 
 def find(reward: str | Reward) -> Reward:
-    """The reward of that name; a function of your own is handed back."""
+    """The reward of a name.
+
+    Args:
+        reward: one of :func:`names`; a function of your own is handed back.
+
+    Returns:
+        ``reward(objective, turn) -> scalar``.
+
+    Raises:
+        MetaschedError: for a name that is none.
+
+    Examples:
+        >>> ms.rewards.find("gain") is ms.rewards.gain
+        True
+    """
     if callable(reward):
         return reward
     if not isinstance(reward, str):

@@ -32,15 +32,27 @@ def gittins_index(P: ArrayLike, r: ArrayLike, discount: float) -> Floats:
 
     Each step takes the label with the largest ratio of discounted reward to discounted time, whose index that ratio
     is, and removes it from the chain: paths through it are folded into the labels that remain (I. M. Sonin, Statistics
-    and Probability Letters 78, 2008). Leading dimensions of P and r broadcast, so that one call serves all tasks.
+    and Probability Letters 78, 2008).
 
     Accurate to about 1e-14 of the spread of r for discounts up to 1 − 1e-9: rewards are measured down from the
     largest, and 1 − P(c, c) is summed from its parts, so that no step subtracts (W. K. Grassmann, M. I. Taksar,
     D. P. Heyman, Operations Research 33, 1985). Labels of equal index come out exactly equal when rounding alone
     separates them. A row may exceed one by 1e-6, as rows made in float32 do, and counts as stochastic.
 
-    >>> gittins_index([[0, 1], [1, 0]], [0.0, 1.0], 0.5).round(6)
-    array([0.333333, 1.      ])
+    Args:
+        P: transition matrices; their leading dimensions and those of r broadcast, so that one call serves all tasks.
+        r: rewards of the labels.
+        discount: β in [0, 1).
+
+    Returns:
+        ν (…, C).
+
+    Raises:
+        MetaschedError: for matrices that are not stochastic, other shapes, or what is no finite number.
+
+    Examples:
+        >>> ms.planning.gittins_index([[0, 1], [1, 0]], [0.0, 1.0], 0.5).round(6)
+        array([0.333333, 1.      ])
     """
     beta = as_discount(discount)
     matrix = as_transitions(P)
@@ -58,13 +70,28 @@ def gittins_index(P: ArrayLike, r: ArrayLike, discount: float) -> Floats:
 
 
 def largest_remaining_index(P: ArrayLike, r: ArrayLike, discount: float) -> Floats:
-    """The same indices ν (C,) of one chain by the paper's algorithm, in O(C⁴): short, plain, and for checking.
+    """The same indices of one chain by the paper's algorithm, in O(C⁴): short, plain, and for checking.
 
     Labels join the continuation set in order of their index. With Q the columns of P that belong to the set so far,
 
         d = (I − βQ)⁻¹ r,   b = (I − βQ)⁻¹ 1,   ν(α) = d(α) / b(α) for the α outside the set where it is largest
 
     (P. Varaiya, J. Walrand, C. Buyukkoc, IEEE Transactions on Automatic Control 30, 1985).
+
+    Args:
+        P: transition matrix (C, C).
+        r: rewards (C,).
+        discount: β in [0, 1).
+
+    Returns:
+        ν (C,).
+
+    Raises:
+        MetaschedError: for a matrix that is not stochastic, other shapes, or what is no finite number.
+
+    Examples:
+        >>> ms.planning.largest_remaining_index([[0, 1], [1, 0]], [0.0, 1.0], 0.5).round(6)
+        array([0.333333, 1.      ])
     """
     beta = as_discount(discount)
     matrix = as_transitions(P)

@@ -47,13 +47,13 @@ def solve_joint(
     decision_budget: float = 0.05,
     top: int | None = None,
 ) -> Policy:
-    """The policy for N tasks with transition matrices Ps (N, C, C), whose rows sum to one.
+    """The policy for N tasks whose labels are Markov chains that move when their task is drawn.
 
     A row of zeros marks a label that never occurs; pad tasks that have fewer labels with such rows. A state that holds
     such a label is never entered, and its value means nothing.
 
     Args:
-        Ps: transition matrices of one draw of each task.
+        Ps: transition matrices (N, C, C) of one draw of each task, whose rows sum to one.
         rewards: r[i, s_i] as (N, C); :func:`coupled_rewards`; or r[i, s_1, …, s_N] as (N, C, …, C).
         discount: γ in [0, 1).
         method: ``"numpy"`` and ``"jax"`` solve exactly, on the host and on JAX's device, and ``"lp"`` by linear
@@ -65,6 +65,18 @@ def solve_joint(
         time_budget: seconds that ``"auto"`` lets an exact solver take.
         decision_budget: seconds that ``"auto"`` and ``"top-k"`` let one decision take.
         top: k of ``"top-k"``; by default the largest up to 4 that keeps to ``decision_budget``.
+
+    Returns:
+        The policy, with the value of every joint state where they could be listed.
+
+    Raises:
+        MetaschedError: for chains, rewards or options that do not fit, or an exact method that needs too much memory.
+
+    Examples:
+        >>> chains = [[[0.9, 0.1], [0.5, 0.5]], [[0.5, 0.5], [0.1, 0.9]]]
+        >>> policy = ms.planning.solve_joint(chains, [[0.2, 0.6], [0.3, 0.4]], 0.9)
+        >>> policy.action([1, 0]), policy.residual < 1e-8
+        (0, True)
     """
     problem = _problem(Ps, rewards, discount)
     tolerance, max_iterations = as_positive(tolerance, "tolerance"), as_count(max_iterations, "max_iterations")
@@ -101,9 +113,24 @@ def solve_joint(
 
 
 def evaluate_policy(Ps: ArrayLike, rewards: ArrayLike | Payoffs, discount: float, policy: Any) -> Floats:
-    """The expected discounted reward (C, …, C) of following ``policy`` from each joint state.
+    """The expected discounted reward of following a policy.
 
-    ``policy`` is a :class:`Policy`, or the task chosen in each state, (C, …, C).
+    Args:
+        Ps: as in :func:`solve_joint`.
+        rewards: as in :func:`solve_joint`.
+        discount: γ in [0, 1).
+        policy: a :class:`Policy`, or the task chosen in each state, (C, …, C).
+
+    Returns:
+        The value (C, …, C) of each joint state.
+
+    Raises:
+        MetaschedError: for arguments that do not fit together.
+
+    Examples:
+        >>> chains, rewards = [[[1.0]], [[1.0]]], [[0.2], [0.7]]
+        >>> ms.planning.evaluate_policy(chains, rewards, 0.5, np.array([[0]])).round(6).tolist()
+        [[0.4]]
     """
     problem = _problem(Ps, rewards, discount)
     tasks, classes = problem.payoffs.shape

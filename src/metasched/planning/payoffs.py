@@ -178,8 +178,21 @@ class Tabular:
 def coupled_rewards(A: ArrayLike) -> Coupled:
     """Rewards r(s, i) = mean over j of A[i, s_i, s_j], the tasks' labels s_j being what the model will meet.
 
-    A[i, c, c'] is the accuracy on class c' after fitting label c of task i, (N, C, C). The mean runs over all tasks,
-    i included. The form is kept, not expanded, so that hundreds of tasks fit in memory.
+    The mean runs over all tasks, i included. The form is kept, not expanded, so that hundreds of tasks fit in memory.
+
+    Args:
+        A: (N, C, C); A[i, c, c'] is the accuracy on class c' after fitting label c of task i.
+
+    Returns:
+        Rewards that :func:`solve_joint` takes.
+
+    Raises:
+        MetaschedError: for another shape, or what is no finite number.
+
+    Examples:
+        >>> rewards = ms.planning.coupled_rewards(random.random((3, 2, 2)))
+        >>> ms.planning.solve_joint([[[0.5, 0.5], [0.5, 0.5]]] * 3, rewards, 0.9).value.shape
+        (2, 2, 2)
     """
     array = as_floats(A, "A", copy=True)
     if array.ndim != 3 or array.shape[1] != array.shape[2] or array.size == 0:

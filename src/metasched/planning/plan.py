@@ -47,6 +47,15 @@ class Plan:
         cursor: whether cursors rest when their task is not drawn, or are global.
         method: of the joint problem.
         measure: makes the rewards.
+
+    Examples:
+        >>> plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=10))
+        >>> plan.probe.accuracy.shape, plan.indices.shape
+        ((2, 2), (2, 2))
+        >>> plan.gittins_action(np.array([0, 1])) in (0, 1)
+        True
+        >>> int(plan.rows_drawn("gittins", batches=6).sum())
+        60
     """
 
     tasks: TaskSet
@@ -76,11 +85,26 @@ class Plan:
         return solve_joint(self.transitions, rewards, self.discount, self.method)
 
     def gittins_action(self, labels: NDArray[np.int64]) -> int:
-        """The task whose label at the cursor has the largest index; the lowest one of several."""
+        """The task whose label at the cursor has the largest index; the lowest one of several.
+
+        Args:
+            labels: (N,), at the cursors.
+
+        Returns:
+            Its number, from 0.
+        """
         return int(np.argmax(self.indices[np.arange(len(labels)), labels]))
 
     def rows_drawn(self, method: Literal["gittins", "mdp"], batches: int) -> NDArray[np.int64]:
-        """Rows (N, C) by task and label that a policy would draw in so many batches, cursors at rest when unused."""
+        """Rows that a policy would draw, cursors at rest when unused.
+
+        Args:
+            method: whose choices.
+            batches: how many.
+
+        Returns:
+            Counts (N, C) by task and label.
+        """
         choose = self.gittins_action if method == "gittins" else self.policy.action
         labels = [task.labels for task in self.tasks.tasks]
         return replay(choose, labels, self.indices.shape[1], self.batch_size, batches)

@@ -30,6 +30,12 @@ class Policy:
         memory: bytes the solver set aside.
         method: how the policy was made, a name that ``solve_joint`` accepts.
         reason: why that method, in a sentence.
+
+    Examples:
+        >>> chains = [[[0.9, 0.1], [0.5, 0.5]], [[0.5, 0.5], [0.1, 0.9]]]
+        >>> policy = ms.planning.solve_joint(chains, [[0.2, 0.6], [0.3, 0.4]], 0.9)
+        >>> policy.actions.tolist()
+        [[1, 1], [0, 0]]
     """
 
     shape: tuple[int, int]
@@ -45,7 +51,21 @@ class Policy:
     _seen: dict[bytes, int] = field(default_factory=dict, init=False, repr=False)
 
     def action(self, labels: ArrayLike) -> int:
-        """The task to draw on when the labels at the tasks' cursors are ``labels`` (N,)."""
+        """The task to draw on.
+
+        Args:
+            labels: (N,), at the tasks' cursors.
+
+        Returns:
+            Its number, from 0.
+
+        Raises:
+            MetaschedError: for labels that are no numbers from 0 to C − 1, one for each task.
+
+        Examples:
+            >>> ms.planning.solve_joint([[[1.0]], [[1.0]]], [[0.2], [0.7]], 0.9).action([0, 0])
+            1
+        """
         state = np.asarray(labels)
         if state.dtype != np.int64 or not state.flags.c_contiguous:
             state = self._checked(state)

@@ -44,8 +44,23 @@ OnRecord = Callable[[Record], None]
 class Run:
     """A finished run: every record, and the meta-parameters and the model of each seed.
 
-    A record is one meta-update of one seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …); the last of a
-    seed has ``final``, measured on all test rows. ``outcomes`` has one line for each seed.
+    Attributes:
+        records: one for each meta-update of each seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …); the
+            last of a seed has ``final``, measured on all test rows.
+        parameters: the meta-parameters by seed.
+        tasks: the task set.
+        out: the folder of the run, if it was kept.
+        outcomes: one line for each seed.
+        reason: why this scheduler, where the choice was left to us.
+        models: what makes or reads the model of each seed; :meth:`model` calls it.
+
+    Examples:
+        >>> print(repr(run).splitlines()[0])
+        Run of auto on arrays, learner joint, seed 0
+        >>> len(run.records), list(run.final), run.diverged
+        (2, [0], {})
+        >>> run.model().classes
+        ('calm', 'storm')
     """
 
     records: Sequence[Record]
@@ -54,9 +69,7 @@ class Run:
     out: Path | None = None
     outcomes: Sequence[Outcome] = ()
     reason: str | None = None
-    """Why this scheduler, where the choice was left to us."""
     models: Mapping[int, Callable[[], Model]] = field(default_factory=dict)
-    """What makes or reads the model of each seed; :meth:`model` calls it."""
 
     def __repr__(self) -> str:
         """What it was, how accurate it is, where it is: a line each."""
@@ -91,7 +104,17 @@ class Run:
         return {record["seed"]: record for record in self.records if "diverged" in record}
 
     def model(self, seed: int | None = None) -> Model:
-        """The model that ``final`` of a seed was measured with; of the only one where there is one."""
+        """The model that ``final`` of a seed was measured with.
+
+        Args:
+            seed: whose; left out where there is one.
+
+        Returns:
+            The model.
+
+        Raises:
+            MetaschedError: for a seed that the run does not have, or that diverged.
+        """
         told = ", ".join(map(str, self.models))
         if seed is None:
             if len(self.models) != 1:
@@ -154,6 +177,19 @@ def train(
         on_record: called after every meta-update.
         checkpoint_seconds: at least this long between checkpoints.
         trackers: where else records go: ``"tensorboard"``, ``"mlflow"``, ``"wandb"``, or a ``Tracker`` of your own.
+
+    Returns:
+        The finished run: records, final accuracies, models.
+
+    Raises:
+        MetaschedError: for tasks, names or settings that cannot run, a folder that holds something else, or if every
+            seed diverged.
+
+    Examples:
+        >>> config = ms.TrainConfig(batch_size=10, meta_updates=2)
+        >>> run = ms.train(tasks, scheduler="thompson", config=config, seeds=[0, 1])
+        >>> [0 <= final["test_accuracy"] <= 1 for final in run.final.values()]
+        [True, True]
     """
     sinks = tracker_room.make(trackers, out)
     if seeds_at_once is not None and (type(seeds_at_once) is not int or seeds_at_once < 1):
@@ -193,9 +229,28 @@ def train(
 def resume(
     where: str | os.PathLike[str], on_record: OnRecord | None = None, trackers: Sequence[str | Tracker] = ()
 ) -> Run:
-    """Continue the run in ``where``, or all runs below it, each from its last checkpoint.
+    """Continue the run in a folder, or all runs below it, each from its last checkpoint.
 
     They end with the numbers they would have had anyway.
+
+    Args:
+        where: the folder.
+        on_record: called after every meta-update.
+        trackers: where else records go, as in :func:`train`.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        MetaschedError: for a folder without a run, other data than it began with, or things made in Python, which only
+            :func:`train` with the same ``out`` can continue.
+
+    Examples:
+        >>> ms.datasets.save_npz(tasks, "winds.npz")
+        >>> config = ms.TrainConfig(batch_size=10, meta_updates=2)
+        >>> whole = ms.train(ms.datasets.load("winds.npz"), config=config, out="runs/winds")
+        >>> ms.resume("runs/winds").final == whole.final
+        True
     """
     place = Path(where)
     sinks = tracker_room.make(trackers, place)

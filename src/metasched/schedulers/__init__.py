@@ -75,17 +75,53 @@ __all__ = [
 
 
 def names() -> tuple[str, ...]:
-    """The schedulers that :func:`make` knows."""
+    """The schedulers that :func:`make` knows.
+
+    Returns:
+        Their names.
+
+    Examples:
+        >>> {"ucb", "gittins", "mdp", "thompson"} <= set(ms.schedulers.names())
+        True
+    """
     return tuple(_REGISTRY)
 
 
 def needs_plan(name: str) -> bool:
-    """Whether the scheduler is made from a plan; see :func:`metasched.plan`."""
+    """Whether a scheduler is made from a plan; see :func:`metasched.plan`.
+
+    Args:
+        name: one of :func:`names`.
+
+    Returns:
+        Whether it is.
+
+    Raises:
+        MetaschedError: for a name that is none.
+
+    Examples:
+        >>> [name for name in ms.schedulers.names() if ms.schedulers.needs_plan(name)]
+        ['gittins', 'mdp']
+    """
     return "plan" in signature(_factory(name)).parameters
 
 
 def family(name: str) -> Family:
-    """What kind of schedule it is; one that needs a plan looks at labels, and so is active."""
+    """What kind of schedule one is; one that needs a plan looks at labels, and so is active.
+
+    Args:
+        name: one of :func:`names`.
+
+    Returns:
+        ``"static"``, ``"active"`` or ``"control"``.
+
+    Raises:
+        MetaschedError: for a name that is none.
+
+    Examples:
+        >>> ms.schedulers.family("uniform"), ms.schedulers.family("thompson")
+        ('static', 'active')
+    """
     return "active" if needs_plan(name) else make(name, num_tasks=1).family
 
 
@@ -107,6 +143,16 @@ def make(
         passes: batches in one pass through each task, for those that ask.
         abstain: whether it has one more arm, N: no source this time (:func:`with_abstain`).
         **options: the scheduler's own; they must exist, and it checks their types and ranges.
+
+    Returns:
+        The scheduler.
+
+    Raises:
+        MetaschedError: for a name or option that is none, a value out of range, or a plan that is missing.
+
+    Examples:
+        >>> ms.schedulers.make("ucb", num_tasks=12, upper=0.5).family
+        'active'
     """
     factory = _factory(name)
     arms = _options.whole("num_tasks", num_tasks, least=1) + _options.flag("abstain", abstain)

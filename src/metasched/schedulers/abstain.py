@@ -14,6 +14,18 @@ def with_abstain(scheduler: Scheduler) -> Scheduler:
     as *train on nothing*: no row is drawn, no cursor moves, the model stays as it is, and the arm is told the reward
     measured then, like any other. What learns from rewards will thus leave sources that hurt; a static scheduler
     abstains in its turn, whatever the rewards.
+
+    Args:
+        scheduler: for N + 1 arms.
+
+    Returns:
+        The scheduler for N tasks, of the same family.
+
+    Examples:
+        >>> import jax
+        >>> scheduler = ms.schedulers.with_abstain(ms.schedulers.single(3, task=2))
+        >>> int(scheduler.select(scheduler.init(jax.random.key(0)), np.zeros(2, "int32")))  # of tasks 0 and 1: neither
+        2
     """
 
     def padded(labels: jax.Array) -> jax.Array:

@@ -28,6 +28,16 @@ class Scheduler(NamedTuple):
         update: ``update(state, labels, task, reward) -> state``, once after every batch; ``reward`` is a float32
             scalar.
         family: what kind of schedule it is.
+
+    Examples:
+        >>> import jax
+        >>> scheduler = ms.schedulers.cyclic(3)
+        >>> labels = np.zeros(3, "int32")
+        >>> state = scheduler.init(jax.random.key(0))
+        >>> task = scheduler.select(state, labels)
+        >>> state = scheduler.update(state, labels, task, 0.5)
+        >>> int(task), int(scheduler.select(state, labels))
+        (0, 1)
     """
 
     init: Callable[[jax.Array], State]
@@ -37,5 +47,19 @@ class Scheduler(NamedTuple):
 
 
 def key_of_draw(stored: jax.Array, turn: jax.Array) -> jax.Array:
-    """The key of draw ``turn`` in the stream whose ``jax.random.key_data`` is ``stored``."""
+    """The key of one draw of a random scheduler.
+
+    Args:
+        stored: ``jax.random.key_data`` of the stream, as a state keeps it.
+        turn: the number of the draw.
+
+    Returns:
+        A ``jax.random.key`` of its own.
+
+    Examples:
+        >>> import jax
+        >>> key = ms.schedulers.key_of_draw(jax.random.key_data(jax.random.key(0)), 3)
+        >>> 0 <= float(jax.random.uniform(key)) < 1
+        True
+    """
     return jax.random.fold_in(jax.random.wrap_key_data(stored), turn)

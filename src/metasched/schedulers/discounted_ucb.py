@@ -18,6 +18,8 @@ def discounted_ucb(
     V_i(γ) = Σ_s γ^(t−s)·1{θ_s = i}, μ_i(γ) the mean with the same weights, n(γ) = Σ_i V_i(γ). A task that rests loses
     weight, its bound rises, and it is tried again; about 1 / (1 − γ) batches are remembered.
 
+    Reference: Garivier, Moulines, *On Upper-Confidence Bound Policies for Switching Bandit Problems*, ALT 2011.
+
     Args:
         num_tasks: N.
         discount: γ in [0.5, 1).
@@ -25,7 +27,19 @@ def discounted_ucb(
         xi: ξ > 0.5.
         scale: ``"spread"`` or ``"fixed"``, as in :func:`~metasched.schedulers.ucb`.
 
-    Reference: Garivier, Moulines, *On Upper-Confidence Bound Policies for Switching Bandit Problems*, ALT 2011.
+    Returns:
+        The scheduler, which is active.
+
+    Raises:
+        MetaschedError: for an option out of its range.
+
+    Examples:
+        >>> chooser = ms.Chooser(ms.schedulers.discounted_ucb(2, discount=0.95), {"north": None, "south": None})
+        >>> for _ in range(60):
+        ...     draw = chooser.ask()
+        ...     chooser.tell(draw, 1.0 if draw.source == "south" else 0.0)
+        >>> chooser.shares()["south"] > 0.6
+        True
     """
     factor = options.number("discount", discount, least=0.5, below=1)
     width = options.number("upper", upper, above=0)

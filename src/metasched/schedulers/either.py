@@ -21,6 +21,18 @@ def either(schedulers: Sequence[Scheduler], which: int = 0) -> Scheduler:
 
     ``which`` is part of the state: one compiled program compares any number of schedulers, one run after another or
     side by side under ``vmap``. Only the one that decides is told rewards.
+
+    Args:
+        schedulers: the several.
+        which: the number of the one that decides, from 0.
+
+    Returns:
+        The scheduler, which is active.
+
+    Examples:
+        >>> both = ms.schedulers.either([ms.schedulers.cyclic(3), ms.schedulers.single(3, task=2)], which=1)
+        >>> ms.Chooser(both, 3).ask().task
+        2
     """
 
     def init(key: jax.Array) -> EitherState:

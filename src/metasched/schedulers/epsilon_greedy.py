@@ -16,13 +16,27 @@ def epsilon_greedy(num_tasks: int, epsilon: float = 0.1, decay: float = 0.0) -> 
     ε_t = ε / (1 + decay·t / N). Without decay the share of exploration, and with it the regret per batch, stays as it
     is; with decay > 0 it falls like N / t, for which regret is O(log t) once ε / decay is large enough.
 
+    Reference: Auer, Cesa-Bianchi, Fischer, *Finite-time Analysis of the Multiarmed Bandit Problem*, Machine Learning
+    47, 2002 (ε_n-greedy).
+
     Args:
         num_tasks: N.
         epsilon: ε in [0, 1].
         decay: ≥ 0.
 
-    Reference: Auer, Cesa-Bianchi, Fischer, *Finite-time Analysis of the Multiarmed Bandit Problem*, Machine Learning
-    47, 2002 (ε_n-greedy).
+    Returns:
+        The scheduler, which is active.
+
+    Raises:
+        MetaschedError: for an option out of its range.
+
+    Examples:
+        >>> chooser = ms.Chooser(ms.schedulers.epsilon_greedy(2, epsilon=0.2), {"north": None, "south": None})
+        >>> for _ in range(60):
+        ...     draw = chooser.ask()
+        ...     chooser.tell(draw, 1.0 if draw.source == "south" else 0.0)
+        >>> chooser.shares()["south"] > 0.7
+        True
     """
     share = options.number("epsilon", epsilon, least=0, most=1)
     rate = options.number("decay", decay, least=0)

@@ -27,6 +27,10 @@ def exp3(num_tasks: int, rate: float = 1.0, explore: float = 0.0, scale: str = "
     task would have lost. Whatever the rewards, the expected regret against the best single task is at most
     2·√(T·N·log N). Online data mixing weights the domains of a language model in this way.
 
+    References: Auer, Cesa-Bianchi, Freund, Schapire, *SIAM Journal on Computing* 32, 2002; Bubeck, Cesa-Bianchi,
+    *Regret Analysis of Stochastic and Nonstochastic Multi-armed Bandit Problems*, 2012, theorem 3.1 (this form);
+    Albalak, Pan, Raffel, Wang, *Efficient Online Data Mixing for Language Model Pre-Training*, 2023.
+
     Args:
         num_tasks: N.
         rate: factor of the learning rate, > 0.
@@ -34,9 +38,19 @@ def exp3(num_tasks: int, rate: float = 1.0, explore: float = 0.0, scale: str = "
         scale: ``"spread"`` maps the range of the rewards seen so far to [0, 1]; ``"fixed"`` takes rewards as they are
             and clips them to [0, 1].
 
-    References: Auer, Cesa-Bianchi, Freund, Schapire, *SIAM Journal on Computing* 32, 2002; Bubeck, Cesa-Bianchi,
-    *Regret Analysis of Stochastic and Nonstochastic Multi-armed Bandit Problems*, 2012, theorem 3.1 (this form);
-    Albalak, Pan, Raffel, Wang, *Efficient Online Data Mixing for Language Model Pre-Training*, 2023.
+    Returns:
+        The scheduler, which is active.
+
+    Raises:
+        MetaschedError: for an option out of its range.
+
+    Examples:
+        >>> chooser = ms.Chooser(ms.schedulers.exp3(2), {"north": None, "south": None})
+        >>> for _ in range(60):
+        ...     draw = chooser.ask()
+        ...     chooser.tell(draw, 1.0 if draw.source == "south" else 0.0)
+        >>> chooser.shares()["south"] > 0.6
+        True
     """
     factor = options.number("rate", rate, above=0)
     share = options.number("explore", explore, least=0, most=1)

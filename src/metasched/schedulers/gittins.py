@@ -37,6 +37,9 @@ def gittins(
 ) -> Scheduler:
     """θ_t = argmax_i ν_i(label at the cursor of task i): the task whose next rows promise most, and for how long.
 
+    Reference: Gittins, *Journal of the Royal Statistical Society B* 41, 1979; the paper's Algorithm "Gittins Index
+    Scheduler".
+
     Args:
         num_tasks: N.
         plan: from :func:`metasched.plan`: transitions, and the indices of the initial model's rewards.
@@ -46,8 +49,17 @@ def gittins(
         upper: U of the bonus for tasks that were seldom drawn, when refreshing (see :func:`~.arms.bonus`).
         xi: ξ > 1 of the same.
 
-    Reference: Gittins, *Journal of the Royal Statistical Society B* 41, 1979; the paper's Algorithm "Gittins Index
-    Scheduler".
+    Returns:
+        The scheduler, which is active.
+
+    Raises:
+        MetaschedError: for an option out of its range, or a plan that is missing or for other tasks.
+
+    Examples:
+        >>> plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=10), method="myopic")
+        >>> chooser = ms.Chooser(ms.schedulers.gittins(2, plan, refresh=0), tasks, batch_size=10)
+        >>> chooser.ask().task == plan.gittins_action(np.array([task.labels[0] for task in tasks.tasks]))
+        True
     """
     every = options.whole("refresh", refresh, least=0)
     known = require_plan(plan, "gittins", num_tasks, every)

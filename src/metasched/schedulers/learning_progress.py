@@ -26,13 +26,27 @@ def learning_progress(num_tasks: int, rate: float = 0.1, epsilon: float = 0.1) -
     of the score over the task's own batches. A falling score counts as much as a rising one, so that what is being
     forgotten is practised again. A task needs two scores to have a slope; until then it comes first, lowest first.
 
+    Reference: Matiisen, Oliver, Cohen, Schulman, *Teacher–Student Curriculum Learning*, IEEE Transactions on Neural
+    Networks and Learning Systems 31, 2019 (the Online algorithm).
+
     Args:
         num_tasks: N.
         rate: α in (0, 1]; a task's first slope is taken whole.
         epsilon: ε in [0, 1].
 
-    Reference: Matiisen, Oliver, Cohen, Schulman, *Teacher–Student Curriculum Learning*, IEEE Transactions on Neural
-    Networks and Learning Systems 31, 2019 (the Online algorithm).
+    Returns:
+        The scheduler, which is active.
+
+    Raises:
+        MetaschedError: for an option out of its range.
+
+    Examples:
+        >>> chooser = ms.Chooser(ms.schedulers.learning_progress(2, epsilon=0.0), {"north": None, "south": None})
+        >>> for score in range(20):
+        ...     draw = chooser.ask()
+        ...     chooser.tell(draw, float(score) if draw.source == "south" else 0.5)
+        >>> chooser.shares(last=10)  # what still rises is practised
+        {'north': 0.0, 'south': 1.0}
     """
     alpha = options.number("rate", rate, above=0, most=1)
     share = options.number("epsilon", epsilon, least=0, most=1)

@@ -50,6 +50,18 @@ def mdp(
         forget: the weight of a reward one batch later, when refreshing.
         upper: U of the bonus for tasks that were seldom drawn, when refreshing.
         xi: ξ > 1 of the same.
+
+    Returns:
+        The scheduler, which is active.
+
+    Raises:
+        MetaschedError: for an option out of its range, or a plan that is missing or for other tasks.
+
+    Examples:
+        >>> plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=10))
+        >>> chooser = ms.Chooser(ms.schedulers.mdp(2, plan, refresh=0), tasks, batch_size=10)
+        >>> chooser.ask().task == plan.policy.action([task.labels[0] for task in tasks.tasks])
+        True
     """
     every = options.whole("refresh", refresh, least=0)
     known = require_plan(plan, "mdp", num_tasks, every)

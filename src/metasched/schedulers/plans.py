@@ -12,7 +12,13 @@ from metasched.planning.policy import Policy
 
 
 class PlanLike(Protocol):
-    """A plan for N tasks of C labels, as ``ms.plan`` makes it."""
+    """A plan for N tasks of C labels, as ``ms.plan`` makes it.
+
+    Examples:
+        >>> plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=10))
+        >>> plan.transitions.shape, plan.discount, plan.indices.shape, plan.policy.shape
+        ((2, 2, 2), 0.99, (2, 2), (2, 2))
+    """
 
     @property
     def transitions(self) -> NDArray[np.float64]:

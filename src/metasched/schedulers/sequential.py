@@ -27,9 +27,23 @@ def sequential(
 ) -> Scheduler:
     """``passes[i]`` batches of task i before the next task has its turn; after the last task the first again.
 
-    ``passes`` is the number of batches in one pass through each task (⌊n_i / B⌋); without it every task has one, which
-    is :func:`~metasched.schedulers.cyclic`. Tasks come in the given order, or in one that the seed draws: where the
-    useful ones stand first in a file, a short run through the given order flatters this schedule.
+    Args:
+        num_tasks: N.
+        passes: batches in one pass through each task (⌊n_i / B⌋); without it every task has one, which is
+            :func:`~metasched.schedulers.cyclic`.
+        order: whether tasks come as they are given, or in an order that the seed draws: where the useful ones stand
+            first in a file, a short run through the given order flatters this schedule.
+
+    Returns:
+        The scheduler, which is static.
+
+    Raises:
+        MetaschedError: for passes that are no whole numbers, one for each task.
+
+    Examples:
+        >>> chooser = ms.Chooser(ms.schedulers.sequential(2, passes=[3, 1]), 2)
+        >>> [chooser.ask().task for _ in range(6)]
+        [0, 0, 0, 1, 0, 0]
     """
     given = np.ones(num_tasks, np.int32) if passes is None else np.asarray(passes)
     if given.dtype.kind not in "iu" or given.shape != (num_tasks,) or not 1 <= given.min() <= given.max() <= MOST:

@@ -8,7 +8,22 @@ from metasched.schedulers.base import Scheduler
 
 
 def single(num_tasks: int, task: int = 0) -> Scheduler:
-    """Every batch comes from the task with index ``task``, which is the state."""
+    """Every batch comes from one task, whose index is the state.
+
+    Args:
+        num_tasks: N.
+        task: its index.
+
+    Returns:
+        The scheduler, a control.
+
+    Raises:
+        MetaschedError: for an index that is none.
+
+    Examples:
+        >>> ms.Chooser(ms.schedulers.single(3, task=2), 3).ask().task
+        2
+    """
     always = options.whole("task", task, least=0, most=num_tasks - 1)
 
     def init(key: jax.Array) -> jax.Array:

@@ -26,6 +26,8 @@ def sliding_ucb(
     V_i(τ) counts the batches of task i in the window and μ_i(τ) is their mean reward. A task that has left the window
     is tried again, so the window should be several times N.
 
+    Reference: Garivier, Moulines, *On Upper-Confidence Bound Policies for Switching Bandit Problems*, ALT 2011.
+
     Args:
         num_tasks: N.
         window: τ, in batches.
@@ -33,7 +35,19 @@ def sliding_ucb(
         xi: ξ > 0.5.
         scale: ``"spread"`` or ``"fixed"``, as in :func:`~metasched.schedulers.ucb`.
 
-    Reference: Garivier, Moulines, *On Upper-Confidence Bound Policies for Switching Bandit Problems*, ALT 2011.
+    Returns:
+        The scheduler, which is active.
+
+    Raises:
+        MetaschedError: for an option out of its range.
+
+    Examples:
+        >>> chooser = ms.Chooser(ms.schedulers.sliding_ucb(2, window=20), {"north": None, "south": None})
+        >>> for _ in range(60):
+        ...     draw = chooser.ask()
+        ...     chooser.tell(draw, 1.0 if draw.source == "south" else 0.0)
+        >>> chooser.shares()["south"] > 0.6
+        True
     """
     length = options.whole("window", window, least=1, most=1_000_000)
     width = options.number("upper", upper, above=0)

@@ -16,6 +16,9 @@ def softmax(num_tasks: int, temperature: float = 0.5, anneal: bool = False, scal
     It is drawn as argmax_i μ_i + τ·G_i with independent standard Gumbel variables G_i. With ``anneal`` the noise of a
     task shrinks as it becomes known, τ·G_i / √V_i, and regret is O(log² t); without, a fixed share goes on exploring.
 
+    References: Sutton, Barto, *Reinforcement Learning*, 2nd edition, 2018, section 2.8; Cesa-Bianchi, Gentile, Lugosi,
+    Neu, *Boltzmann Exploration Done Right*, NeurIPS 2017 (``anneal``).
+
     Args:
         num_tasks: N.
         temperature: τ > 0, in units of the observed :func:`~.arms.spread` of the rewards (``scale="spread"``) or of
@@ -23,8 +26,19 @@ def softmax(num_tasks: int, temperature: float = 0.5, anneal: bool = False, scal
         anneal: whether the noise shrinks.
         scale: ``"spread"`` or ``"fixed"``.
 
-    References: Sutton, Barto, *Reinforcement Learning*, 2nd edition, 2018, section 2.8; Cesa-Bianchi, Gentile, Lugosi,
-    Neu, *Boltzmann Exploration Done Right*, NeurIPS 2017 (``anneal``).
+    Returns:
+        The scheduler, which is active.
+
+    Raises:
+        MetaschedError: for an option out of its range.
+
+    Examples:
+        >>> chooser = ms.Chooser(ms.schedulers.softmax(2, temperature=0.3), {"north": None, "south": None})
+        >>> for _ in range(60):
+        ...     draw = chooser.ask()
+        ...     chooser.tell(draw, 1.0 if draw.source == "south" else 0.0)
+        >>> chooser.shares()["south"] > 0.7
+        True
     """
     tau = options.number("temperature", temperature, above=0)
     shrinks = options.flag("anneal", anneal)

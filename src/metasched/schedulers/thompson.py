@@ -20,16 +20,35 @@ def thompson(
 ) -> Scheduler:
     """Draw a plausible mean reward for every task from its posterior and take the largest.
 
-    ``model="gaussian"``: θ_i ~ N(μ_i, σ² / V_i), where σ is the observed :func:`~.arms.spread` of the rewards
-    (``scale="spread"``), their deviation within a task (``scale="within"``) or 1 (``scale="fixed"``); every task is
-    tried once first. ``forget`` is the weight of a reward one batch later: below 1 a task that rests loses weight and
-    is tried again; 1 is the textbook's. ``width`` stretches σ: above 1 draws are more even, below 1 the best task is
-    locked onto sooner.
-
-    ``model="beta"``: θ_i ~ Beta(1 + Σ r, 1 + Σ (1 − r)), exact for rewards 0 and 1; rewards outside [0, 1] are clipped.
+    ``model="gaussian"``: θ_i ~ N(μ_i, σ² / V_i), where μ_i is the mean reward of task i and V_i the weight of its
+    rewards; every task is tried once first. ``model="beta"``: θ_i ~ Beta(1 + Σ r, 1 + Σ (1 − r)), exact for rewards 0
+    and 1; rewards outside [0, 1] are clipped.
 
     References: Thompson, *Biometrika* 25, 1933; Agrawal, Goyal, *Further Optimal Regret Bounds for Thompson Sampling*,
     AISTATS 2013 (both models, logarithmic regret).
+
+    Args:
+        num_tasks: N.
+        model: ``"gaussian"`` or ``"beta"``.
+        scale: what σ is: the observed :func:`~.arms.spread` of the rewards (``"spread"``), their deviation within a
+            task (``"within"``), or 1 (``"fixed"``).
+        forget: the weight of a reward one batch later: below 1 a task that rests loses weight and is tried again; 1 is
+            the textbook's.
+        width: stretches σ: above 1 draws are more even, below 1 the best task is locked onto sooner.
+
+    Returns:
+        The scheduler, which is active.
+
+    Raises:
+        MetaschedError: for an option out of its range.
+
+    Examples:
+        >>> chooser = ms.Chooser(ms.schedulers.thompson(2), {"north": None, "south": None})
+        >>> for _ in range(60):
+        ...     draw = chooser.ask()
+        ...     chooser.tell(draw, 1.0 if draw.source == "south" else 0.0)
+        >>> chooser.shares()["south"] > 0.8
+        True
     """
     options.choice("model", model, ("gaussian", "beta"))
     options.choice("scale", scale, (*arms.SCALES, "within"))

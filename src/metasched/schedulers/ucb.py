@@ -16,6 +16,9 @@ def ucb(num_tasks: int, upper: float = 1.0, xi: float = 1.1, scale: str = "sprea
     The first N batches are one of each task, in order; then t = 1, 2, … counts the choices. μ_i is the mean reward of
     task i and V_i the number of its batches, the first included.
 
+    Reference: Wang, Koppel, Krishnamurthy, *A Markov Decision Process Approach to Active Meta Learning*, AAAI 2021,
+    Algorithm "UCB Scheduler"; its regret is O(log t) after Auer, Cesa-Bianchi, Fischer, *Machine Learning* 47, 2002.
+
     Args:
         num_tasks: N.
         upper: U, the width of the bound; the paper's is 2, for ``scale="fixed"``.
@@ -24,8 +27,19 @@ def ucb(num_tasks: int, upper: float = 1.0, xi: float = 1.1, scale: str = "sprea
             that differ by hundredths. ``"spread"`` multiplies U by the observed :func:`~.arms.spread` of the rewards,
             so that the choices stay the same when all rewards are shifted or stretched.
 
-    Reference: Wang, Koppel, Krishnamurthy, *A Markov Decision Process Approach to Active Meta Learning*, AAAI 2021,
-    Algorithm "UCB Scheduler"; its regret is O(log t) after Auer, Cesa-Bianchi, Fischer, *Machine Learning* 47, 2002.
+    Returns:
+        The scheduler, which is active.
+
+    Raises:
+        MetaschedError: for an option out of its range.
+
+    Examples:
+        >>> chooser = ms.Chooser(ms.schedulers.ucb(2), {"north": None, "south": None})
+        >>> for _ in range(60):
+        ...     draw = chooser.ask()
+        ...     chooser.tell(draw, 1.0 if draw.source == "south" else 0.0)
+        >>> chooser.shares()["south"] > 0.7
+        True
     """
     width = options.number("upper", upper, above=0)
     weight = options.number("xi", xi, above=1)

@@ -22,7 +22,20 @@ class UniformState(NamedTuple):
 def uniform(num_tasks: int, tasks: Sequence[int] | None = None) -> Scheduler:
     """Batch t comes from a task drawn uniformly with the t-th key of the stream.
 
-    ``tasks`` are the indices of those that are drawn from; by default all.
+    Args:
+        num_tasks: N.
+        tasks: the indices of those that are drawn from; by default all.
+
+    Returns:
+        The scheduler, which is static.
+
+    Raises:
+        MetaschedError: for indices that are none.
+
+    Examples:
+        >>> chooser = ms.Chooser(ms.schedulers.uniform(4, tasks=[1, 3]), 4)
+        >>> sorted({chooser.ask().task for _ in range(20)})
+        [1, 3]
     """
     given: Any = tasks
     if not isinstance(given, Sequence | None) or isinstance(given, str):

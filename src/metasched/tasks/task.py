@@ -17,9 +17,17 @@ class _Pair(NamedTuple):
 
 
 class Split(_Pair):
-    """Rows of the target: ``inputs`` (n, *shape) float32 and ``labels`` (n,) int32, which it unpacks to.
+    """Rows of the target, which it unpacks to.
 
-    ``targets`` (n, d) float32 are there when the task set is one of regression, else None.
+    Attributes:
+        inputs: ``(n, *shape)`` float32.
+        labels: ``(n,)`` int32.
+        targets: ``(n, d)`` float32 when the task set is one of regression, else None.
+
+    Examples:
+        >>> inputs, labels = tasks.test
+        >>> inputs.shape, labels.shape
+        ((50, 4), (50,))
     """
 
     targets: Targets | None
@@ -34,15 +42,36 @@ class Split(_Pair):
         return Split(**{**self._asdict(), "targets": self.targets, **changes})
 
     def take(self, rows: RowNumbers) -> "Split":
-        """Those rows, in that order."""
+        """Some of the rows.
+
+        Args:
+            rows: their numbers.
+
+        Returns:
+            Those rows, in that order.
+
+        Examples:
+            >>> len(tasks.test.take(np.array([3, 1])).labels)
+            2
+        """
         return Split(self.inputs[rows], self.labels[rows], _at(self.targets, rows))
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One source: rows in order, ``inputs`` (n, *shape), ``labels`` (n,) indexing ``classes``.
+    """One source: rows in order.
 
-    In a task set of regression ``targets`` (n, d) are what is learnt, and labels the bins that schedulers see.
+    Attributes:
+        name: of the source.
+        inputs: ``(n, *shape)``.
+        labels: ``(n,)``, indexing ``classes``.
+        classes: names of the labels.
+        targets: ``(n, d)`` in a task set of regression: what is learnt. Labels are then the bins that schedulers see.
+
+    Examples:
+        >>> north = tasks.tasks[0]
+        >>> north.name, len(north), north.classes
+        ('north', 40, ('calm', 'storm'))
     """
 
     name: str
@@ -55,15 +84,50 @@ class Task:
         return len(self.labels)
 
     def take(self, rows: RowNumbers) -> "Task":
-        """Those rows, in that order."""
+        """Some of the rows.
+
+        Args:
+            rows: their numbers.
+
+        Returns:
+            A task of those rows, in that order.
+
+        Examples:
+            >>> len(tasks.tasks[0].take(np.arange(10)))
+            10
+        """
         return replace(self, inputs=self.inputs[rows], labels=self.labels[rows], targets=_at(self.targets, rows))
 
     def relabelled(self, rows: RowNumbers) -> "Task":
-        """The same inputs in the same order, each with the label, and the target, of the row given for it."""
+        """The same inputs in the same order, with other labels.
+
+        Args:
+            rows: for each row the number of the row whose label, and target, it gets.
+
+        Returns:
+            A task of as many rows.
+
+        Examples:
+            >>> north = tasks.tasks[0]
+            >>> backwards = north.relabelled(np.arange(len(north))[::-1])
+            >>> bool(backwards.labels[0] == north.labels[-1])
+            True
+        """
         return replace(self.take(rows), inputs=self.inputs)
 
     def joined(self, other: "Task") -> "Task":
-        """These rows followed by those of ``other``."""
+        """These rows followed by those of another task.
+
+        Args:
+            other: a task with inputs of the same shape.
+
+        Returns:
+            A task with the name and classes of this one.
+
+        Examples:
+            >>> len(tasks.tasks[0].joined(tasks.tasks[1]))
+            100
+        """
         targets = None
         if self.targets is not None and other.targets is not None:
             targets = np.concatenate([self.targets, other.targets])

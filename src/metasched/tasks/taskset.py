@@ -21,21 +21,37 @@ from metasched.tasks.task import TEST, VALIDATION, Split, Task
 class TaskSet:
     """N tasks and a target.
 
-    ``classes`` names the target's labels. When every task has the same classes the label set is *shared*
-    (:attr:`shared_labels`); otherwise label k of one task and label k of another mean different things, and a
-    learner must give each task a head of its own.
+    When every task has the classes of the target the label set is *shared* (:attr:`shared_labels`); otherwise label k
+    of one task and label k of another mean different things, and a learner must give each task a head of its own.
 
-    In a task set of *regression* (:meth:`regression`) rows have ``targets`` (n, d) beside their labels: a learner fits
-    the targets, a scheduler sees the labels.
+    In a task set of *regression* (:meth:`regression`) rows have ``targets`` ``(n, d)`` beside their labels: a learner
+    fits the targets, a scheduler sees the labels.
 
-    ``provenance`` has one entry for each task, keyed by its name, and one each for ``"validation"`` and ``"test"``.
-    ``recipe``, when there is one, are the name and options with which ``datasets.load`` builds the same set again.
+    Attributes:
+        name: of the set.
+        tasks: the sources, in order.
+        validation: the target's labelled rows, which a learner may use.
+        test: the target's rows that only measure.
+        classes: names of the target's labels.
+        provenance: one entry for each task, keyed by its name, and one each for ``"validation"`` and ``"test"``.
+        simulated: whether rows were made up.
+        notes: what a reader of results should know.
+        recipe: the name and options with which ``datasets.load`` builds the same set again, when there are such.
+        useful: names of the tasks known to help with the target, in any order, or None where nobody knows. Nothing is
+            learnt from it and the fingerprint leaves it out: it is what a report measures choosing against. A task that
+            a variant spoils is no longer in it.
+        preparation: how columns became inputs, where rows came from tables; a model keeps it for new rows.
 
-    ``useful`` names the tasks known to help with the target, in any order, or is None where nobody knows. Nothing is
-    learnt from it and the fingerprint leaves it out: it is what a report measures choosing against. A task that a
-    variant spoils is no longer in it.
+    Raises:
+        MetaschedError: for what would train garbage: wrong shapes, labels out of range, NaN, empty tasks.
 
-    ``preparation``, where rows came from tables, is how their columns became inputs; a model keeps it for new rows.
+    Examples:
+        >>> tasks
+        TaskSet('arrays', tasks=['north', 'south'], sizes=[40, 60])
+        >>> tasks.shared_labels
+        True
+        >>> [name for name, part, classes in tasks.parts()]
+        ['north', 'south', 'validation', 'test']
     """
 
     name: str
@@ -64,14 +80,31 @@ class TaskSet:
         name: str = "arrays",
         allow_overlap: bool = False,
     ) -> "TaskSet":
-        """Build a task set from arrays, in the order of ``tasks``.
+        """Build a task set from arrays.
 
-        Each pair is (inputs (n, *shape), integer labels (n,)). Inputs become float32; ``uint8`` is taken for pixels
-        and divided by 255. ``classes`` names the labels: one sequence that all tasks share, or a mapping from each
-        task's name, and ``"target"``, to its own. Without it the labels are shared and named by their numbers.
+        Inputs become float32; ``uint8`` is taken for pixels and divided by 255.
 
-        A validation row that occurs among the test rows, inputs and label alike, is refused: the test accuracy would
-        measure memory. Data whose rows legitimately repeat pass ``allow_overlap=True``.
+        Args:
+            tasks: by name, in order, pairs of inputs ``(n, *shape)`` and integer labels ``(n,)``.
+            validation: such a pair, of the target: labels that a learner may use.
+            test: such a pair, of the target: rows that only measure.
+            classes: names of the labels: one sequence that all tasks share, or a mapping from each task's name, and
+                ``"target"``, to its own. Without it the labels are shared and named by their numbers.
+            name: of the set.
+            allow_overlap: let a validation row be a test row too, inputs and label alike, for data whose rows
+                legitimately repeat; else the test accuracy would measure memory.
+
+        Returns:
+            The task set.
+
+        Raises:
+            MetaschedError: for what would train garbage; the line names the task, the row and the fix.
+
+        Examples:
+            >>> inputs, labels = np.eye(4), [0, 1, 0, 1]
+            >>> target = {"validation": (inputs + 1, labels), "test": (inputs + 2, labels)}
+            >>> ms.TaskSet.from_arrays({"a": (inputs, labels)}, **target, classes=["no", "yes"])
+            TaskSet('arrays', tasks=['a'], sizes=[4])
         """
         parts = builders.all_parts(tasks, validation, test)
         return builders.labelled(cls, name, parts, classes, allow_overlap)
@@ -87,16 +120,35 @@ class TaskSet:
         name: str = "regression",
         allow_overlap: bool = False,
     ) -> "TaskSet":
-        """Build a task set whose rows have numbers to predict, in the order of ``tasks``.
+        """Build a task set whose rows have numbers to predict.
 
-        Each pair is (inputs (n, *shape), targets (n, d) or (n,)). A learner fits the targets. What a scheduler sees as
-        a row's label, and so as the state of a task, is the bin of the *first* number of its target. Bin edges are
-        quantiles of that number over the rows of all sources together: the bins hold about equally many of them, and
-        the target's own rows have no part in it. Equal numbers share a bin, so many ties leave fewer than ``bins``.
-        Classes are named by the range of their bin.
+        A learner fits the targets. What a scheduler sees as a row's label, and so as the state of a task, is the bin of
+        the *first* number of its target. Bin edges are quantiles of that number over the rows of all sources together:
+        the bins hold about equally many of them, and the target's own rows have no part in it. Equal numbers share a
+        bin, so many ties leave fewer than ``bins``. Classes are named by the range of their bin.
 
-        Inputs are read as by :meth:`from_arrays`; a row in both validation and test, inputs and target alike, is
-        refused unless ``allow_overlap``.
+        Args:
+            tasks: by name, in order, pairs of inputs ``(n, *shape)``, read as by :meth:`from_arrays`, and targets ``(n,
+                d)`` or ``(n,)``.
+            validation: such a pair, of the target: rows that a learner may use.
+            test: such a pair, of the target: rows that only measure.
+            bins: how many.
+            name: of the set.
+            allow_overlap: let a validation row be a test row too, inputs and target alike.
+
+        Returns:
+            The task set.
+
+        Raises:
+            MetaschedError: for what would train garbage; the line names the task, the row and the fix.
+
+        Examples:
+            >>> def measured(count):
+            ...     inputs = random.normal(size=(count, 3))
+            ...     return inputs, inputs.sum(axis=1)
+            >>> numbers = ms.TaskSet.regression({"a": measured(50)}, validation=measured(9), test=measured(9), bins=5)
+            >>> numbers.target_size, len(numbers.classes)
+            (1, 5)
         """
         parts = builders.all_parts(tasks, validation, test)
         return builders.regression(cls, name, parts, bins, allow_overlap)
@@ -122,10 +174,36 @@ class TaskSet:
     ) -> "TaskSet":
         """Build a task set from a pandas or polars data frame, or anything else that hands over Arrow tables.
 
-        ``frame`` has a column ``source`` that says where a row is from, or is a mapping from each source to a frame of
-        its own. The options are those of :func:`metasched.datasets.from_columns`; needs the extra ``tables``.
+        Needs the extra ``tables``. The options are those of :func:`metasched.datasets.from_columns`.
 
-        >>> tasks = TaskSet.from_frame(frame, target="shop5", source="shop", label="bought")  # doctest: +SKIP
+        Args:
+            frame: a frame with a column ``source`` that says where a row is from, or a mapping from each source to a
+                frame of its own.
+            target: the source that is the target.
+            target_labels: how many of its rows are for validation.
+            seed: decides which.
+            label: the column to predict.
+            source: the column that names the source of a row.
+            categorical: columns of numbers that stand for categories.
+            drop: columns to leave out.
+            missing: ``"mean"`` fills empty cells; by default they are refused.
+            standardise: give numbers mean 0 and standard deviation 1 over the source rows.
+            regression: predict the numbers in ``label``; by default if they are not all whole.
+            bins: of these numbers, which schedulers see as labels.
+            name: of the set.
+            allow_overlap: let a validation row be a test row too.
+
+        Returns:
+            The task set.
+
+        Raises:
+            MetaschedError: for a column, source or row that does not fit; the line names it.
+
+        Examples:
+            >>> import pyarrow
+            >>> visits = {"shop": ["a", "a", "b", "b"] * 5, "age": range(20), "bought": ["yes", "no"] * 10}
+            >>> ms.TaskSet.from_frame(pyarrow.table(visits), target="b", source="shop", label="bought")
+            TaskSet('frame', tasks=['a'], sizes=[10])
         """
         goal = Goal(
             target=target,
@@ -160,10 +238,36 @@ class TaskSet:
     ) -> "TaskSet":
         """Build a task set from Hugging Face data sets, one for each source.
 
-        Columns of numbers and text are read as those of a frame (:meth:`from_frame`); ``inputs`` names instead one
-        column of images or arrays to learn from alone. Classes are named as the column ``label`` names them.
+        Columns of numbers and text are read as those of a frame. Classes are named as the column ``label`` names them.
 
-        >>> tasks = TaskSet.from_huggingface({"a": a, "b": b}, target="b", inputs="image")  # doctest: +SKIP
+        Args:
+            datasets: by the name of the source.
+            target: the source that is the target.
+            target_labels: how many of its rows are for validation.
+            seed: decides which.
+            label: the column to predict.
+            inputs: one column of images or arrays to learn from alone.
+            categorical: as in :meth:`from_frame`.
+            drop: as in :meth:`from_frame`.
+            missing: as in :meth:`from_frame`.
+            standardise: as in :meth:`from_frame`.
+            regression: as in :meth:`from_frame`.
+            bins: as in :meth:`from_frame`.
+            name: of the set.
+            allow_overlap: let a validation row be a test row too.
+
+        Returns:
+            The task set.
+
+        Raises:
+            MetaschedError: for a column, source or row that does not fit; the line names it.
+
+        Examples:
+            >>> from datasets import Dataset
+            >>> a = Dataset.from_dict({"length": range(10), "label": ["short", "long"] * 5})
+            >>> b = Dataset.from_dict({"length": range(5, 15), "label": ["short", "long"] * 5})
+            >>> ms.TaskSet.from_huggingface({"a": a, "b": b}, target="b")
+            TaskSet('huggingface', tasks=['a'], sizes=[10])
         """
         goal = Goal(
             target=target,
@@ -194,10 +298,32 @@ class TaskSet:
         """Build a task set from map-style PyTorch data sets of pairs (input, label), one for each source.
 
         Inputs are taken as the data set gives them (``uint8`` is divided by 255), but that images (channels, height,
-        width) become (height, width, channels). Labels are numbers, or text; ``classes``, or an attribute ``classes``
-        of the data set, names the numbers. How the target is divided: :func:`metasched.datasets.from_columns`.
+        width) become (height, width, channels).
 
-        >>> tasks = TaskSet.from_torch({"photos": photos, "sketches": sketches}, target="sketches")  # doctest: +SKIP
+        Args:
+            datasets: by the name of the source; labels are numbers, or text.
+            target: the source that is the target, divided as by :func:`metasched.datasets.from_columns`.
+            target_labels: how many of its rows are for validation.
+            seed: decides which.
+            classes: names of the numbers; by default the data set's attribute ``classes``.
+            regression: predict the numbers in place of labels; by default if they are not all whole.
+            bins: of these numbers, which schedulers see as labels.
+            name: of the set.
+            allow_overlap: let a validation row be a test row too.
+
+        Returns:
+            The task set.
+
+        Raises:
+            MetaschedError: for a source or row that does not fit; the line names it.
+
+        Examples:
+            >>> import torch
+            >>> from torch.utils.data import TensorDataset
+            >>> photos = TensorDataset(torch.rand(10, 3), torch.arange(10) % 2)
+            >>> sketches = TensorDataset(torch.rand(10, 3), torch.arange(10) % 2)
+            >>> ms.TaskSet.from_torch({"photos": photos, "sketches": sketches}, target="sketches")
+            TaskSet('torch', tasks=['photos'], sizes=[10])
         """
         goal = Goal(
             target=target,
@@ -243,7 +369,11 @@ class TaskSet:
         return digest.hexdigest()
 
     def parts(self) -> list[tuple[str, Task | Split, tuple[str, ...]]]:
-        """Name, rows and classes of every part: the tasks in their order, then validation and test."""
+        """Every part of the set.
+
+        Returns:
+            Name, rows and classes: of the tasks in their order, then of validation and test.
+        """
         return [
             *((task.name, task, task.classes) for task in self.tasks),
             (VALIDATION, self.validation, self.classes),
@@ -267,6 +397,17 @@ class TaskSet:
                 unrelated.
             shuffle_order: permute the rows of every task, inputs with their labels, so that order says nothing.
             seed: a whole number from 0 to 2³² − 1.
+
+        Returns:
+            Another task set; this one stays as it is.
+
+        Raises:
+            MetaschedError: for an option out of its range, or a task that is not there.
+
+        Examples:
+            >>> few = tasks.variant(target_labels=6, noise={"south": 1.0})
+            >>> len(few.validation.labels)
+            6
         """
         given = {"target_labels": target_labels, "noise": noise, "shuffle_order": shuffle_order, "seed": seed}
         options.check(TaskSet.variant, given)
@@ -279,23 +420,73 @@ class TaskSet:
         return variants.with_shuffled_order(result, seed) if shuffle_order else result
 
     def with_irrelevant(self, name: str, *, seed: int = 0) -> "TaskSet":
-        """The values of every input of that task in one random order: learnable, yet about nothing else."""
+        """A variant in which one task teaches nothing: the values of all its inputs in one random order.
+
+        Args:
+            name: of the task, which stays learnable, yet is about nothing else.
+            seed: decides the order.
+
+        Returns:
+            Another task set.
+
+        Raises:
+            MetaschedError: for a task that is not there.
+
+        Examples:
+            >>> bool(np.array_equal(tasks.with_irrelevant("south").tasks[1].labels, tasks.tasks[1].labels))
+            True
+        """
         return variants.with_irrelevant(self, name, seed)
 
     def with_wrong_labels(self, name: str, *, shift: int = 1) -> "TaskSet":
-        """Label k of that task becomes k + ``shift`` (modulo the number of its classes): consistent, and misleading."""
+        """A variant in which one task misleads: its label k becomes k + ``shift``, modulo the number of its classes.
+
+        Args:
+            name: of the task.
+            shift: by how much.
+
+        Returns:
+            Another task set.
+
+        Raises:
+            MetaschedError: for a task that is not there, or a shift that changes nothing.
+
+        Examples:
+            >>> wrong = tasks.with_wrong_labels("south").tasks[1]
+            >>> bool((wrong.labels == 1 - tasks.tasks[1].labels).all())
+            True
+        """
         return variants.with_wrong_labels(self, name, shift)
 
     def by_class(self, *, pooled: bool = False) -> "TaskSet":
         """A view in which classes are the tasks, rows in their order; any scheduler then chooses among classes.
 
-        Every (task, class) pair that has rows becomes a task ``task/class``; when ``pooled``, every class over all
-        tasks, one task after another, becomes a task ``class``, which needs a shared label set.
+        Args:
+            pooled: whether every class over all tasks, one task after another, becomes a task ``class``, which needs a
+                shared label set; else every (task, class) pair that has rows becomes a task ``task/class``.
+
+        Returns:
+            Another task set.
+
+        Raises:
+            MetaschedError: for ``pooled`` where label sets differ.
+
+        Examples:
+            >>> [task.name for task in tasks.by_class().tasks]
+            ['north/calm', 'north/storm', 'south/calm', 'south/storm']
         """
         return variants.by_class(self, pooled)
 
     def summary(self) -> str:
-        """What a person wants to know first, as a few lines of text."""
+        """What a person wants to know first.
+
+        Returns:
+            A few lines of text.
+
+        Examples:
+            >>> print(tasks.summary().splitlines()[0])
+            arrays: 2 tasks, 100 rows, inputs 4, 2 classes (shared)
+        """
         return summary.summary(self)
 
     def __str__(self) -> str:

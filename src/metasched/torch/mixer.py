@@ -20,12 +20,26 @@ class Mixer(Told, data.IterableDataset):  # type: ignore[misc]
     ``num_workers`` and ``prefetch_factor``. The choice is made when a batch is wanted, with every reward so far; each
     source keeps its own batches ready. One that is exhausted starts again.
 
+    Under ``torch.distributed`` every rank draws from its own sources, which should hold different rows.
+
     Args:
         chooser: ``Chooser(scheduler, len(sources))``.
         sources: one iterable for each task.
         batches: how many to yield, or None for no end.
 
-    Under ``torch.distributed`` every rank draws from its own sources, which should hold different rows.
+    Raises:
+        MetaschedError: if sources and chooser do not fit.
+
+    Examples:
+        >>> from metasched.torch import Mixer
+        >>> mixer = Mixer(ms.Chooser("cyclic", 2), [["a1", "a2"], ["b1"]], batches=4)
+        >>> [(draw.task, batch) for draw, batch in mixer]
+        [(0, 'a1'), (1, 'b1'), (0, 'a2'), (1, 'b1')]
+        >>> first, *others = mixer.chooser.open()
+        >>> mixer.tell(first, reward=0.5)
+        >>> for draw in others:
+        ...     mixer.forget(draw)
+        >>> mixer.load_state_dict(mixer.state_dict())
     """
 
     def __init__(self, chooser: Chooser, sources: Sequence[Iterable[Any]], batches: int | None = None) -> None:
@@ -63,12 +77,23 @@ class Mixer(Told, data.IterableDataset):  # type: ignore[misc]
         raise ConfigError(f"source {task + 1} is empty, or can be iterated only once")
 
     def state_dict(self) -> dict[str, Any]:
-        """The chooser's state and how far each source has been read, as plain values and tensors."""
+        """The chooser's state and how far each source has been read.
+
+        Returns:
+            Plain values and tensors.
+        """
         chooser = with_tensors(self.chooser.state_dict())
         return {"delivered": self._delivered, "taken": list(self._taken), "chooser": chooser}
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Go on with the very next batch; sources are read again up to where they were."""
+        """Go on with the very next batch; sources are read again up to where they were.
+
+        Args:
+            stored: what ``state_dict`` returned.
+
+        Raises:
+            MetaschedError: if it does not fit.
+        """
         delivered, taken = self._counted(stored)
         self.chooser.load_state_dict(with_arrays(stored["chooser"]))
         self._delivered, self._taken, self._resumed = delivered, taken, True

@@ -67,12 +67,27 @@ class Told:
     _ranks: Ranks
 
     def tell(self, draw: Draw, reward: float) -> None:
-        """The reward of a draw; under ``torch.distributed`` every rank tells, and the mean counts."""
+        """Say what a draw brought; under ``torch.distributed`` every rank tells, and the mean counts.
+
+        Args:
+            draw: one that was handed out.
+            reward: any finite number that is larger when the batch was worth more.
+
+        Raises:
+            MetaschedError: for a wrong draw or a reward that is no finite number.
+        """
         mean = self._ranks.mean(reward)
         if self._ranks.first:
             self.chooser.tell(draw, mean)
 
     def forget(self, draw: Draw) -> None:
-        """Give up a draw that will never have a reward; on every rank or on none."""
+        """Give up a draw that will never have a reward; on every rank or on none.
+
+        Args:
+            draw: one that waits for a reward.
+
+        Raises:
+            MetaschedError: if it does not.
+        """
         if self._ranks.first:
             self.chooser.forget(draw)

@@ -30,7 +30,22 @@ _SMALL = 2**24
 
 
 def logits(model: Any, rows: Any) -> tuple[Any, Any]:
-    """The measure for rows that are (inputs, labels), where the model returns logits."""
+    """The measure for rows that are (inputs, labels), where the model returns logits.
+
+    Args:
+        model: a module.
+        rows: the pair.
+
+    Returns:
+        Logits (…, C) and labels (…).
+
+    Examples:
+        >>> import torch
+        >>> from metasched.torch import logits
+        >>> outputs, labels = logits(torch.nn.Linear(4, 2), (torch.rand(8, 4), torch.arange(8) % 2))
+        >>> outputs.shape
+        torch.Size([8, 2])
+    """
     inputs, labels = rows
     return model(inputs), labels
 
@@ -47,7 +62,26 @@ def transfer(
         batch: rows for ``f``, for one more backward pass; or None: ``.grad`` as it stands, after ``backward()`` and
             before the optimiser's step, is what the model is about to learn.
         target_batch: the target's labelled rows.
-        parameters: over which the gradients are taken.
+        parameters: over which the gradients are taken: all that learn (None); those whose dotted name has a part that
+            begins so; a list of such words or of parameters.
+
+    Returns:
+        ⟨∇a(batch), ∇a(target)⟩ / ‖∇a(target)‖, where a is the mean probability of the right label.
+
+    Raises:
+        MetaschedError: for parameters that are none, or rows without labels.
+
+    Examples:
+        >>> import torch
+        >>> from metasched.torch import transfer
+        >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
+        <torch...>
+        >>> model, inputs = torch.nn.Linear(4, 2), torch.rand(8, 4)
+        >>> labels = torch.arange(8) % 2
+        >>> good = transfer(model, None, (inputs, labels), (inputs, labels))
+        >>> bad = transfer(model, None, (inputs, 1 - labels), (inputs, labels))
+        >>> good > 0 > bad
+        True
     """
     return Transfer(model, loss_or_logits, parameters, every=1)(batch, target_batch)
 
@@ -55,16 +89,36 @@ def transfer(
 def alignment(
     model: Any, loss_or_logits: Measure | None, batch: Any, target_batch: Any, parameters: Parameters = None
 ) -> float:
-    """The cosine between the gradients of the batch's loss and of the target's; arguments as in :func:`transfer`."""
+    """The cosine between the gradients of the batch's loss and of the target's.
+
+    Args:
+        model: as in :func:`transfer`.
+        loss_or_logits: as in :func:`transfer`.
+        batch: as in :func:`transfer`.
+        target_batch: as in :func:`transfer`.
+        parameters: as in :func:`transfer`.
+
+    Returns:
+        A number from −1 to 1.
+
+    Raises:
+        MetaschedError: for parameters that are none, or rows without labels.
+
+    Examples:
+        >>> import torch
+        >>> from metasched.torch import alignment
+        >>> rows_of_it = torch.rand(8, 4), torch.arange(8) % 2
+        >>> round(alignment(torch.nn.Linear(4, 2), None, rows_of_it, rows_of_it), 3)
+        1.0
+    """
     return Alignment(model, loss_or_logits, parameters, every=1)(batch, target_batch)
 
 
 class Transfer:
     """:func:`transfer` at every step, with the target's gradient kept for several.
 
-    >>> worth = Transfer(model)
-    >>> reward = worth(batch, target_batch)            # one more backward pass for the batch
-    >>> reward = worth(target_batch=target_batch)      # or from .grad, which costs nothing
+    Called as ``worth(batch, target_batch)`` it makes one more backward pass for the batch; as
+    ``worth(target_batch=target_batch)`` it reads what ``.grad`` holds, which costs nothing.
 
     Args:
         model: as in :func:`transfer`.
@@ -73,6 +127,18 @@ class Transfer:
         every: steps for which the target's gradient is kept, k; at every k-th call it is computed anew.
         train: whether to measure in training mode, for what has no gradient in evaluation mode (cuDNN's recurrent
             layers) or too different a one; buffers are put back afterwards.
+
+    Raises:
+        MetaschedError: for parameters that are none.
+
+    Examples:
+        >>> import torch
+        >>> from metasched.torch import Transfer
+        >>> model, batch = torch.nn.Linear(4, 2), (torch.rand(8, 4), torch.arange(8) % 2)
+        >>> worth = Transfer(model)
+        >>> torch.nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
+        >>> worth(target_batch=batch) > 0  # what .grad is about to teach
+        True
     """
 
     def __init__(
@@ -138,7 +204,15 @@ class Transfer:
 
 
 class Alignment(Transfer):
-    """:func:`alignment` at every step, with the target's gradient kept for several; used like :class:`Transfer`."""
+    """:func:`alignment` at every step, with the target's gradient kept for several; used like :class:`Transfer`.
+
+    Examples:
+        >>> import torch
+        >>> from metasched.torch import Alignment
+        >>> batch = torch.rand(8, 4), torch.arange(8) % 2
+        >>> round(Alignment(torch.nn.Linear(4, 2))(batch, batch), 3)
+        1.0
+    """
 
     def _reward(self, mine: list[torch.Tensor | None], scale: float = 1.0) -> float:
         del scale  # a cosine has none

@@ -20,6 +20,21 @@ class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
     Args:
         chooser: over the sizes of the data sets, in their order. Its batch size is that of all ranks together.
         batches: batches of one epoch, that is, of one pass over the loader.
+
+    Raises:
+        MetaschedError: for a chooser of streams, or a batch size that the ranks cannot share.
+
+    Examples:
+        >>> import torch
+        >>> from torch.utils.data import ConcatDataset, DataLoader, TensorDataset
+        >>> from metasched.torch import BatchSampler
+        >>> a, b = TensorDataset(torch.zeros(50, 3)), TensorDataset(torch.ones(70, 3))
+        >>> sampler = BatchSampler(ms.Chooser("thompson", {"a": 50, "b": 70}, batch_size=10), batches=4)
+        >>> loader = DataLoader(ConcatDataset([a, b]), batch_sampler=sampler)
+        >>> for draw, (inputs,) in sampler.credit(loader):
+        ...     sampler.tell(draw, reward=float(inputs.mean()))  # or sampler.forget(draw)
+        >>> state = sampler.state_dict()
+        >>> sampler.load_state_dict(state)
     """
 
     def __init__(self, chooser: Chooser, batches: int) -> None:
@@ -65,7 +80,17 @@ class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
         return draw
 
     def credit(self, loader: Iterable[Any]) -> Iterator[tuple[Draw, Any]]:
-        """The batches of ``loader``, each with the draw that made it."""
+        """The batches of a loader, each with the draw that made it.
+
+        Args:
+            loader: the ``DataLoader`` with this batch sampler.
+
+        Yields:
+            Draws and batches, in order.
+
+        Raises:
+            MetaschedError: for another loader, or one that delivers out of order.
+        """
         if getattr(loader, "batch_sampler", None) is not self or not getattr(loader, "in_order", True):
             raise ConfigError("credit needs the DataLoader with this batch_sampler, and in_order as it is by default")
         for batch in loader:
@@ -75,7 +100,8 @@ class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
     def state_dict(self) -> dict[str, Any]:
         """The chooser's state and where this epoch stands; what was prefetched will be delivered after loading.
 
-        Plain values and tensors: ``torch.load(weights_only=True)`` reads it.
+        Returns:
+            Plain values and tensors: ``torch.load(weights_only=True)`` reads it.
         """
         return {
             "delivered": self._delivered,
@@ -84,7 +110,14 @@ class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
         }
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Go on in the middle of an epoch, with the very next batch; every rank loads what rank 0 stored."""
+        """Go on in the middle of an epoch, with the very next batch; every rank loads what rank 0 stored.
+
+        Args:
+            stored: what ``state_dict`` returned.
+
+        Raises:
+            MetaschedError: if it does not fit.
+        """
         delivered, undelivered = _counted(stored)
         self.chooser.load_state_dict(with_arrays(stored["chooser"]))
         self._waiting = deque(draw for draw in self.chooser.open() if draw.id in undelivered)

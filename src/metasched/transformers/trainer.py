@@ -56,6 +56,15 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
     Attributes:
         chooser: its ``history()`` has every draw and reward.
         draw: the draw that is being trained on.
+
+    Raises:
+        MetaschedError: for sources, a target or settings that do not fit, or modes of ``Trainer`` that cannot be.
+
+    Examples:
+        >>> from transformers import Trainer
+        >>> from metasched.transformers import ScheduleMixin
+        >>> class Mine(ScheduleMixin, Trainer):
+        ...     pass
     """
 
     draw: Draw | None = None
@@ -119,7 +128,11 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
     # What Trainer calls
 
     def get_train_dataloader(self) -> DataLoader:
-        """A loader that counts the micro-batches of an epoch and holds nothing."""
+        """A loader that counts the micro-batches of an epoch and holds nothing; called by ``Trainer``.
+
+        Returns:
+            The loader.
+        """
         rows = self._shape[1] * self._shape[2]
         steps = math.ceil(self._source_rows / self.chooser.batch_size)
         draws_nothing = torch.Generator()  # else every pass would draw a number from the training's chance
@@ -128,7 +141,16 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         )
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> Any:
-        """The micro-batches of one optimiser step: one draw, split."""
+        """The micro-batches of one optimiser step: one draw, split; called by ``Trainer``.
+
+        Args:
+            epoch_iterator: of the loader; not read.
+            num_batches: how many.
+            device: where to.
+
+        Returns:
+            What ``Trainer`` expects of it.
+        """
         del epoch_iterator
         self.draw = self.chooser.ask()
         self._unlogged += 1
@@ -137,21 +159,41 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         return super().get_batch_samples(iter(batches), num_batches, device)
 
     def training_step(self, model: Any, *args: Any, **kwargs: Any) -> Any:
-        """A micro-batch; after the last one of a step its reward is told."""
+        """A micro-batch; after the last one of a step its reward is told; called by ``Trainer``.
+
+        Args:
+            model: as in ``Trainer``.
+            *args: as in ``Trainer``.
+            **kwargs: as in ``Trainer``.
+
+        Returns:
+            The loss.
+        """
         loss = super().training_step(model, *args, **kwargs)
         if self.accelerator.sync_gradients:
             self._tell()
         return loss
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Beside the loss: each source's share of the draws and its mean reward since the last time."""
+        """Log, beside the loss, each source's share of the draws and its mean reward since the last time.
+
+        Args:
+            logs: as in ``Trainer``.
+            *args: as in ``Trainer``.
+            **kwargs: as in ``Trainer``.
+        """
         if "loss" in logs and self._unlogged:
             logs.update({k: v for k, v in self.chooser.log(last=self._unlogged).items() if not k.startswith("draws/")})
             self._unlogged = 0
         super().log(logs, *args, **kwargs)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """A checkpoint gets the schedule before it counts as whole."""
+        """Save the model; a checkpoint gets the schedule before it counts as whole.
+
+        Args:
+            output_dir: as in ``Trainer``.
+            _internal_call: as in ``Trainer``.
+        """
         super().save_model(output_dir, _internal_call)
         if _internal_call and output_dir is not None:
             self._worth = None  # a checkpoint has no gradient in it: who goes on from here reads the target anew
@@ -159,7 +201,20 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
                 checkpoint.save(Path(output_dir), {"target_reads": self._target_reads}, self.chooser.state_dict())
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Train; from a checkpoint, go on with the very next draw."""
+        """Train; from a checkpoint, go on with the very next draw.
+
+        Args:
+            resume_from_checkpoint: as in ``Trainer``: a folder, or True for the newest one.
+            *args: as in ``Trainer``.
+            **kwargs: as in ``Trainer``.
+
+        Returns:
+            What ``Trainer.train`` returns.
+
+        Raises:
+            MetaschedError: for a checkpoint without a schedule, or of other sources; or for a reward that is not
+                finite.
+        """
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(checkpoint.newest(Path(self.args.output_dir)))
         self._unlogged, self._worth = 0, None
@@ -236,4 +291,23 @@ def _learns(scheduler: str | Scheduler) -> bool:
 
 
 class ScheduledTrainer(ScheduleMixin, Trainer):  # type: ignore[misc]
-    """:class:`transformers.Trainer` with the arguments of :class:`ScheduleMixin`."""
+    """:class:`transformers.Trainer` with the arguments of :class:`ScheduleMixin`.
+
+    Examples:
+        >>> import torch
+        >>> from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
+        >>> from metasched.transformers import ScheduledTrainer
+        >>> def sentences(first):
+        ...     rows = (torch.arange(16).unfold(0, 8, 1) + first) % 32
+        ...     return [{"input_ids": row, "labels": row} for row in rows]
+        >>> trainer = ScheduledTrainer(
+        ...     GPT2LMHeadModel(GPT2Config(vocab_size=32, n_positions=8, n_embd=8, n_layer=1, n_head=1)),
+        ...     TrainingArguments("checkpoints", max_steps=2, report_to="none", disable_tqdm=True, use_cpu=True),
+        ...     sources={"up": sentences(0), "elsewhere": sentences(16)},
+        ...     target=sentences(4),
+        ... )
+        >>> _ = trainer.train()  # doctest: +ELLIPSIS
+        {...}
+        >>> len(trainer.chooser.history()["task"])
+        2
+    """

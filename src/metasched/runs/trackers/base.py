@@ -16,22 +16,53 @@ _ABOUT = ("seed", "update", "test_rows")
 class Tracker(Protocol):
     """A place that records are copied to while a run goes on.
 
-    ``name`` is for messages; ``folder`` is the tracker's own place inside the folder of the run. The three functions
-    are called one after another from one thread, which is not the one that trains. They may take their time, and an
-    exception ends the tracker, never the run.
+    The three functions are called one after another from one thread, which is not the one that trains. They may take
+    their time, and an exception ends the tracker, never the run.
+
+    Attributes:
+        name: for messages.
+        folder: the tracker's own place inside the folder of the run.
+
+    Examples:
+        >>> class Diary:
+        ...     name = folder = "diary"
+        ...     def start(self, description, folder):
+        ...         self.seen = 0
+        ...     def log(self, records):
+        ...         self.seen += len(records)
+        ...     def finish(self, final):
+        ...         pass
+        >>> diary = Diary()
+        >>> config = ms.TrainConfig(batch_size=10, meta_updates=2)
+        >>> _ = ms.train(tasks, config=config, out="runs/diary", trackers=[diary])
+        >>> diary.seen
+        2
     """
 
     name: str
     folder: str
 
     def start(self, description: Description, folder: Path) -> None:
-        """Open what records go to; ``folder`` exists. A run that continues is started again with what it wrote."""
+        """Open what records go to.
+
+        Args:
+            description: what the runs are: the contents of ``run.json``, with ``seeds`` in place of the seed.
+            folder: the tracker's place, which exists. A run that continues is started again with what it wrote.
+        """
 
     def log(self, records: Sequence[Record]) -> None:
-        """Take records in, in the order they happened; on return they would survive a kill."""
+        """Take records in; on return they would survive a kill.
+
+        Args:
+            records: in the order they happened.
+        """
 
     def finish(self, final: Mapping[int, Mapping[str, Any]]) -> None:
-        """Close. ``final`` has the last measurement of each seed that ended; a seed it lacks was interrupted."""
+        """Close.
+
+        Args:
+            final: the last measurement of each seed that ended; a seed it lacks was interrupted.
+        """
 
 
 def numbers(record: Record, tasks: Sequence[str]) -> dict[str, float]:

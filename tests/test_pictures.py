@@ -1,0 +1,69 @@
+"""The pictures, the gallery and the glossary say what they should, and can be made again."""
+
+import re
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+
+def tool(name):
+    spec = spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def terms():
+    """The glossary: what is said of each word."""
+    text = (DOCS / "glossary.md").read_text()
+    return dict(re.findall(r"^## (.+)\n\n((?:.+\n)+)", text, re.MULTILINE))
+
+
+def test_the_pictures_are_what_the_package_computes():
+    done = subprocess.run([sys.executable, ROOT / "tools" / "pictures.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_page_that_explains_has_its_picture_an_equation_code_and_what_was_measured():
+    for page in sorted((DOCS / "explained").glob("*.md")):
+        text = page.read_text()
+        assert f"(../figures/explained-{page.stem}.svg)" in text, page.name
+        assert re.search(r"^\$\$.+\$\$$", text, re.MULTILINE), page.name
+        assert "```python" in text, page.name
+        assert re.search(r"<!-- = \S+ .+? -->", text.partition("## What we measured")[2]), page.name
+
+
+def test_no_number_of_the_results_begins_a_line():
+    """Markdown takes a line that begins with a comment for HTML, and breaks the paragraph there."""
+    pages = [page for page in DOCS.rglob("*.md") if re.search(r"^ *<!-- = ", page.read_text(), re.MULTILINE)]
+    assert pages == []
+
+
+def test_the_gallery_shows_the_commands_that_draw_it():
+    page, gallery = (DOCS / "gallery.md").read_text(), tool("gallery")
+    assert [command for command in gallery.MADE if f"$ {command}\n" not in page] == []
+    drawn = {f"gallery-{name}" for files in gallery.MADE.values() for name in files}
+    assert set(re.findall(r"figures/(gallery-[\w-]+)\.svg", page)) == drawn
+
+
+def test_the_glossary_is_in_order_and_short():
+    assert list(terms()) == sorted(terms(), key=str.lower)
+    assert [word for word, said in terms().items() if said.count("\n") > 3] == []
+
+
+def test_links_to_the_glossary_find_their_word():
+    anchors = {word.lower().replace(" ", "-") for word in terms()}
+    pages = {page: page.read_text() for page in DOCS.rglob("*.md")}
+    wrong = [
+        f"{page.name}: {anchor}"
+        for page, text in pages.items()
+        for anchor in re.findall(r"glossary\.md#([\w-]+)\)", text)
+        if anchor not in anchors
+    ]
+    assert wrong == []
+    inside = re.findall(r"\]\(#([\w-]+)\)", pages[DOCS / "glossary.md"])
+    assert [anchor for anchor in inside if anchor not in anchors] == []
