@@ -19,6 +19,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ import metasched as ms  # noqa: E402
 from metasched.torch import Alignment, Transfer  # noqa: E402
 
 METHODS: dict[str, dict[str, Any]] = {
-    "ours": {"scheduler": "thompson", "reward": "transfer"},
+    "ours": {"scheduler": "thompson", "reward": "alignment"},
     "uniform": {},
     "proportional": {"temperature": 1.0},
     "temperature": {"temperature": 3.0},
@@ -49,7 +50,7 @@ METHODS: dict[str, dict[str, Any]] = {
 SETTINGS = ("scheduler", "reward", "measure", "every", "share")
 """What a variant may change besides the options of its chooser."""
 TUNING_SEEDS = (100, 101)
-SLICES = 20
+SLICES = 12
 
 
 class Loop:
@@ -137,10 +138,7 @@ def trained(corpus: Corpus, size: Size, method: str, rate: float, seed: int) -> 
     slices = min(SLICES, size.steps)
     edges = [size.steps * place // slices for place in range(slices + 1)]
     shares = {
-        name: [
-            round(loop.drawn[low:high].count(name) / (high - low), 3)
-            for low, high in zip(edges, edges[1:], strict=False)
-        ]
+        name: [round(loop.drawn[low:high].count(name) / (high - low), 2) for low, high in pairwise(edges)]
         for name in loop.rows
     }
     return {"points": points, "shares": shares}
@@ -246,7 +244,8 @@ def main() -> None:
     part, parts = asked.part
     for run in runs[part - 1 :: parts]:
         if not any(run.items() <= line.items() for line in results(asked.out)):
-            add(run | trained(corpus, size, run["method"], run["rate"], run["seed"]))
+            found = trained(corpus, size, run["method"], run["rate"], run["seed"])
+            add(run | ({"points": found["points"]} if asked.tune else found))
 
 
 if __name__ == "__main__":
