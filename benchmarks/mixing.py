@@ -1,16 +1,18 @@
 """Data mixing for a byte-level language model: which of many real texts helps a target that has only 20 kB?
 
-Every method holds the same rows. The target's labelled rows are a source like the others, and rewards are measured on
-those very rows: nothing is set apart that another method could have trained on. Learning rates are tuned for each
-method alike, on other seeds and other held-out pages than those reported. One JSON line for each run; runs that the
-results have are skipped, so that several processes can share the work, and a stopped one goes on.
+Every method holds the same rows. The target's labelled rows may be trained on by all of them, and rewards are measured
+on those very rows: nothing is set apart that another method could have trained on. Learning rate and the place of the
+target in the mixture (a source like the others; every so-manieth step; late) are tuned for each method alike, on other
+seeds and other held-out pages than those reported. What is measured is the running average of the weights, which needs
+no schedule that knows the end. One JSON line for each run; runs that the results have are skipped, so that several
+processes can share the work, and a stopped one goes on.
 
 Run with: python benchmarks/mixing_corpus.py corpus
-          python benchmarks/mixing.py --corpus corpus --out runs/mixing --tune      # learning rates, tuning seeds
+          python benchmarks/mixing.py --corpus corpus --out runs/mixing --tune      # settings, on tuning seeds
           python benchmarks/mixing.py --corpus corpus --out runs/mixing             # all methods, seeds 0-4
           python benchmarks/mixing.py --corpus corpus --out runs/mixing --time      # what a step costs, alone
           python benchmarks/mixing_table.py runs/mixing                              # the table and the figure
-``--size large --device cuda`` is for an accelerator. ``--methods ours+every=8+forget=0.99`` runs a variant of ours.
+``--size large --device cuda`` is for an accelerator. ``--methods ours+every=8+share=4`` runs that one variant.
 """
 
 import argparse
@@ -19,7 +21,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ import mixing_model  # noqa: E402
 import torch  # noqa: E402
 from mixing_corpus import TARGET, USEFUL  # noqa: E402
 from mixing_model import SIZES, Corpus, Size  # noqa: E402
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn  # noqa: E402
 
 import metasched as ms  # noqa: E402
 from metasched.torch import Alignment, Transfer  # noqa: E402
@@ -47,8 +50,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "exp3-loss": {"scheduler": "exp3", "reward": "loss"},
 }
 """``target-half`` has half of the target's rows: what is left to train on where reward rows are set apart."""
-SETTINGS = ("scheduler", "reward", "measure", "every", "share")
-"""What a variant may change besides the options of its chooser."""
+SETTINGS = ("scheduler", "reward", "measure", "every", "share", "late")
+"""What a variant may change besides the options of its chooser; ``share=8``: every eighth step is the target's, the
+others choose among the sources; ``late=8``: likewise, but in the last quarter of the steps only."""
+AVERAGE = 0.98
 TUNING_SEEDS = (100, 101)
 SLICES = 12
 
@@ -56,19 +61,21 @@ SLICES = 12
 class Loop:
     """One run: a model, its optimiser, a chooser, and what a batch was worth."""
 
-    def __init__(self, corpus: Corpus, size: Size, method: str, rate: float, seed: int) -> None:
-        kind, options = parsed(method)
+    def __init__(self, corpus: Corpus, size: Size, variant: str, rate: float, seed: int) -> None:
+        kind, options = parsed(variant)
         self.kind = kind | {key: options.pop(key) for key in SETTINGS if key in options}
         torch.manual_seed(seed)
         device = corpus.target.device
         self.model = mixing_model.GPT(size).to(device)
+        self.average = AveragedModel(self.model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE))
         self.optimiser = torch.optim.AdamW(self.model.parameters(), rate, (0.9, 0.95), fused=device.type == "cuda")
         self.warm = torch.optim.lr_scheduler.LinearLR(self.optimiser, 0.05, total_iters=max(1, size.steps // 20))
         names = self.kind.get("sources", tuple(corpus.sources))
         self.rows = {name: corpus.sources[name] for name in names if name in corpus.sources}
         if self.kind.get("half"):
             self.rows = {TARGET: corpus.target[::2]}
-        self.share = int(self.kind.get("share", 0))
+        self.share = int(self.kind.get("share", self.kind.get("late", 0)))
+        self.shared_from = size.steps * 3 // 4 if "late" in self.kind else 0
         arms = {name: len(rows) for name, rows in self.rows.items() if not (self.share and name == TARGET)}
         options |= {"temperature": self.kind["temperature"]} if "temperature" in self.kind else {}
         self.chooser = ms.Chooser(self.kind.get("scheduler", "uniform"), arms, size.batch, seed=seed, **options)
@@ -86,9 +93,9 @@ class Loop:
         return makes(self.model, measure, every=int(self.kind.get("every", 4)))
 
     def step(self) -> None:
-        """Choose, train, tell; with ``share`` every so-manieth step is the target's, whatever was chosen."""
+        """Choose, train, tell; where the target has a share of its own, such a step is not chosen."""
         self.turn += 1
-        forced = self.share and self.turn % self.share == 0
+        forced = self.share and self.turn > self.shared_from and self.turn % self.share == 0
         draw = (self.own if forced else self.chooser).ask()
         batch = self.rows[draw.source][draw.rows]
         loss = mixing_model.loss(self.model, batch)
@@ -98,6 +105,7 @@ class Loop:
         self.optimiser.step()
         self.warm.step()
         self.optimiser.zero_grad()
+        self.average.update_parameters(self.model)
         self.drawn.append(draw.source)
 
     def _reward(self, loss: torch.Tensor) -> float:
@@ -107,13 +115,13 @@ class Loop:
         return float(loss.detach()) if self.kind.get("reward") == "loss" else 0.0
 
 
-def parsed(method: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A method's settings and the options that its name adds to them.
+def parsed(variant: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A method's settings and what a variant of it adds to them.
 
     >>> parsed("ours+every=8+forget=0.99")[1]
     {'every': 8, 'forget': 0.99}
     """
-    name, *added = method.split("+")
+    name, *added = variant.split("+")
     if name not in METHODS:
         raise SystemExit(f"unknown method '{name}'; known: {', '.join(METHODS)}")
     options = {}
@@ -126,15 +134,15 @@ def parsed(method: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return METHODS[name], options
 
 
-def trained(corpus: Corpus, size: Size, method: str, rate: float, seed: int) -> dict[str, Any]:
+def trained(corpus: Corpus, size: Size, variant: str, rate: float, seed: int) -> dict[str, Any]:
     """A whole run: held-out bits per byte at points of it, and the shares of the sources in slices of it."""
-    loop = Loop(corpus, size, method, rate, seed)
+    loop = Loop(corpus, size, variant, rate, seed)
     points = []
     for step in range(1, size.steps + 1):
         loop.step()
         if step % (size.steps // size.points) == 0:
             held = {"tune": corpus.tune, "test": corpus.test}
-            points.append([step, *(round(mixing_model.bits(loop.model, rows), 4) for rows in held.values())])
+            points.append([step, *(round(mixing_model.bits(loop.average, rows), 4) for rows in held.values())])
     slices = min(SLICES, size.steps)
     edges = [size.steps * place // slices for place in range(slices + 1)]
     shares = {
@@ -144,13 +152,13 @@ def trained(corpus: Corpus, size: Size, method: str, rate: float, seed: int) -> 
     return {"points": points, "shares": shares}
 
 
-def timed(corpus: Corpus, size: Size, methods: list[str]) -> dict[str, float]:
-    """Seconds of one step of each method, medians of turns in one process."""
+def timed(corpus: Corpus, size: Size, variants: list[str]) -> dict[str, float]:
+    """Seconds of one step of each variant, medians of turns in one process."""
     cuda = corpus.target.is_cuda
     steps = min(16, size.steps)
 
-    def runner(method: str) -> Callable[[], None]:
-        loop = Loop(corpus, size, method, size.rates[0], 0)
+    def runner(variant: str) -> Callable[[], None]:
+        loop = Loop(corpus, size, variant, size.rates[0], 0)
 
         def run() -> None:
             for _ in range(steps):
@@ -160,9 +168,16 @@ def timed(corpus: Corpus, size: Size, methods: list[str]) -> dict[str, float]:
 
         return run
 
-    sides = {method: runner(method) for method in methods}
-    taken = medians(sides, 15, time.perf_counter if cuda else time.process_time)
-    return {method: seconds / steps for method, seconds in taken.items()}
+    sides = {variant: runner(variant) for variant in variants}
+    taken = medians(sides, size.points, time.perf_counter if cuda else time.process_time)
+    return {variant: seconds / steps for variant, seconds in taken.items()}
+
+
+def grid(method: str, size: Size) -> list[str]:
+    """The variants of a method that are tried: each way of giving the target its place, if there are other sources."""
+    if "+" in method or TARGET in METHODS[method].get("sources", ())[-1:]:
+        return [method]
+    return [method + place for place in size.places]
 
 
 def results(folder: Path) -> Iterator[dict[str, Any]]:
@@ -172,17 +187,26 @@ def results(folder: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def rates(lines: list[dict[str, Any]], size: str) -> dict[str, float]:
-    """The learning rate of each method: the one with the lowest bits per byte on the tuning pages, over tuning seeds."""
-    ends: dict[tuple[str, float], list[float]] = {}
+def settled(lines: list[dict[str, Any]], size: str) -> dict[str, tuple[str, float]]:
+    """The variant and learning rate of each method: lowest bits per byte at the end on the tuning pages.
+
+    Only tuning seeds count on which all that was tried of a method has ended, so that all of it met the same chance.
+    """
+    ends: dict[str, dict[tuple[str, float], dict[int, float]]] = {}
     for line in lines:
         if line["kind"] == "tune" and line["size"] == size:
-            ends.setdefault((line["method"], line["rate"]), []).append(line["points"][-1][1])
-    means = {key: sum(values) / len(values) for key, values in ends.items()}
-    return {
-        method: min((rate for name, rate in means if name == method), key=lambda rate: means[method, rate])
-        for method in {name for name, _ in means}
-    }
+            tried = ends.setdefault(line["method"], {}).setdefault((line["variant"], line["rate"]), {})
+            tried[line["seed"]] = line["points"][-1][1]
+    chosen = {}
+    for method, tried in ends.items():
+        seeds = set.intersection(*(set(found) for found in tried.values())) or set.union(*map(set, tried.values()))
+        means = {
+            key: sum(found[seed] for seed in seeds & found.keys()) / len(seeds & found.keys())
+            for key, found in tried.items()
+            if seeds & found.keys()
+        }
+        chosen[method] = min(means, key=lambda key: means[key])
+    return chosen
 
 
 def seeds_of(text: str) -> list[int]:
@@ -225,26 +249,30 @@ def main() -> None:
     def add(line: dict[str, Any]) -> None:
         with own.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"size": asked.size, "device": asked.device, "steps": size.steps, **line}) + "\n")
-        print(asked.size, line["kind"], line["method"], line.get("rate", ""), line.get("seed", ""), end=" ", flush=True)
+        print(asked.size, line["kind"], line["variant"], line.get("rate", ""), line.get("seed", ""), end=" ", flush=True)
         print(line["points"][-1] if "points" in line else f"{1e3 * line['seconds']:.3f} ms a step", flush=True)
 
-    if asked.time:
-        for method, seconds in timed(corpus, size, methods).items():
-            add({"kind": "time", "method": method, "seconds": seconds})
-        return
-    chosen = rates(list(results(asked.out)), asked.size)
-    kind = "tune" if asked.tune else "run"
+    chosen = settled(list(results(asked.out)), asked.size)
     middle = asked.rate or size.rates[len(size.rates) // 2]
+    if asked.time:
+        variants = {method: chosen.get(method, (method, middle))[0] for method in methods}
+        variants |= {f"ours, k = {k}": f"{variants['ours']}+every={k}" for k in (1, 8) if "ours" in variants}
+        seconds = timed(corpus, size, list(variants.values()))
+        for method, variant in variants.items():
+            add({"kind": "time", "method": method, "variant": variant, "seconds": seconds[variant]})
+        return
     runs = [
-        {"kind": kind, "size": asked.size, "method": method, "rate": rate, "seed": seed}
+        {"kind": "tune" if asked.tune else "run", "method": method, "variant": variant, "rate": rate, "seed": seed}
         for seed in (asked.seeds or (TUNING_SEEDS if asked.tune else range(5)))
         for method in methods
-        for rate in (size.rates if asked.tune else [chosen.get(method, middle)])
+        for variant, rate in (
+            product(grid(method, size), size.rates) if asked.tune else [chosen.get(method, (method, middle))]
+        )
     ]
     part, parts = asked.part
     for run in runs[part - 1 :: parts]:
-        if not any(run.items() <= line.items() for line in results(asked.out)):
-            found = trained(corpus, size, run["method"], run["rate"], run["seed"])
+        if not any((run | {"size": asked.size}).items() <= line.items() for line in results(asked.out)):
+            found = trained(corpus, size, run["variant"], run["rate"], run["seed"])
             add(run | ({"points": found["points"]} if asked.tune else found))
 
 

@@ -11,7 +11,7 @@ BYTES = 256
 
 
 class Size(NamedTuple):
-    """How large a model and its batches are, how long it trains, and the learning rates that are tried."""
+    """How large a model and its batches are, how long it trains, and which learning rates and places of the target are tried."""
 
     layers: int
     width: int
@@ -21,13 +21,14 @@ class Size(NamedTuple):
     steps: int
     points: int
     rates: tuple[float, ...]
+    places: tuple[str, ...]
     test_rows: int
 
 
 SIZES = {
-    "tiny": Size(1, 16, 1, 16, 4, 24, 2, (3e-3,), 8),
-    "small": Size(2, 64, 2, 64, 16, 1500, 15, (1.5e-3, 3e-3, 6e-3), 384),
-    "large": Size(4, 384, 6, 256, 64, 1500, 15, (3e-4, 6e-4, 1.2e-3), 4096),
+    "tiny": Size(1, 16, 1, 16, 4, 24, 2, (3e-3,), ("", "+share=2"), 8),
+    "small": Size(2, 64, 2, 64, 16, 800, 10, (1e-3, 2e-3, 4e-3), ("", "+share=4", "+late=2"), 384),
+    "large": Size(4, 384, 6, 256, 32, 1500, 15, (3e-4, 8e-4), ("", "+share=32", "+late=8"), 4096),
 }
 
 
