@@ -1,8 +1,8 @@
-"""Sources for a few labelled images in a plain PyTorch loop: ``scripts``, where 12 collections of glyphs teach USPS digits.
+"""Sources for a few labelled images in a plain PyTorch loop: on ``scripts`` 12 collections of glyphs teach USPS digits.
 
 Every step trains on the target's labelled rows and, where there is a source, on 20 rows of it; rewards are measured on
-those same labelled rows. Each seed has other labelled rows, three of each digit. Learning rates are tuned for each method alike, on other
-seeds and on every other test row; the rest of the test rows is reported.
+those same labelled rows. Each seed has other labelled rows, three of each digit. Learning rates are tuned for each
+method alike, on other seeds and on every other test row; the rest of the test rows is reported.
 
 Run with: python benchmarks/images.py --seeds 10 --out benchmarks/results/images.jsonl
           python benchmarks/images.py --table benchmarks/results/images.jsonl
@@ -115,9 +115,8 @@ def timed() -> dict[str, float]:
         return lambda: [loop.step() for _ in range(16)].clear()
 
     return {
-        method: seconds / 16 for method, seconds in medians(
-            {method: runner(method) for method in METHODS}, 15, time.process_time
-        ).items()
+        method: seconds / 16
+        for method, seconds in medians({method: runner(method) for method in METHODS}, 15, time.process_time).items()
     }
 
 
@@ -125,7 +124,9 @@ def tuned(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
     """The learning rate of each method: the best on the tuning half over the tuning seeds."""
 
     def score(method: str, rate: float) -> float:
-        mine = (line for line in lines if (line.get("kind"), line["method"], line.get("rate")) == ("tune", method, rate))
+        mine = (
+            line for line in lines if (line.get("kind"), line["method"], line.get("rate")) == ("tune", method, rate)
+        )
         return float(np.mean([line["points"][-1][1] for line in mine]))
 
     return {method: max(RATES, key=lambda rate: score(method, rate)) for method in METHODS}

@@ -27,16 +27,15 @@ from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-from common import medians  # noqa: E402  it holds every library to one thread
+import mixing_model
+import torch
+from common import medians
+from mixing_corpus import TARGET, USEFUL
+from mixing_model import SIZES, Corpus, Size
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-import mixing_model  # noqa: E402
-import torch  # noqa: E402
-from mixing_corpus import TARGET, USEFUL  # noqa: E402
-from mixing_model import SIZES, Corpus, Size  # noqa: E402
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn  # noqa: E402
-
-import metasched as ms  # noqa: E402
-from metasched.torch import Alignment, Transfer  # noqa: E402
+import metasched as ms
+from metasched.torch import Alignment, Transfer
 
 METHODS: dict[str, dict[str, Any]] = {
     "ours": {"scheduler": "thompson", "reward": "alignment"},
@@ -249,7 +248,9 @@ def main() -> None:
     def add(line: dict[str, Any]) -> None:
         with own.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"size": asked.size, "device": asked.device, "steps": size.steps, **line}) + "\n")
-        print(asked.size, line["kind"], line["variant"], line.get("rate", ""), line.get("seed", ""), end=" ", flush=True)
+        print(
+            asked.size, line["kind"], line["variant"], line.get("rate", ""), line.get("seed", ""), end=" ", flush=True
+        )
         print(line["points"][-1] if "points" in line else f"{1e3 * line['seconds']:.3f} ms a step", flush=True)
 
     chosen = settled(list(results(asked.out)), asked.size)

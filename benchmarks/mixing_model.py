@@ -11,7 +11,7 @@ BYTES = 256
 
 
 class Size(NamedTuple):
-    """How large a model and its batches are, how long it trains, and which learning rates and places of the target are tried."""
+    """How large a model and its batches are, how long it trains, and what is tuned: rates, places of the target."""
 
     layers: int
     width: int

@@ -8,11 +8,12 @@ Run with: python benchmarks/mixing_table.py benchmarks/results/mixing-small.json
 
 import argparse
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from mixing import METHODS, rates
+from mixing import settled
 from mixing_corpus import TARGET, USEFUL
 
 from metasched.optional import require
@@ -25,13 +26,21 @@ RIVALS = (BASELINE, "proportional", "temperature", "target-only", "exp3-alignmen
 DRAWN = (OURS, BASELINE, "temperature", "target-only", "useful", "exp3-alignment")
 
 
+def groupby(lines: Iterable[dict[str, Any]], key: Callable[[dict[str, Any]], Any]) -> dict[Any, list[dict[str, Any]]]:
+    """Lines of the same key together, in the order of their first."""
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for line in lines:
+        groups.setdefault(key(line), []).append(line)
+    return groups
+
+
 class Lines(NamedTuple):
     """All lines of one size."""
 
     runs: dict[str, dict[int, dict[str, Any]]]
     seconds: dict[str, float]
-    tuned: dict[str, float]
-    tune_ends: dict[str, float]
+    tuned: dict[str, tuple[str, float]]
+    tried: dict[str, dict[str, float]]
     steps: int
 
     @classmethod
@@ -42,16 +51,18 @@ class Lines(NamedTuple):
         for line in lines:
             if line["kind"] == "run":
                 runs.setdefault(line["method"], {})[line["seed"]] = line
-        tuned = rates(lines, lines[0]["size"])
-        ends: dict[str, list[float]] = {}
-        for line in lines:
-            if line["kind"] == "tune" and tuned[line["method"]] == line["rate"]:
-                ends.setdefault(line["method"], []).append(line["points"][-1][1])
+        tried: dict[str, dict[str, float]] = {}
+        tuning = [line for line in lines if line["kind"] == "tune"]
+        for (method, variant), ends in groupby(tuning, lambda line: (line["method"], line["variant"])).items():
+            by_rate = groupby(ends, lambda line: line["rate"]).values()
+            tried.setdefault(method, {})[variant] = min(
+                float(np.mean([line["points"][-1][1] for line in same])) for same in by_rate
+            )
         return cls(
             runs,
             {line["method"]: line["seconds"] for line in lines if line["kind"] == "time"},
-            tuned,
-            {name: float(np.mean(values)) for name, values in ends.items()},
+            settled(lines, lines[0]["size"]),
+            tried,
             max(line["steps"] for line in lines),
         )
 
@@ -84,16 +95,17 @@ class Lines(NamedTuple):
 
 def table(lines: Lines) -> str:
     """One row for each method, the best at equal time first."""
-    head = ["", "rate", "step", "equal steps", "equal time", "best stop", TARGET, "useful", "noise"]
+    head = ["", "target's place", "rate", "step", "equal steps", "equal time", "best stop", TARGET, "useful", "noise"]
     rows = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for name in sorted(lines.runs, key=lambda name: np.mean(list(lines.equal_time(name).values()))):
         bold = "**" if name == OURS else ""
         ends, timed = (list(part.values()) for part in (lines.at(name, 1.0), lines.equal_time(name)))
         words = [
             f"{bold}{name}{bold}",
-            f"{lines.tuned.get(name, float('nan')):g}",
+            place(lines.tuned[name][0]),
+            f"{lines.tuned[name][1]:g}",
             f"{1e3 * lines.seconds.get(name, lines.seconds[BASELINE]):.1f} ms",
-            *(f"{np.mean(part):.3f}" for part in (ends,)),
+            f"{np.mean(ends):.3f}",
             f"{bold}{np.mean(timed):.3f}{bold} ± {np.std(timed, ddof=1) / len(timed) ** 0.5:.3f}",
             f"{np.mean(lines.stopped(name)):.3f}",
             *(f"{lines.share(name, part):.0%}" for part in ((TARGET,), USEFUL, NOISE)),
@@ -116,13 +128,32 @@ def contrasts(lines: Lines) -> str:
     return "\n".join(rows) + "\n"
 
 
-def variants(lines: Lines) -> str:
-    """What was tried to make ours better: on the tuning pages and seeds, each at its own best rate."""
-    tried = {name: end for name, end in lines.tune_ends.items() if name.startswith(OURS)}
-    rows = ["| tried | rate | tuning pages |", "|---|---|---|"]
-    rows += [
-        f"| {name} | {lines.tuned[name]:g} | {end:.3f} |" for name, end in sorted(tried.items(), key=lambda one: one[1])
-    ]
+def place(variant: str) -> str:
+    """Where the target stands in the mixture, in words."""
+    added = dict(word.split("=") for word in variant.split("+")[1:])
+    if "share" in added:
+        return f"1 step in {added['share']}"
+    return f"1 step in {added['late']}, last quarter" if "late" in added else "a source"
+
+
+def tuning(lines: Lines) -> str:
+    """What every place of the target gave on the tuning pages and seeds, each at its best rate."""
+    places = list(dict.fromkeys(place(variant) for tried in lines.tried.values() for variant in tried))
+    rows = [f"|  | {' | '.join(places)} |", "|---" * (len(places) + 1) + "|"]
+    for name, tried in lines.tried.items():
+        ends = {place(variant): end for variant, end in tried.items()}
+        rows.append(f"| {name} | {' | '.join(f'{ends[one]:.3f}' if one in ends else '' for one in places)} |")
+    return "\n".join(rows) + "\n"
+
+
+def cost(lines: Lines) -> str:
+    """The share of a step's time that the reward takes, for each k that was timed."""
+    plain = lines.seconds[BASELINE]
+    rows = ["|  | ms a step | of which the reward |", "|---|---|---|"]
+    for name, seconds in lines.seconds.items():
+        if name == BASELINE or name.startswith(OURS):
+            shown = {BASELINE: "no reward", OURS: "ours, k = 4"}.get(name, name)
+            rows.append(f"| {shown} | {1e3 * seconds:.1f} | {max(0.0, 1 - plain / seconds):.0%} |")
     return "\n".join(rows) + "\n"
 
 
@@ -139,7 +170,9 @@ def figure(lines: Lines, title: str) -> str:
             for x, y, below, above in zip(seconds, middle, low, high, strict=True)
             if x <= lines.steps * lines.seconds[BASELINE] * 1.001
         ]
-    strokes = [palette.stroke("thompson")._replace(name=OURS) if name == OURS else palette.stroke(name) for name in shown]
+    strokes = [
+        palette.stroke("thompson")._replace(name=OURS) if name == OURS else palette.stroke(name) for name in shown
+    ]
     curve = plots.lines("mixing", points, strokes, "seconds of training, rewards included", "held-out bits per byte")
     runs = list(lines.runs[OURS].values())
     means = {name: np.mean([run["shares"][name] for run in runs], axis=0) for name in runs[0]["shares"]}
@@ -166,7 +199,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
     lines = Lines.read(asked.results)
-    made = {"table": table(lines), "contrasts": contrasts(lines), "variants": variants(lines)}
+    made = {"table": table(lines), "contrasts": contrasts(lines), "tuning": tuning(lines), "cost": cost(lines)}
     print(*made.values(), sep="\n")
     if asked.page:
         name = asked.results.stem
