@@ -173,10 +173,10 @@ def timed(corpus: Corpus, size: Size, variants: list[str]) -> dict[str, float]:
 
 
 def grid(method: str, size: Size) -> list[str]:
-    """The variants of a method that are tried: each way of giving the target its place, if there are other sources."""
-    if "+" in method or TARGET in METHODS[method].get("sources", ())[-1:]:
-        return [method]
-    return [method + place for place in size.places]
+    """The variants of a method that are tried: each way of giving the target its place, where it has none yet."""
+    settings, added = parsed(method)
+    fixed = {"share", "late"} & added.keys() or settings.get("sources") == (TARGET,)
+    return [method] if fixed else [method + place for place in size.places]
 
 
 def results(folder: Path) -> Iterator[dict[str, Any]]:

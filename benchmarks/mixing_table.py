@@ -66,9 +66,14 @@ class Lines(NamedTuple):
             max(line["steps"] for line in lines),
         )
 
+    def step(self, method: str) -> float:
+        """Seconds of a step; a variant that was not timed takes as long as its method, and that as uniform."""
+        plain = self.seconds[BASELINE]
+        return self.seconds.get(method, self.seconds.get(method.partition("+")[0], plain))
+
     def slower(self, method: str) -> float:
-        """A step's time over that of uniform; a method that only chooses as uniform does takes as long."""
-        return self.seconds.get(method, self.seconds[BASELINE]) / self.seconds[BASELINE]
+        """A step's time over that of uniform."""
+        return self.step(method) / self.step(BASELINE)
 
     def at(self, method: str, share: float) -> dict[int, float]:
         """Held-out bits per byte by seed when ``share`` of the steps is made."""
@@ -104,7 +109,7 @@ def table(lines: Lines) -> str:
             f"{bold}{name}{bold}",
             place(lines.tuned[name][0]),
             f"{lines.tuned[name][1]:g}",
-            f"{1e3 * lines.seconds.get(name, lines.seconds[BASELINE]):.1f} ms",
+            f"{1e3 * lines.step(name):.1f} ms",
             f"{np.mean(ends):.3f}",
             f"{bold}{np.mean(timed):.3f}{bold} ± {np.std(timed, ddof=1) / len(timed) ** 0.5:.3f}",
             f"{np.mean(lines.stopped(name)):.3f}",
@@ -164,7 +169,7 @@ def figure(lines: Lines, title: str) -> str:
     for name in shown:
         curves = np.array([run["points"] for run in lines.runs[name].values()])
         middle, low, high = statistics.median_band(curves[:, :, 2])
-        seconds = curves[0, :, 0] * lines.seconds.get(name, lines.seconds[BASELINE])
+        seconds = curves[0, :, 0] * lines.step(name)
         points += [
             {"name": name, "x": x, "y": y, "low": below, "high": above}
             for x, y, below, above in zip(seconds, middle, low, high, strict=True)
