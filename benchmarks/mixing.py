@@ -274,7 +274,7 @@ def main() -> None:
     for run in runs[part - 1 :: parts]:
         if not any((run | {"size": asked.size}).items() <= line.items() for line in results(asked.out)):
             found = trained(corpus, size, run["variant"], run["rate"], run["seed"])
-            add(run | ({"points": found["points"]} if asked.tune else found))
+            add(run | ({"points": found["points"][-1:]} if asked.tune else found))
 
 
 if __name__ == "__main__":
