@@ -1,0 +1,207 @@
+"""Sources for a few labelled images in a plain PyTorch loop: on ``scripts`` 12 collections of glyphs teach USPS digits.
+
+Every step trains on the target's labelled rows and, where there is a source, on 20 rows of it; rewards are measured on
+those same labelled rows. Each seed has other labelled rows, three of each digit. Learning rates are tuned for each
+method alike, on other seeds and on every other test row; the rest of the test rows is reported.
+
+Run with: python benchmarks/images.py --seeds 10 --out benchmarks/results/images.jsonl
+          python benchmarks/images.py --table benchmarks/results/images.jsonl
+"""
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from common import medians
+
+import numpy as np  # isort: skip  (common holds it to one thread)
+import torch
+from torch import nn
+from torch_rewards import mlp, tensors
+
+import metasched as ms
+from metasched.report import sheets, statistics
+from metasched.torch import Alignment, Transfer
+
+METHODS: dict[str, dict[str, Any]] = {
+    "ours": {"scheduler": "thompson", "worth": Transfer, "options": {"forget": 0.99}},
+    "uniform": {},
+    "useful": {"useful": True},
+    "target-only": {"scheduler": None},
+    "exp3-alignment": {"scheduler": "exp3", "worth": Alignment},
+}
+RATES = (3e-4, 1e-3, 3e-3)
+TUNING_SEEDS = (100, 101, 102)
+POINTS = 10
+POOL = 3000
+Rows = tuple[torch.Tensor, torch.Tensor]
+
+
+def loss(model: nn.Module, rows: Rows) -> torch.Tensor:
+    """Cross-entropy of the labels."""
+    return nn.functional.cross_entropy(model(rows[0]), rows[1])
+
+
+@cache
+def loaded() -> ms.TaskSet:
+    """The data set, with a pool of target rows from which each seed takes its labelled ones; all others test."""
+    return ms.datasets.load("scripts", target_labels=POOL)
+
+
+def labelled(tasks: ms.TaskSet, seed: int) -> Rows:
+    """Three rows of each digit."""
+    inputs, labels = tensors(tasks.validation)
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(labels)))
+    chosen = torch.cat([order[labels[order] == digit][:3] for digit in labels.unique()])
+    return inputs[chosen], labels[chosen]
+
+
+class Loop:
+    """One run: a model, its optimiser, a chooser or none, and what a batch was worth."""
+
+    def __init__(self, tasks: ms.TaskSet, method: str, rate: float, seed: int) -> None:
+        kind = METHODS[method]
+        torch.manual_seed(seed)
+        self.model = mlp(int(np.prod(tasks.shape)), len(tasks.classes))
+        self.optimiser = torch.optim.Adam(self.model.parameters(), rate)
+        self.target = labelled(tasks, seed)
+        useful = tasks.useful if kind.get("useful") else [task.name for task in tasks.tasks]
+        self.sources = {task.name: tensors(task) for task in tasks.tasks if task.name in useful}
+        sizes = {name: len(rows[1]) for name, rows in self.sources.items()}
+        scheduler = kind.get("scheduler", "uniform")
+        options = kind.get("options", {})
+        self.chooser = None if scheduler is None else ms.Chooser(scheduler, sizes, 20, seed=seed, **options)
+        self.worth = kind["worth"](self.model) if "worth" in kind else None
+
+    def step(self) -> None:
+        """Choose, train, tell: the reward is read from ``.grad`` before the target's own gradient is added."""
+        self.optimiser.zero_grad()
+        if self.chooser is not None:
+            draw = self.chooser.ask()
+            inputs, labels = self.sources[draw.source]
+            loss(self.model, (inputs[draw.rows], labels[draw.rows])).backward()
+            self.chooser.tell(draw, 0.0 if self.worth is None else self.worth(target_batch=self.target))
+        loss(self.model, self.target).backward()
+        self.optimiser.step()
+
+
+def trained(method: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
+    """Accuracy on both halves of the test rows at points of a run."""
+    tasks = loaded()
+    inputs, labels = tensors(tasks.test)
+    loop = Loop(tasks, method, rate, seed)
+    points = []
+    for step in range(1, steps + 1):
+        loop.step()
+        if step % (steps // POINTS) == 0:
+            with torch.no_grad():
+                right = (loop.model(inputs).argmax(dim=1) == labels).float()
+            points.append([step, *(round(float(right[half::2].mean()), 4) for half in (0, 1))])
+    shares = {} if loop.chooser is None else {name: round(part, 3) for name, part in loop.chooser.shares().items()}
+    return {"method": method, "rate": rate, "seed": seed, "points": points, "shares": shares}
+
+
+def timed() -> dict[str, float]:
+    """Seconds of a step of each method, medians of turns."""
+    tasks = loaded()
+
+    def runner(method: str) -> Callable[[], None]:
+        loop = Loop(tasks, method, RATES[0], 0)
+        return lambda: [loop.step() for _ in range(16)].clear()
+
+    return {
+        method: seconds / 16
+        for method, seconds in medians({method: runner(method) for method in METHODS}, 15, time.process_time).items()
+    }
+
+
+def tuned(lines: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """The learning rate of each method: the best on the tuning half over the tuning seeds."""
+
+    def score(method: str, rate: float) -> float:
+        mine = (
+            line for line in lines if (line.get("kind"), line["method"], line.get("rate")) == ("tune", method, rate)
+        )
+        return float(np.mean([line["points"][-1][1] for line in mine]))
+
+    return {method: max(RATES, key=lambda rate: score(method, rate)) for method in METHODS}
+
+
+def table(lines: Sequence[dict[str, Any]]) -> str:
+    """One row for each method: accuracy at equal steps and when uniform has made its last step; ours less each."""
+    seconds = {line["method"]: line["seconds"] for line in lines if line["kind"] == "time"}
+    runs = {
+        name: {line["seed"]: line for line in lines if line["kind"] == "run" and line["method"] == name}
+        for name in METHODS
+    }
+
+    def ends(name: str, slower: float) -> dict[int, float]:
+        found = {}
+        for seed, run in runs[name].items():
+            steps, _, accuracy = np.array(run["points"]).T
+            found[seed] = float(np.interp(steps[-1] / max(1.0, slower), steps, accuracy))
+        return found
+
+    timely = {name: ends(name, seconds[name] / seconds["uniform"]) for name in METHODS}
+    rows = ["|  | rate | step | equal steps | equal time | ours less it, equal time |", "|---" * 6 + "|"]
+    for name in METHODS:
+        gap = statistics.mean_of_means([[timely["ours"][seed] - timely[name][seed] for seed in runs[name]]])
+        words = [
+            name,
+            f"{tuned(lines)[name]:g}",
+            f"{1e3 * seconds[name]:.2f} ms",
+            *(f"{np.mean(list(part.values())):.3f}" for part in (ends(name, 1.0), timely[name])),
+            "" if name == "ours" else f"{sheets.signed(gap)}{' (planned)' * (name == 'uniform')}",
+        ]
+        rows.append(f"| {' | '.join(words)} |")
+    return "\n".join(rows) + "\n"
+
+
+def main() -> None:
+    """Tune, run and time what is missing; print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path, help="results to print, without running anything")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=400)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", message="a batch of")
+    path = asked.table or asked.out
+    if path is None:
+        parser.error("give --out or --table")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+    def add(line: dict[str, Any]) -> None:
+        lines.append(line)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def run(kind: str, method: str, rate: float, seed: int) -> None:
+        wanted = {"kind": kind, "method": method, "rate": rate, "seed": seed}
+        if not any(wanted.items() <= line.items() for line in lines):
+            add(wanted | trained(method, rate, seed, asked.steps))
+            print(kind, method, f"{rate:g}", seed, lines[-1]["points"][-1], flush=True)
+
+    if asked.out:
+        for method in METHODS:
+            for rate in RATES:
+                for seed in TUNING_SEEDS:
+                    run("tune", method, rate, seed)
+        rates = tuned(lines)
+        for seed in range(asked.seeds):
+            for method in METHODS:
+                run("run", method, rates[method], seed)
+        if not any(line["kind"] == "time" for line in lines):
+            for method, seconds in timed().items():
+                add({"kind": "time", "method": method, "seconds": seconds})
+    print(table(lines))
+
+
+if __name__ == "__main__":
+    main()
