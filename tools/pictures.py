@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from svg import INK, box, dot, path, picture, text
 
 import metasched as ms
 from metasched.report.palette import COLOURS, IN_ORDER
+from svg import INK, box, dot, path, picture, text
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 SOURCES = ("sensor A", "sensor B", "sensor C")
