@@ -80,3 +80,10 @@ def test_a_worker_that_was_given_up_and_returns_writes_nothing_more(tasks, tmp_p
     assert not (out / "outcome.jsonl").exists()
     engine.run([job])
     assert (out / "outcome.jsonl").exists()
+
+
+def test_what_a_kill_left_of_a_lease_is_tidied(tmp_path):
+    (tmp_path / "lease.json.part").write_bytes(b'{"token": "half')
+    with leased([tmp_path]) as held:
+        held[tmp_path].check()
+    assert {path.name for path in tmp_path.iterdir()} == {".lock"}

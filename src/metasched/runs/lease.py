@@ -57,8 +57,9 @@ class Lease:
         other, age = holder(self.place), seconds_since(self.place)
         if other is not None and other.host != self.holder.host and age is not None and age < STALE_SECONDS:
             raise BusyError(f"{self.place}: {other.host} is working on this run; wait for it or stop it")
-        partial = self.place / f"{LEASE}.{self.holder.token}{PART}"
+        partial = self.place / f"{LEASE}{PART}"
         try:
+            partial.unlink(missing_ok=True)
             append(partial, msgspec.json.encode(self.holder))
             partial.replace(self.place / LEASE)  # it need not outlive a power cut: nothing waits for the disk
         except OSError as error:
