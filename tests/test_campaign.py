@@ -32,7 +32,7 @@ def test_full_broken_and_foreign_disks_deleted_folders_and_clocks_lose_nothing(t
 
 def test_real_kills_of_a_run_that_is_resumed_change_no_byte(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", os.environ.copy())
-    effort = Effort(seed=0, attempts=3, workers=2, place=tmp_path)
+    effort = Effort(seed=0, attempts=2, workers=2, place=tmp_path)
     assert failures(kills.kills(effort, ("resume",))) == []
 
 
