@@ -10,9 +10,13 @@ from metasched.runs.outcome import Final, Outcome
 from metasched.runs.train import jobs_of
 
 
+def job_of(scheduler, seed, **options):
+    return jobs_of(make_tasks(), "mlp", scheduler, ms.TrainConfig(batch_size=4), (seed,), options, learner="meta")[0]
+
+
 def outcome(scheduler, seed, **options):
     """A finished run of that scheduler, as if it had been run."""
-    job = jobs_of(make_tasks(), "mlp", scheduler, ms.TrainConfig(batch_size=4), (seed,), options, learner="meta")[0]
+    job = job_of(scheduler, seed, **options)
     told = {key: getattr(job.description, key) for key in ("method", "family", "about", "origin")}
     final = Final(test_accuracy=0.5)
     return Outcome(run=job.description.spec.name, spec=job.description.spec, final=final, **told)
@@ -48,17 +52,22 @@ def test_a_damaged_line_within_is_named(tmp_path, finished):
         kept._whole_lines(path)
 
 
-def test_nothing_is_added_behind_a_link(tmp_path, finished, monkeypatch):
+class Ready:
+    """An executor whose runs are finished before they begin."""
+
+    needs_folders = False
+
+    def run(self, jobs, on_outcome, on_counts):
+        on_outcome(0, outcome("ucb", 0))
+
+
+def test_nothing_is_added_behind_a_link(tmp_path, finished):
     there = outcomes.encode(finished[1])
     (tmp_path / "precious").write_bytes(there)
     (tmp_path / "runs.jsonl").symlink_to(tmp_path / "precious")
 
-    def run(jobs, on_outcome, programs):
-        on_outcome(0, finished[0])
-
-    monkeypatch.setattr(kept.engine, "run", run)
     with pytest.raises(RunError, match="is a link"):
-        kept.finish([], tmp_path / "runs.jsonl", programs=None)
+        kept.finish([job_of("ucb", 0)], tmp_path / "runs.jsonl", Ready())
     assert (tmp_path / "precious").read_bytes() == there
 
 
