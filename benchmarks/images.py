@@ -35,7 +35,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "target-only": {"scheduler": None},
     "exp3-alignment": {"scheduler": "exp3", "worth": Alignment},
 }
-RATES = (3e-4, 1e-3, 3e-3)
+RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 TUNING_SEEDS = (100, 101, 102)
 POINTS = 10
 POOL = 3000
@@ -103,7 +103,7 @@ def trained(method: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
                 right = (loop.model(inputs).argmax(dim=1) == labels).float()
             points.append([step, *(round(float(right[half::2].mean()), 4) for half in (0, 1))])
     shares = {} if loop.chooser is None else {name: round(part, 3) for name, part in loop.chooser.shares().items()}
-    return {"method": method, "rate": rate, "seed": seed, "points": points, "shares": shares}
+    return {"points": points, "shares": shares}
 
 
 def timed() -> dict[str, float]:
@@ -185,7 +185,8 @@ def main() -> None:
     def run(kind: str, method: str, rate: float, seed: int) -> None:
         wanted = {"kind": kind, "method": method, "rate": rate, "seed": seed}
         if not any(wanted.items() <= line.items() for line in lines):
-            add(wanted | trained(method, rate, seed, asked.steps))
+            found = trained(method, rate, seed, asked.steps)
+            add(wanted | (found if kind == "run" else {"points": found["points"][-1:]}))
             print(kind, method, f"{rate:g}", seed, lines[-1]["points"][-1], flush=True)
 
     if asked.out:

@@ -99,7 +99,9 @@ class Loop:
         batch = self.rows[draw.source][draw.rows]
         loss = mixing_model.loss(self.model, batch)
         loss.backward()
-        if not forced:
+        if forced:
+            self.own.forget(draw)
+        else:
             self.chooser.tell(draw, self._reward(loss))
         self.optimiser.step()
         self.warm.step()
@@ -214,6 +216,11 @@ def seeds_of(text: str) -> list[int]:
     return list(range(int(first), int(last) + 1)) if dash else [int(one) for one in text.split(",")]
 
 
+def rates_of(text: str) -> list[float]:
+    """``1e-4,2e-4``."""
+    return [float(one) for one in text.split(",")]
+
+
 def part_of(text: str) -> tuple[int, int]:
     """``3/8``."""
     part, _, parts = text.partition("/")
@@ -231,7 +238,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=seeds_of, help="0-4 by default, 100-101 with --tune")
     parser.add_argument("--part", type=part_of, default=(1, 1), help="3/8: every eighth run, from the third on")
     parser.add_argument("--steps", type=int, help="of a run, where not those of the size")
-    parser.add_argument("--rate", type=float, help="a learning rate for all, where none was tuned")
+    parser.add_argument("--rate", type=float, help="whatever was tuned; such runs are checks, reported apart")
+    parser.add_argument("--rates", type=rates_of, help="1e-4,2e-4: others to tune, where the best lay at the edge")
     parser.add_argument("--tune", action="store_true", help="try the learning rates on tuning seeds")
     parser.add_argument("--time", action="store_true", help="time steps of all methods in turns; nothing else must run")
     asked = parser.parse_args()
@@ -254,7 +262,10 @@ def main() -> None:
         print(line["points"][-1] if "points" in line else f"{1e3 * line['seconds']:.3f} ms a step", flush=True)
 
     chosen = settled(list(results(asked.out)), asked.size)
-    middle = asked.rate or size.rates[len(size.rates) // 2]
+    middle = size.rates[len(size.rates) // 2]
+    if asked.rate:
+        chosen = {method: (chosen.get(method, (method, middle))[0], asked.rate) for method in methods}
+    kind = "tune" if asked.tune else "check" if asked.rate else "run"
     if asked.time:
         variants = {method: chosen.get(method, (method, middle))[0] for method in methods}
         variants |= {f"ours, k = {k}": f"{variants['ours']}+every={k}" for k in (1, 8) if "ours" in variants}
@@ -263,11 +274,13 @@ def main() -> None:
             add({"kind": "time", "method": method, "variant": variant, "seconds": seconds[variant]})
         return
     runs = [
-        {"kind": "tune" if asked.tune else "run", "method": method, "variant": variant, "rate": rate, "seed": seed}
+        {"kind": kind, "method": method, "variant": variant, "rate": rate, "seed": seed}
         for seed in (asked.seeds or (TUNING_SEEDS if asked.tune else range(5)))
         for method in methods
         for variant, rate in (
-            product(grid(method, size), size.rates) if asked.tune else [chosen.get(method, (method, middle))]
+            product(grid(method, size), asked.rates or size.rates)
+            if asked.tune
+            else [chosen.get(method, (method, middle))]
         )
     ]
     part, parts = asked.part

@@ -8,22 +8,30 @@ Run with: python benchmarks/mixing_table.py benchmarks/results/mixing-small.json
 
 import argparse
 import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from mixing import settled
+from mixing import METHODS
 from mixing_corpus import TARGET, USEFUL
 
 from metasched.optional import require
 from metasched.report import page, palette, plots, sheets, statistics
 from metasched.report.figures import Figure, Panel
 
-OURS, BASELINE = "ours", "uniform"
+OURS, BASELINE, ALONE = "ours", "uniform", "target-only"
 NOISE = ("base64", "random")
-RIVALS = (BASELINE, "proportional", "temperature", "target-only", "exp3-alignment", "exp3-loss", "useful")
-DRAWN = (OURS, BASELINE, "temperature", "target-only", "useful", "exp3-alignment")
+RIVALS = (BASELINE, "proportional", "temperature", ALONE, "exp3-alignment", "exp3-loss", "useful")
+DRAWN = {
+    OURS: "thompson",
+    BASELINE: "uniform",
+    "temperature": "sequential",
+    "exp3-alignment": "gittins",
+    "useful": "useful",
+}
+"""Methods in the figure, with whose colour."""
 
 
 def groupby(lines: Iterable[dict[str, Any]], key: Callable[[dict[str, Any]], Any]) -> dict[Any, list[dict[str, Any]]]:
@@ -39,7 +47,6 @@ class Lines(NamedTuple):
 
     runs: dict[str, dict[int, dict[str, Any]]]
     seconds: dict[str, float]
-    tuned: dict[str, tuple[str, float]]
     tried: dict[str, dict[str, float]]
     steps: int
 
@@ -49,8 +56,9 @@ class Lines(NamedTuple):
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         runs: dict[str, dict[int, dict[str, Any]]] = {}
         for line in lines:
-            if line["kind"] == "run":
-                runs.setdefault(line["method"], {})[line["seed"]] = line
+            if line["kind"] in ("run", "check"):
+                name = line["method"] if line["kind"] == "run" else f"{line['method']}, rate {line['rate']:g}"
+                runs.setdefault(name, {})[line["seed"]] = line
         tried: dict[str, dict[str, float]] = {}
         tuning = [line for line in lines if line["kind"] == "tune"]
         for (method, variant), ends in groupby(tuning, lambda line: (line["method"], line["variant"])).items():
@@ -61,19 +69,24 @@ class Lines(NamedTuple):
         return cls(
             runs,
             {line["method"]: line["seconds"] for line in lines if line["kind"] == "time"},
-            settled(lines, lines[0]["size"]),
             tried,
             max(line["steps"] for line in lines),
         )
 
     def step(self, method: str) -> float:
-        """Seconds of a step; a variant that was not timed takes as long as its method, and that as uniform."""
-        plain = self.seconds[BASELINE]
-        return self.seconds.get(method, self.seconds.get(method.partition("+")[0], plain))
+        """Seconds of a step: without a reward those of uniform; with one from gradients, if not timed, of ours."""
+        base = re.split("[+,]", method)[0]
+        reward = METHODS[base].get("reward")
+        return self.seconds.get(base, self.seconds[BASELINE if reward == "loss" else OURS]) if reward else self.plain
+
+    @property
+    def plain(self) -> float:
+        """Seconds of a step of uniform."""
+        return self.seconds[BASELINE]
 
     def slower(self, method: str) -> float:
         """A step's time over that of uniform."""
-        return self.step(method) / self.step(BASELINE)
+        return self.step(method) / self.plain
 
     def at(self, method: str, share: float) -> dict[int, float]:
         """Held-out bits per byte by seed when ``share`` of the steps is made."""
@@ -86,11 +99,16 @@ class Lines(NamedTuple):
         """Held-out bits per byte by seed when uniform has made its last step."""
         return self.at(method, min(1.0, 1 / self.slower(method)))
 
-    def stopped(self, method: str) -> list[float]:
-        """Held-out bits per byte where the tuning pages say that it is best to stop, within the time of uniform."""
-        last = self.steps / self.slower(method) + 1e-9
-        allowed = [[point for point in run["points"] if point[0] <= last] for run in self.runs[method].values()]
-        return [min(points, key=lambda point: point[1])[2] for points in allowed]
+    def stopped(self, method: str) -> dict[int, float]:
+        """Held-out bits per byte by seed where the tuning pages say that it is best to stop, within uniform's time."""
+        last = self.steps * min(1.0, 1 / self.slower(method))
+        ends = {}
+        for seed, run in self.runs[method].items():
+            steps, *curves = np.array(run["points"]).T
+            allowed = np.append(steps[steps < last], last)
+            tuning, held = (np.interp(allowed, steps, curve) for curve in curves)
+            ends[seed] = float(held[tuning.argmin()])
+        return ends
 
     def share(self, method: str, sources: tuple[str, ...]) -> float:
         """The part of all draws that came from ``sources``."""
@@ -104,15 +122,16 @@ def table(lines: Lines) -> str:
     rows = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for name in sorted(lines.runs, key=lambda name: np.mean(list(lines.equal_time(name).values()))):
         bold = "**" if name == OURS else ""
+        first = next(iter(lines.runs[name].values()))
         ends, timed = (list(part.values()) for part in (lines.at(name, 1.0), lines.equal_time(name)))
         words = [
             f"{bold}{name}{bold}",
-            place(lines.tuned[name][0]),
-            f"{lines.tuned[name][1]:g}",
+            place(first["variant"]),
+            f"{first['rate']:g}",
             f"{1e3 * lines.step(name):.1f} ms",
             f"{np.mean(ends):.3f}",
             f"{bold}{np.mean(timed):.3f}{bold} ± {np.std(timed, ddof=1) / len(timed) ** 0.5:.3f}",
-            f"{np.mean(lines.stopped(name)):.3f}",
+            f"{np.mean(list(lines.stopped(name).values())):.3f}",
             *(f"{lines.share(name, part):.0%}" for part in ((TARGET,), USEFUL, NOISE)),
         ]
         rows.append(f"| {' | '.join(words)} |")
@@ -120,17 +139,25 @@ def table(lines: Lines) -> str:
 
 
 def contrasts(lines: Lines) -> str:
-    """Ours less each other method at equal time, paired by seed; below zero is better."""
-    ours = lines.equal_time(OURS)
+    """Ours less each other method, paired by seed; below zero is better. The last is the target's control, stopped."""
     rows = ["| ours less | bits per byte at equal time | at equal steps |", "|---|---|---|"]
-    for name in RIVALS:
+    timed, ended = lines.equal_time(OURS), lines.at(OURS, 1.0)
+    for name in (*RIVALS, *(name for name in lines.runs if name.startswith(f"{ALONE}, "))):
         if name in lines.runs:
-            gaps = []
-            for mine, theirs in ((ours, lines.equal_time(name)), (lines.at(OURS, 1.0), lines.at(name, 1.0))):
-                gaps.append([mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())])
-            words = [str(sheets.signed(statistics.mean_of_means([part]))) for part in gaps]
+            words = [gap(timed, lines.equal_time(name)), gap(ended, lines.at(name, 1.0))]
             rows.append(f"| {name}{' (planned)' * (name == BASELINE)} | {' | '.join(words)} |")
+    if ALONE in lines.runs:
+        rows.append(f"| {ALONE}, best stop | {gap(timed, lines.stopped(ALONE))} | {gap(ended, lines.stopped(ALONE))} |")
     return "\n".join(rows) + "\n"
+
+
+def gap(mine: dict[int, float], theirs: dict[int, float]) -> str:
+    """The mean difference over the seeds that both have, with its interval."""
+    return str(
+        sheets.signed(
+            statistics.mean_of_means([[mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]])
+        )
+    )
 
 
 def place(variant: str) -> str:
@@ -153,7 +180,7 @@ def tuning(lines: Lines) -> str:
 
 def cost(lines: Lines) -> str:
     """The share of a step's time that the reward takes, for each k that was timed."""
-    plain = lines.seconds[BASELINE]
+    plain = lines.plain
     rows = ["|  | ms a step | of which the reward |", "|---|---|---|"]
     for name, seconds in lines.seconds.items():
         if name == BASELINE or name.startswith(OURS):
@@ -173,12 +200,16 @@ def figure(lines: Lines, title: str) -> str:
         points += [
             {"name": name, "x": x, "y": y, "low": below, "high": above}
             for x, y, below, above in zip(seconds, middle, low, high, strict=True)
-            if x <= lines.steps * lines.seconds[BASELINE] * 1.001
+            if x <= lines.steps * lines.plain * 1.001
         ]
-    strokes = [
-        palette.stroke("thompson")._replace(name=OURS) if name == OURS else palette.stroke(name) for name in shown
-    ]
-    curve = plots.lines("mixing", points, strokes, "seconds of training, rewards included", "held-out bits per byte")
+    strokes = [palette.Stroke(name, palette.COLOURS[DRAWN[name]]) for name in shown]
+    levels = []
+    if ALONE in lines.runs:
+        control = f"{ALONE}, stopped"
+        levels = [{"name": control, "y": float(np.median(list(lines.stopped(ALONE).values())))}]
+        strokes.append(palette.Stroke(control, palette.COLOURS[ALONE], (2, 2)))
+    axes = ("seconds of training, rewards included", "held-out bits per byte")
+    curve = plots.lines("mixing", points, strokes, *axes, levels)
     runs = list(lines.runs[OURS].values())
     means = {name: np.mean([run["shares"][name] for run in runs], axis=0) for name in runs[0]["shares"]}
     order = sorted(means, key=lambda name: (name != TARGET, name not in USEFUL, name in NOISE, -means[name].mean()))
