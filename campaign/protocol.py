@@ -28,6 +28,7 @@ from metasched.learners import model_file
 from metasched.learners.networks import Mlp
 from metasched.learners.stream import Stream
 from metasched.runs import run as engine
+from metasched.runs.lease import LEASE, Lease
 from metasched.runs.run import Job
 from metasched.runs.train import begun, jobs_of
 
@@ -50,8 +51,10 @@ class Counters(NamedTuple):
 class Small(engine._Group):
     """A group of runs with its own counters in place of a compiled program; files are the package's affair."""
 
-    def __init__(self, jobs: Sequence[Job], *_: Any) -> None:
+    def __init__(self, jobs: Sequence[Job], together: Any, programs: Any, leases: Mapping[Path, Lease]) -> None:
+        del together, programs
         self.jobs = jobs
+        self.leases = leases
         self.shared = False
         self.program = None  # type: ignore[assignment]
         self.rows = {}
@@ -164,7 +167,8 @@ def explore(place: Path, seeds: tuple[int, ...], crashes: int = CRASHES) -> Iter
     """Every crash, ``crashes`` deep, of runs of these seeds in ``place / "runs"``: a result for each way to crash.
 
     Where two ways lead to the same content, what comes after is tried once; what is left of a file that was not written
-    whole is never read, so of that only its being there counts.
+    whole is never read, and a lease of this machine is taken over whatever it says, so of them only their being there
+    counts.
     """
     folder = place / "runs"
     restore(folder, ())
@@ -195,7 +199,7 @@ def explore(place: Path, seeds: tuple[int, ...], crashes: int = CRASHES) -> Iter
 
 
 def _what_counts(held: Content) -> Content:
-    return tuple((name, b"" if name.endswith(PART) else bytes_) for name, bytes_ in held)
+    return tuple((name, b"" if name.endswith((PART, LEASE)) else bytes_) for name, bytes_ in held)
 
 
 def _crashed(place: Path, limit: int, seeds: tuple[int, ...]) -> Disk | None:

@@ -1,5 +1,6 @@
 """What auto and diagnose rest on: the numbers of the result files, and what follows from others."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,10 @@ def test_what_results_do_not_say_is_refused(tmp_path):
         "Path(__file__).parent.parent", f"Path({str(ROOT)!r})"
     )
     (tmp_path / "readme.py").write_text(script)
-    done = subprocess.run([sys.executable, tmp_path / "readme.py", "--check"], capture_output=True, text=True)
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "readme.py", "--check"], capture_output=True, text=True, env=found
+    )
     assert done.returncode == 1
     assert done.stderr.strip() == "measured.json: not that of results/; run 'make results'"
 
