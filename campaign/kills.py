@@ -108,7 +108,7 @@ def _suffer(place: Path, chain: Chain, whole: Whole) -> list[Result]:
         if (fault := _fault(ended, allowed=(0, 2, -signal.SIGKILL))) is not None:
             return [Result(str(chain), *fault)]
     ended = start(where, victim.go_on).end()
-    if ended.code == 2 and any(told in ended.said for told in _NOT_BEGUN):
+    if ended.code == 2 and (not (where / OUT).exists() or any(told in ended.said for told in _NOT_BEGUN)):
         ended = start(where, victim.begin).end()
     if (fault := _fault(ended, allowed=(0,))) is not None:
         return [Result(str(chain), *fault)] * max(1, killed)
