@@ -35,7 +35,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "target-only": {"scheduler": None},
     "exp3-alignment": {"scheduler": "exp3", "worth": Alignment},
 }
-RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+RATES = (3e-4, 1e-3, 3e-3)
 TUNING_SEEDS = (100, 101, 102)
 POINTS = 10
 POOL = 3000

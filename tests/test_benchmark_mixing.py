@@ -16,7 +16,7 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 def benchmark(monkeypatch):
     """A function that imports a script of the benchmarks."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in ("common", "mixing", "mixing_corpus", "mixing_model", "mixing_table"):
+    for name in ("common", "mixing", "mixing_corpus", "mixing_model", "mixing_table", "images", "torch_rewards"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return __import__
 
@@ -99,6 +99,22 @@ def test_settings_are_chosen_on_tuning_pages_and_on_seeds_that_all_of_them_have(
         for (variant, seed), end in ends.items()
     ]
     assert settled(lines, "tiny") == {"ours": ("ours", 1e-3)}
+
+
+def test_table_of_images_is_made_of_the_results_beside_it(benchmark):
+    images = benchmark("images")
+    path = BENCHMARKS / "results" / "images.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    reported = {line["method"]: line["rate"] for line in lines if line["kind"] == "run"}
+    assert images.tuned(lines) == reported
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_reported_runs_have_the_settings_that_tuning_chose(benchmark, size):
+    path = BENCHMARKS / "results" / f"mixing-{size}.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    reported = {line["method"]: (line["variant"], line["rate"]) for line in lines if line["kind"] == "run"}
+    assert benchmark("mixing").settled(lines, size) == reported
 
 
 def test_no_long_line_of_held_out_text_is_in_a_source(benchmark):
