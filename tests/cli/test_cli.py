@@ -302,8 +302,10 @@ def test_ctrl_c_is_exit_code_130_with_the_work_kept(saved, tmp_path):
     )
     metrics = tmp_path / "runs" / "a" / "metrics.jsonl"
     deadline = time.monotonic() + 60
-    while not (metrics.exists() and metrics.stat().st_size > 2000) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    sizes = set()  # of a second chunk of updates, too: the first is no state yet while its lines are written
+    while len(sizes) < 4 and time.monotonic() < deadline:
+        sizes.add(metrics.stat().st_size if metrics.exists() else 0)
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130

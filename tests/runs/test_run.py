@@ -18,6 +18,7 @@ from helpers import Stop, make_tasks, stop_after
 from metasched.errors import ConfigError
 from metasched.learners import engine
 from metasched.learners.networks import Network, mlp
+from metasched.runs import checkpoint
 from metasched.runs import outcome as outcomes
 from metasched.runs import run as runs
 from metasched.runs.choices import methods
@@ -268,3 +269,17 @@ def test_eight_seeds_are_dealt_out_to_eight_devices_and_give_the_same_numbers(tm
         assert record["tasks"] == other["tasks"]
         assert record["loss"] == pytest.approx(other["loss"], abs=1e-5)
         assert record["test_accuracy"] == pytest.approx(other["test_accuracy"], abs=1e-5)
+
+
+def test_an_interrupt_between_two_records_leaves_a_checkpoint(tmp_path):
+    """Ctrl-C may come while somebody else, a tracker or a progress bar, has the record."""
+    config = ms.TrainConfig(batch_size=2, meta_updates=4)
+    jobs = begun(jobs_of(make_tasks(), "mlp", "uniform", config, [0], {}, out=tmp_path), tmp_path)
+
+    def interrupted(_, record):
+        if record["update"] == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runs.run(jobs, on_record=interrupted)
+    assert checkpoint.updates(jobs[0].folder) >= 2

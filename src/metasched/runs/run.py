@@ -5,7 +5,7 @@ side by side, on a CPU one after another. What a run keeps on disk does not depe
 """
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -125,14 +125,18 @@ def run(
     with leased([job.folder for job in jobs if job.folder is not None]) as leases:
         for numbers in _by_shape(jobs):
             group = _Group([jobs[number] for number in numbers], together, kept, leases)
-            for place, record, result in group.run(checkpoint_seconds):
-                number = numbers[place]
-                if on_record:
-                    on_record(number, record)
-                if result is not None:
-                    finished[number] = result
-                    if on_outcome:
-                        on_outcome(number, result.outcome)
+            steps = group.run(checkpoint_seconds)
+            try:
+                for place, record, result in steps:
+                    number = numbers[place]
+                    if on_record:
+                        on_record(number, record)
+                    if result is not None:
+                        finished[number] = result
+                        if on_outcome:
+                            on_outcome(number, result.outcome)
+            except KeyboardInterrupt as stop:
+                steps.throw(stop)  # it may have come between two records: the group leaves its checkpoints
     return [finished[number] for number in range(len(jobs))]
 
 
@@ -231,7 +235,7 @@ class _Group:
         rows = {number: engine.lane_rows(self.program, tasks) for number, tasks in targets.items()}
         self.rows = {place: rows[id(job.tasks)] for place, job in enumerate(jobs)}
 
-    def run(self, checkpoint_seconds: float) -> Iterator[tuple[int, Record, Result | None]]:
+    def run(self, checkpoint_seconds: float) -> Generator[tuple[int, Record, Result | None], None, None]:
         """Every record of every job, those of an interrupted one again; a job's last record comes with its result."""
         records: dict[int, list[Record]] = {}
         states: dict[int, State] = {}
