@@ -88,3 +88,8 @@ def test_anything_else_is_refused_unopened(tmp_path, make, said):
     make(tmp_path / "x")
     with pytest.raises(DataError, match=said):
         foreign.file_size(tmp_path / "x", largest=5)
+
+
+def test_a_limit_beyond_all_memory_is_no_traceback(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    assert foreign.read_bytes(tmp_path / "a", 2**80, "copy it again") == b"abc"

@@ -45,7 +45,7 @@ def read_bytes(path: Path, largest: int, fix: str, kind: type[MetaschedError] = 
         size = os.fstat(stream.fileno()).st_size
         if size > largest:
             raise kind(f"{path}: has {size:,} bytes, more than the {largest:,} it can have; {fix}")
-        return stream.read(largest)
+        return stream.read(size)
 
 
 def read_json(path: Path, form: type[Value], fix: str, kind: type[MetaschedError] = RunError) -> Value:

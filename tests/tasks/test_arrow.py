@@ -53,3 +53,10 @@ def test_other_kinds_are_refused_unless_left_out(cell):
 def test_two_columns_of_one_name_are_refused():
     with pytest.raises(DataError, match="two columns are named 'a'"):
         columns_of(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), "mine.csv")
+
+
+@pytest.mark.parametrize("wrong", [-1, 5])
+def test_a_cell_that_points_to_no_text_is_refused(wrong):
+    cells = pa.DictionaryArray.from_arrays(pa.array([0, wrong], pa.int32()), pa.array(["a"]), safe=False)
+    with pytest.raises(DataError, match="column 'x' is damaged"):
+        columns_of(pa.table({"x": cells}), "t.parquet")

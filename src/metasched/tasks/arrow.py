@@ -35,7 +35,7 @@ def _array(column: Any, name: str, title: str) -> NDArray[Any]:
         return np.asarray(column.cast("float64").to_numpy())
     values = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_string(values) or types.is_large_string(values) or types.is_string_view(values):
-        return _texts(column)
+        return _texts(column, name, title)
     if types.is_dictionary(kind):
         return _array(column.cast(values), name, title)
     if types.is_binary(kind):
@@ -45,11 +45,13 @@ def _array(column: Any, name: str, title: str) -> NDArray[Any]:
     )
 
 
-def _texts(column: Any) -> NDArray[np.object_]:
+def _texts(column: Any, name: str, title: str) -> NDArray[np.object_]:
     """Equal cells share one string, so that a small file never becomes large."""
     encoded = column.combine_chunks()
     if not hasattr(encoded, "dictionary"):
         encoded = encoded.dictionary_encode()
     texts: NDArray[np.object_] = np.array([*encoded.dictionary.to_pylist(), None], object)
     numbers = np.asarray(encoded.indices.cast("int64").fill_null(len(texts) - 1))
+    if not ((numbers >= 0) & (numbers < len(texts))).all():
+        raise DataError(f"{name}: column '{title}' is damaged (a cell points to no text); write the file again")
     return np.asarray(texts[numbers])
