@@ -5,9 +5,11 @@ import msgspec
 import pytest
 
 import metasched as ms
+from metasched.errors import RunError
 from metasched.runs import lease as leases
 from metasched.runs import run as engine
-from metasched.runs.lease import LEASE, BusyError, Lease, LostError, holder, leased
+from metasched.runs.folder import BusyError
+from metasched.runs.lease import LEASE, Lease, LostError, holder, leased
 from metasched.runs.train import begun, jobs_of
 
 
@@ -87,3 +89,11 @@ def test_what_a_kill_left_of_a_lease_is_tidied(tmp_path):
     with leased([tmp_path]) as held:
         held[tmp_path].check()
     assert {path.name for path in tmp_path.iterdir()} == {".lock"}
+
+
+def test_a_folder_that_will_never_do_is_not_waited_for(tmp_path):
+    """Busy is tried again and again: a link in the folder, which nobody else will remove, is no such thing."""
+    (tmp_path / "metrics.jsonl.part").symlink_to("elsewhere")
+    with pytest.raises(RunError, match="is a link; remove it") as refused, leased([tmp_path]):
+        pass
+    assert not isinstance(refused.value, BusyError)

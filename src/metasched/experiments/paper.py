@@ -31,7 +31,6 @@ from metasched.runs import outcome as outcomes
 from metasched.runs import run as engine
 from metasched.runs.choices import SINGLE
 from metasched.runs.executors import Executor, Machines, executing
-from metasched.runs.folder import locked
 from metasched.runs.kept import finish
 from metasched.runs.origin import device
 from metasched.runs.outcome import OURS, Final, Outcome, Study
@@ -97,7 +96,7 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], sweep: Sweep)
     make_folder(sweep.out / WORK)
     much = 0.0 if sweep.quick or not missing else math.inf
     reached = executing(sweep.machines, sweep.out / WORK, much)
-    with reached as executor, locked(sweep.out / WORK), closing(executor):
+    with reached as executor, folder.locked(sweep.out / WORK), closing(executor):
         _run_cells(experiment, missing, paths, sweep, executor)
     if sweep.timing:
         _add_seconds(experiment, [cell for cell in wanted if not cell.draw_labels], paths, sweep)

@@ -31,6 +31,10 @@ LOCK = ".lock"
 _AGAIN = "start the run again in another folder"
 
 
+class BusyError(RunError):
+    """Somebody else is working on the run: no fault of it, to be tried again later."""
+
+
 class Description(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What ``run.json`` says: the spec, how the run is called in tables, its data and origin.
 
@@ -191,7 +195,7 @@ def locked(folder: Path) -> Iterator[None]:
         except ImportError:  # Windows has no flock; there two writers are the user's affair
             pass
         except OSError:
-            raise RunError(f"{folder}: another process is working on this run; wait for it or stop it") from None
+            raise BusyError(f"{folder}: another process is working on this run; wait for it or stop it") from None
         yield
 
 

@@ -21,16 +21,12 @@ from msgspec import Struct
 from metasched import foreign
 from metasched.errors import RunError
 from metasched.files import PART, append, write_error
-from metasched.runs.folder import locked
+from metasched.runs.folder import BusyError, locked
 
 LEASE = "lease.json"
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 30.0
 """A lease that was not touched for so long has lost its holder."""
-
-
-class BusyError(RunError):
-    """Somebody else is working on the run: no fault of it, to be tried again later."""
 
 
 class LostError(BusyError):
@@ -90,10 +86,7 @@ def leased(places: Sequence[Path]) -> Iterator[dict[Path, Lease]]:
     with ExitStack() as stack:
         leases: dict[Path, Lease] = {}
         for place in places:
-            try:
-                stack.enter_context(locked(place))
-            except RunError as error:
-                raise BusyError(str(error)) from None
+            stack.enter_context(locked(place))
             leases[place] = Lease(place)
             leases[place].take()
             stack.callback(leases[place].give_back)

@@ -30,7 +30,8 @@ from metasched.runs.executors.base import (
 from metasched.runs.executors.queue import Bundle, OnCounts, Queue
 from metasched.runs.executors.travel import Message, pack, unpack
 from metasched.runs.executors.worker import Answer, one_thread
-from metasched.runs.lease import BusyError, Lease, leased
+from metasched.runs.folder import BusyError
+from metasched.runs.lease import Lease, leased
 from metasched.runs.origin import versions
 from metasched.runs.run import CHECKPOINT_SECONDS, Job, OnOutcome
 from metasched.tasks import TaskSet

@@ -21,7 +21,6 @@ from metasched.errors import MetaschedError
 from metasched.runs import folder
 from metasched.runs import run as engine
 from metasched.runs.executors import rows
-from metasched.runs.lease import BusyError
 from metasched.runs.origin import device, versions
 from metasched.runs.run import Job, Programs
 from metasched.runs.spec import differences
@@ -91,7 +90,7 @@ def obey(order: Order, desk: Desk) -> Answer:
     try:
         jobs = [job_of(Path(place), _tasks(source)) for place, source in zip(order.folders, order.rows, strict=True)]
         engine.run(jobs, programs=desk.programs(), checkpoint_seconds=order.checkpoint_seconds)
-    except BusyError as error:
+    except folder.BusyError as error:
         return Answer(ending="busy", error=str(error))
     except Exception as error:
         return failed(error)
