@@ -6,7 +6,6 @@ are open, where every source stands, what was told, and that whatever is refused
 
 import json
 import multiprocessing
-import traceback
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from campaign.table import Effort, Result, Verdict
+from campaign.table import Effort, Result, Verdict, told
 
 SESSION = 20_000
 MOST_OPEN = 6
@@ -52,9 +51,9 @@ def session(seed: int, number: int, length: int) -> tuple[int, Verdict, str]:
             model.operate()
             done += 1
     except AssertionError as error:
-        return done, Verdict.LOST, traceback.format_exc()[-300:] + str(error)
-    except Exception:
-        return done, Verdict.TRACEBACK, traceback.format_exc()[-600:]
+        return done, Verdict.LOST, told(error)
+    except Exception as error:
+        return done, Verdict.TRACEBACK, told(error)
     return length, Verdict.HELD, ""
 
 

@@ -9,12 +9,11 @@ import os
 import socket
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
 
-from campaign.table import Effort, Result, Verdict
+from campaign.table import Effort, Result, Verdict, told
 
 Answer = Callable[[socket.socket, int, bytes], None]
 
@@ -37,8 +36,8 @@ def downloads(effort: Effort) -> Iterator[Result]:
         began = time.monotonic()
         try:
             said = _attempt(Random(f"{effort.seed}/{number}"), number)
-        except Exception:
-            yield Result(case, Verdict.TRACEBACK, traceback.format_exc()[-600:])
+        except Exception as error:
+            yield Result(case, Verdict.TRACEBACK, told(error))
             continue
         slow = time.monotonic() - began > SECONDS
         yield Result(case, Verdict.HANG if slow else Verdict.LOST if said else Verdict.HELD, said)

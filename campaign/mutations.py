@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -21,7 +20,7 @@ from random import Random
 
 from campaign.formats import Format, formats, prepare
 from campaign.mutate import Edit
-from campaign.table import Effort, Result, Verdict
+from campaign.table import Effort, Result, Verdict, told
 from metasched.errors import MetaschedError
 
 FOUND = Path(__file__).parent / "found"
@@ -144,10 +143,10 @@ def outcome(one: Format, content: bytes, at: Path) -> tuple[Verdict, str]:
     except MetaschedError as error:
         if "\n" in str(error):
             return Verdict.LOST, f"more than one line: {error!r}"[:300]
-    except MemoryError:
-        return Verdict.LARGE, traceback.format_exc()[-300:]
-    except Exception:
-        return Verdict.TRACEBACK, traceback.format_exc()[-600:]
+    except MemoryError as error:
+        return Verdict.LARGE, told(error)
+    except Exception as error:
+        return Verdict.TRACEBACK, told(error)
     taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     return (Verdict.LARGE, f"{taken:,} bytes") if taken > MOST_BYTES else (Verdict.HELD, "")
 

@@ -1,5 +1,6 @@
 """What an attack yields, and the table that counts it."""
 
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -29,6 +30,17 @@ class Result:
     case: str
     verdict: Verdict = Verdict.HELD
     detail: str = ""
+
+
+def told(error: BaseException) -> str:
+    """What was raised and where: the innermost lines of its traceback, and the beginning of what it says.
+
+    >>> try: {}["key"]
+    ... except KeyError as error: print(told(error).splitlines()[-1])
+    KeyError: 'key'
+    """
+    where = "".join(traceback.format_tb(error.__traceback__))
+    return where[-400:] + "".join(traceback.format_exception_only(error))[:300].rstrip()
 
 
 @dataclass(frozen=True)
