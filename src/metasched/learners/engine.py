@@ -147,6 +147,12 @@ def prepare(
     )
 
 
+def check_learner(name: str) -> None:
+    """Refuse a learner that does not exist."""
+    if name not in LEARNERS:
+        raise unknown("learner", str(name), LEARNERS)
+
+
 def make_learner(
     name: str,
     objective: Objective,
@@ -155,11 +161,10 @@ def make_learner(
     outer: optax.GradientTransformation | None = None,
 ) -> Learner:
     """The learner of that name."""
+    check_learner(name)
     if name == "meta":
         return meta(objective, schedule, estimator or gradients.find(objective.config.gradient), outer)
-    if name == "joint":
-        return joint(objective, schedule, outer)
-    raise unknown("learner", name, LEARNERS)
+    return joint(objective, schedule, outer)
 
 
 def refill(program: Program, tasks: TaskSet) -> Program:

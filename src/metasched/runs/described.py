@@ -2,16 +2,12 @@
 
 from pathlib import Path
 
-from metasched.errors import ConfigError, MetaschedError, RunError, unknown
-from metasched.learners import gradients, rewards
-from metasched.learners.checks import check_network, settle_memory
+from metasched.errors import ConfigError, MetaschedError, RunError
 from metasched.learners.config import TrainConfig
-from metasched.learners.engine import LEARNERS
-from metasched.learners.joint import check_settings
-from metasched.learners.networks import default_network
 from metasched.runs import choices
 from metasched.runs.folder import RUN, Description
-from metasched.runs.run import Job
+from metasched.runs.run import Job, Own
+from metasched.runs.settled import settled
 from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
 
@@ -32,15 +28,7 @@ def _check(description: Description, tasks: TaskSet) -> None:
     if config.batches_per_update is None or config.eval_every is None:
         raise ConfigError("batches_per_update and eval_every must be settled")
     check_seed(spec.seed)
-    if spec.learner not in LEARNERS:
-        raise unknown("learner", spec.learner, LEARNERS)
-    if spec.learner == "joint":
-        check_settings(config)
-    rewards.find(config.reward)
-    gradients.find(config.gradient)
-    network = default_network(tasks, spec.network, config.heads == "shared")
-    check_network(tasks, network, config)
-    settle_memory(tasks, network, config)
+    settled(tasks, spec.learner, spec.network, config, Own())
     choices.check_stored(spec.scheduler, spec.options, tasks, config)
     if len(description.about.tasks) != len(tasks.tasks):
         raise ConfigError(f"it names {len(description.about.tasks)} tasks, the data have {len(tasks.tasks)}")

@@ -11,16 +11,13 @@ import numpy as np
 import optax
 
 from metasched import datasets
-from metasched.errors import ConfigError, MetaschedError, RunError, unknown
-from metasched.learners import gradients, rewards
-from metasched.learners.checks import check_losses, check_network, settle_memory
+from metasched.errors import ConfigError, MetaschedError, RunError
 from metasched.learners.config import TrainConfig
-from metasched.learners.engine import LEARNERS, Record
+from metasched.learners.engine import Record, check_learner
 from metasched.learners.gradients import Estimator, MetaParameters
-from metasched.learners.joint import check_settings
-from metasched.learners.losses import Loss, Losses, cross_entropy, objective_of, squared_error
+from metasched.learners.losses import Loss, Losses, cross_entropy, squared_error
 from metasched.learners.model import Model
-from metasched.learners.networks import Network, default_network
+from metasched.learners.networks import Network
 from metasched.learners.rewards import Reward
 from metasched.runs import folder
 from metasched.runs import run as engine
@@ -31,6 +28,7 @@ from metasched.runs.folder import Description
 from metasched.runs.origin import origin, versions
 from metasched.runs.outcome import About, Outcome
 from metasched.runs.run import CHECKPOINT_SECONDS, Job, Own, Result
+from metasched.runs.settled import settled
 from metasched.runs.spec import DataSpec, RunSpec
 from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
@@ -307,8 +305,7 @@ def jobs_of(
 
     ``together`` of them are to run side by side, and must fit.
     """
-    if learner not in LEARNERS:
-        raise unknown("learner", str(learner), LEARNERS)
+    check_learner(learner)
     seeds = _seeds(seeds)
     if own.scheduler is not None:
         if options:
@@ -318,18 +315,8 @@ def jobs_of(
         choice = choose(scheduler, options, tasks, config, learner)
     if own.scheduler is None and family(choice.name) != "active":  # it reads no rewards, so it need not pay for them
         choice = choice._replace(config=replace(choice.config, reward_folds=0, slope_every=1))
-    rewards.find(own.reward or choice.config.reward)
-    if learner == "joint":
-        check_settings(choice.config)
-        if own.gradient is not None or choice.config.gradient != "auto":
-            raise ConfigError("gradient is for Algorithm 1; leave it out with the joint learner, or take learner meta")
-    if choice.config.gradient != "auto":
-        gradients.find(own.gradient or choice.config.gradient)
-    built = default_network(tasks, own.network or network, choice.config.heads == "shared")
-    check_network(tasks, built, choice.config)
-    check_losses(tasks, objective_of(tasks, built, choice.config, own.losses).losses)
-    settled = settle_memory(tasks, built, choice.config, estimator=own.gradient)
-    settle_memory(tasks, built, settled, together, own.gradient)
+    if learner == "joint" and (own.gradient is not None or choice.config.gradient != "auto"):
+        raise ConfigError("gradient is for Algorithm 1; leave it out with the joint learner, or take learner meta")
     common: dict[str, Any] = {
         "method": scheduler,
         "family": own.scheduler.family if own.scheduler is not None else family(choice.name),
@@ -344,7 +331,7 @@ def jobs_of(
         "network": network,
         "scheduler": choice.name,
         "options": choice.options,
-        "config": asdict(settled),
+        "config": asdict(settled(tasks, learner, network, choice.config, own, together)),
         "own": tuple(name for name, given in own._asdict().items() if given is not None),
         "versions": versions(),
     }
