@@ -186,6 +186,51 @@ class TestKept:
             worth(batch)
 
 
+class TestState:
+    @pytest.mark.parametrize("kind", [Transfer, Alignment])
+    @pytest.mark.parametrize("stop", range(5))
+    def test_rewards_go_on_bit_for_bit_from_wherever_it_was_stored(self, kind, stop, tmp_path):
+        """Weights change at every step, so that a gradient computed anew would show."""
+
+        def rewards_from(worth, model, steps):
+            found = []
+            for step in steps:
+                found.append(worth(rows(8, step), rows(5, 100 + step)))
+                with torch.no_grad():
+                    for parameter in model.parameters():
+                        parameter += 0.1
+            return found
+
+        whole, model = small(), small()
+        expected = rewards_from(kind(whole), whole, range(9))
+        first = kind(model)
+        begun = rewards_from(first, model, range(stop))
+        torch.save(first.state_dict(), tmp_path / "reward.pt")
+        second = kind(model)
+        second.load_state_dict(torch.load(tmp_path / "reward.pt", weights_only=True))
+        assert begun + rewards_from(second, model, range(stop, 9)) == expected
+
+    @pytest.mark.parametrize(
+        ("stored", "message"),
+        [
+            (None, "not what state_dict"),
+            ({"every": 4, "age": 0}, "not what state_dict"),
+            ({"every": 4, "age": 1, "slope": [1, 2]}, "not what state_dict"),
+            ({"every": 8, "age": 0, "slope": []}, "for 8 steps, this one for 4"),
+            ({"every": 4, "age": 4, "slope": []}, "not what state_dict"),
+            ({"every": 4, "age": 1, "slope": []}, "of other parameters"),
+            ({"every": 4, "age": 1, "slope": [None, None, None, torch.zeros(2)]}, "of other parameters"),
+        ],
+    )
+    def test_one_that_does_not_fit_is_one_line_and_changes_nothing(self, stored, message):
+        worth = Transfer(small(), every=4)
+        worth(rows(8), rows(5, 1))
+        before = worth.state_dict()
+        with pytest.raises(ConfigError, match=message):
+            worth.load_state_dict(stored)
+        assert worth.state_dict() == before
+
+
 class TestUndisturbed:
     """A training run with rewards measured in between is, bit for bit, the run without."""
 

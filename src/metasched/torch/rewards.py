@@ -11,7 +11,7 @@ Both leave the model as it was: ``.grad``, buffers (BatchNorm), training flags a
 evaluation mode, so that dropout adds no noise, and under the autocast that is on.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -174,6 +174,41 @@ class Transfer:
         )
         self._calls += 1
         return reward
+
+    def state_dict(self) -> dict[str, Any]:
+        """What goes on elsewhere to the same rewards: the target's gradient and for how many calls it still counts.
+
+        Returns:
+            Plain values and tensors, which ``torch.load(weights_only=True)`` reads; one gradient in size.
+        """
+        return {"every": self._every, "age": self._calls % self._every, "slope": list(self._slope)}
+
+    def load_state_dict(self, stored: Mapping[str, Any]) -> None:
+        """Go on as the one whose :meth:`state_dict` this is.
+
+        Args:
+            stored: of a reward with the same ``every`` over the same parameters.
+
+        Raises:
+            MetaschedError: if it does not fit; then nothing has changed.
+        """
+        try:
+            every, age, slope = stored["every"], stored["age"], list(stored["slope"])
+            shapes = [None if part is None else part.shape for part in slope]
+            if age not in range(every):
+                raise ValueError
+        except (TypeError, KeyError, AttributeError, ValueError):
+            raise ConfigError("this is not what state_dict() of a reward returns") from None
+        if every != self._every:
+            raise ConfigError(f"the state keeps the target's gradient for {every} steps, this one for {self._every}")
+        wanted = [one.shape for one in self._parameters] if slope or age else []
+        if len(shapes) != len(wanted) or any(has not in (None, due) for has, due in zip(shapes, wanted, strict=True)):
+            raise ConfigError("the state is of other parameters; give the model and parameters it was made with")
+        self._slope = [
+            None if part is None else part.to(one.device) for part, one in zip(slope, self._parameters, strict=False)
+        ]
+        self._length = _inner(self._slope, self._slope) ** 0.5
+        self._calls = age
 
     def _reward(self, mine: list[torch.Tensor | None], scale: float = 1.0) -> float:
         return _inner(mine, self._slope) / (self._length * scale) if self._length else 0.0
