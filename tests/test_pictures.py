@@ -50,6 +50,20 @@ def test_the_gallery_shows_the_commands_that_draw_it():
     assert set(re.findall(r"figures/(gallery-[\w-]+)\.svg", page)) == drawn
 
 
+def test_the_photographed_report_is_that_of_the_command_beside_it():
+    page, screenshots = (DOCS / "report.md").read_text(), tool("screenshots")
+    assert f"$ {screenshots.COMMAND}\n" in page
+    assert {f"figures/{shot.name}.png" for shot in screenshots.SHOTS} <= set(re.findall(r'"(figures/\S+)"', page))
+
+
+def test_the_verdict_that_is_read_slowly_is_the_one_that_is_shown():
+    page = (DOCS / "report.md").read_text()
+    verdict = re.search(r"^\$ metasched compare .*\n(.*)$", page, re.MULTILINE)[1]
+    pieces = re.findall(r"^\| `(.+?)` \|", page.partition("| The line |")[2].partition("\n\n")[0], re.MULTILINE)
+    assert len(pieces) == 5
+    assert [piece for piece in pieces if piece not in verdict] == []
+
+
 def test_the_glossary_is_in_order_and_short():
     assert list(terms()) == sorted(terms(), key=str.lower)
     assert [word for word, said in terms().items() if said.count("\n") > 3] == []
