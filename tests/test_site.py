@@ -75,6 +75,26 @@ def test_search_finds_its_words_from_disk_without_a_message_or_a_request(site):
         assert [address for address in page.requests() if not address.startswith("file:")] == []
 
 
+@pytest.mark.skipif(browser.find() is None, reason="needs chromium on the PATH")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_have_no_background_of_their_own_on_light_and_on_dark_pages(site, scheme, tmp_path):
+    pytest.importorskip("websocket")
+    image = pytest.importorskip("PIL.Image")
+    with browser.started() as new_page:
+        page = new_page()
+        page.resize(1280)
+        page.colours(scheme)
+        for name in ("index", "gallery", "explained/transfer"):
+            page.open(site / f"{name}.html", ready="document.querySelector('.md-typeset img')?.complete")
+            box = "document.querySelector('.md-typeset img').getBoundingClientRect()"
+            x, y = round(page.evaluate(f"{box}.left")), round(page.evaluate(f"{box}.top"))
+            page.screenshot(tmp_path / "page.png", whole=False)
+            with image.open(tmp_path / "page.png") as seen:
+                colours = [seen.convert("RGB").getpixel((across, y + 3)) for across in (x - 5, x + 3)]
+            assert colours[0] == colours[1], f"{name}: {colours}"
+            assert (sum(colours[0]) > 700) == (scheme == "light"), f"{name}: {colours}"
+
+
 def found(page, word, seconds=20):
     """Titles that the search lists for a word."""
     for _ in range(seconds * 10):

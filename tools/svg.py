@@ -1,11 +1,9 @@
-"""Just enough SVG for pictures that are read on white and on near-black: no background, colours of the palette."""
+"""Just enough SVG for pictures that are read on white, and inverted on the site's dark pages."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from metasched.report.palette import GREY
-
-INK = GREY
+INK = "#4d4d4d"
 Point = tuple[float, float]
 
 
@@ -16,6 +14,7 @@ def picture(width: int, height: int, title: str, parts: Iterable[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" font-family="system-ui, sans-serif" font-size="13" fill="{INK}">\n'
         f"<title>{escape(title)}</title>\n"
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n'
         '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
         'orient="auto-start-reverse"><path d="M0 0 10 5 0 10z" fill="context-stroke"/></marker></defs>\n'
         f"{body}\n</svg>\n"
