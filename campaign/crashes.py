@@ -12,10 +12,6 @@ TEARS = (1.0, 0.5, 0.0)
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
-class Crash(BaseException):
-    """As abrupt as a kill: nothing of ours catches it."""
-
-
 class Disk:
     """File operations in ``folder``, counted: names made, changed and removed, files opened to write, and flushed.
 
@@ -59,12 +55,15 @@ class Disk:
         if old in self._flushed:
             self._flushed[new] = self._flushed.pop(old)
 
+    def kept(self, share: float) -> dict[str, int]:
+        """Bytes of each file not yet flushed that are on the disk with a share of what was written since."""
+        sizes = {path: os.path.getsize(path) for path in self._flushed if os.path.isfile(path)}  # noqa: PTH113, PTH202
+        return {path: (flushed := self._flushed[path]) + int(share * max(0, sizes[path] - flushed)) for path in sizes}
+
     def tear(self, share: float) -> None:
         """Leave only a share of what was not flushed."""
-        for path, flushed in self._flushed.items():
-            if os.path.isfile(path):  # noqa: PTH113
-                size = os.path.getsize(path)  # noqa: PTH202
-                os.truncate(path, flushed + int(share * max(0, size - flushed)))
+        for path, size in self.kept(share).items():
+            os.truncate(path, size)
 
 
 @contextmanager

@@ -2,15 +2,14 @@
 
 The operations are those of the package itself, of :mod:`metasched.runs`; what is made small is what a run computes:
 counters. From every state that crashes can leave, every further crash is tried, and what was not flushed is lost in
-part, wholly or not at all; each state must lead to the bytes of a run that was never stopped.
+part, wholly or not at all; each state must lead to the bytes of a run that was never stopped. One run from a state
+shows both where it leads and, looked at before each operation, what a crash there would leave.
 """
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -19,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import metasched as ms
-from campaign.crashes import TEARS, Crash, Disk, watched
+from campaign.crashes import TEARS, watched
 from campaign.table import Effort, Result, Verdict
 from metasched.errors import MetaschedError
 from metasched.files import PART
@@ -163,6 +162,16 @@ def restore(folder: Path, held: Content) -> None:
             path.write_bytes(bytes_)
 
 
+class Followed(NamedTuple):
+    """Where a folder's content led: what was there at the end, or the error, and what a crash at any step leaves.
+
+    ``left`` has a step, the share kept of what was not flushed, and what counts of the content.
+    """
+
+    end: Content | Exception
+    left: list[tuple[int, float, Content]]
+
+
 def explore(place: Path, seeds: tuple[int, ...], crashes: int = CRASHES) -> Iterator[Result]:
     """Every crash, ``crashes`` deep, of runs of these seeds in ``place / "runs"``: a result for each way to crash.
 
@@ -170,64 +179,59 @@ def explore(place: Path, seeds: tuple[int, ...], crashes: int = CRASHES) -> Iter
     whole is never read, and a lease of this machine is taken over whatever it says, so of them only their being there
     counts.
     """
-    folder = place / "runs"
-    restore(folder, ())
-    with watched(place, None, _raise):
-        run(folder, seeds)
-    whole = content(folder)
-    reached: dict[Content, Result] = {(): Result("begun")}
+    contents: dict[Content, Content] = {(): ()}
+    first = _followed(place, (), seeds, contents)
+    reached = {(): first}
     frontier: dict[Content, str] = {(): "begun"}
-    for _ in range(crashes):
+    for depth in range(1, crashes + 1):
         following: dict[Content, str] = {}
-        for held, way in frontier.items():
-            for limit in count(1):
-                restore(folder, held)
-                disk = _crashed(place, limit, seeds)
-                if disk is None:
-                    break
-                for share in TEARS:
-                    disk.tear(share)
-                    after = content(folder)
-                    case = f"{way}; {limit} operations, {share:g} of what was not flushed"
-                    key = _what_counts(after)
-                    if key not in reached:
-                        following[after] = case
-                        reached[key] = _ends_whole(folder, seeds, whole, case)
-                        restore(folder, after)
-                    yield replace(reached[key], case=case)
+        for state, way in frontier.items():
+            for step, share, left in reached[state].left:
+                case = f"{way}; {step} operations, {share:g} of what was not flushed"
+                if left not in reached:
+                    reached[left] = _followed(place, contents[left], seeds, contents if depth < crashes else None)
+                    following[left] = case
+                yield _judged(reached[left].end, first.end, case)
         frontier = following
+
+
+def _followed(place: Path, held: Content, seeds: tuple[int, ...], contents: dict[Content, Content] | None) -> Followed:
+    """Begin or go on with the runs in a folder that holds that; before every operation look at what would be left.
+
+    ``contents`` is given, for all that counts, one content that has it; without it nobody looks.
+    """
+    folder, left = place.absolute() / "runs", []
+    restore(folder, held)
+
+    def look(_: str) -> None:
+        here = content(folder)
+        for share in TEARS:
+            kept = disk.kept(share)
+            torn = tuple((name, bytes_ and bytes_[: kept.get(str(folder / name))]) for name, bytes_ in here)
+            counts = _what_counts(torn)
+            contents.setdefault(counts, torn)
+            left.append((len(disk.events), share, counts))
+
+    with watched(place, 1 if contents is not None else None, look) as disk:
+        try:
+            run(folder, seeds)
+        except Exception as error:
+            return Followed(error, left)
+    return Followed(content(folder), left)
 
 
 def _what_counts(held: Content) -> Content:
     return tuple((name, b"" if name.endswith((PART, LEASE)) else bytes_) for name, bytes_ in held)
 
 
-def _crashed(place: Path, limit: int, seeds: tuple[int, ...]) -> Disk | None:
-    """The disk as a crash at operation ``limit`` leaves it; None if the runs end before."""
-    with watched(place, limit, _raise) as disk:
-        try:
-            run(place / "runs", seeds)
-        except Crash:
-            return disk
-    return None
-
-
-def _raise(_: str) -> None:
-    raise Crash
-
-
-def _ends_whole(folder: Path, seeds: tuple[int, ...], whole: Content, case: str) -> Result:
-    """Whether what is in the folder goes on to the content of runs that were never stopped."""
-    try:
-        with watched(folder, None, _raise):
-            run(folder, seeds)
-    except MetaschedError as error:
-        return Result(case, Verdict.LOST, str(error))
-    except Exception as error:
-        return Result(case, Verdict.TRACEBACK, repr(error))
-    if (found := content(folder)) == whole:
+def _judged(end: Content | Exception, whole: Content | Exception, case: str) -> Result:
+    """Whether the end is that of runs that were never stopped."""
+    if isinstance(end, Exception):
+        known = isinstance(end, MetaschedError)
+        return Result(case, Verdict.LOST if known else Verdict.TRACEBACK, str(end) if known else repr(end))
+    if end == whole:
         return Result(case)
-    names = sorted({name for name, _ in set(found) ^ set(whole)})
+    names = sorted({name for name, _ in {*end} ^ {*whole}})
     return Result(case, Verdict.LOST, f"other bytes in {', '.join(names)}")
 
 

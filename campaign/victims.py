@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from campaign.compiling import QUICK
 from campaign.crashes import Disk, watched
 
 OUT = "out"
@@ -70,7 +71,7 @@ def prepare(place: Path) -> None:
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "OPENBLAS_NUM_THREADS": "1",
         "XDG_CACHE_HOME": str(place / "cache"),
-        "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_multi_thread_eigen=false",
+        "XLA_FLAGS": f"{QUICK} --xla_cpu_multi_thread_eigen=false",
     }
     _FORKS.set_forkserver_preload(["campaign.preloaded"])
 

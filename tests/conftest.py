@@ -1,12 +1,9 @@
 import os
-from importlib.metadata import version
 
-# Most of the suite's time is compiling; tests need right programs, not fast ones. Read when JAX starts, which ends the
-# process at a flag that it does not know.
-FLAGS = ["--xla_backend_optimization_level=0"]
-if version("jaxlib").startswith("0.10."):
-    FLAGS.append("--xla_cpu_use_fusion_emitters=false")  # a third of the time
-os.environ.setdefault("XLA_FLAGS", " ".join(FLAGS))
+from campaign.compiling import QUICK
+
+# Most of the suite's time is compiling; tests need right programs, not fast ones. Read when JAX starts.
+os.environ.setdefault("XLA_FLAGS", QUICK)
 
 import hypothesis
 import jax
