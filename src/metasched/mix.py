@@ -42,7 +42,7 @@ def mix(
         batch_size: rows of a draw, as a list; None for a single row, as it is.
         at_end: what happens when a source ends: it is read again (``"repeat"``), it is not drawn any more and the
             mixture ends with the last one (``"drop"``), or the mixture ends (``"stop"``). A draw takes as many rows as
-            there are: fewer than ``batch_size`` at an end that is not repeated.
+            there are: fewer than ``batch_size`` at an end that is not repeated. With ``"repeat"`` a mixture never ends.
         seed: of a new chooser.
         **options: of a new chooser and its scheduler.
 

@@ -29,7 +29,8 @@ SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
 app = Commands(
     "Decides which data source the next training batch comes from.\n\n"
-    "Begin with 'metasched demo'; 'metasched train --help' explains one command.\n\n"
+    "Begin with 'metasched compare FOLDER --target NAME' on files of your own, or with 'metasched demo'; "
+    "'metasched train --help' explains one command.\n\n"
     "'metasched --version' tells the version.",
     order=("demo", "data", "diagnose", "plan", "train", "resume", "predict", "compare", "status", "report", "paper"),
 )
