@@ -1,4 +1,10 @@
-from metasched.errors import ConfigError, DataError, MetaschedError, unknown
+import shlex
+from dataclasses import fields
+
+import pytest
+
+from metasched.cli.common import Rows, pairs
+from metasched.errors import FLAGS, ConfigError, DataError, MetaschedError, given, nearest, unknown
 
 
 def test_a_misspelt_name_is_answered_with_the_nearest():
@@ -13,6 +19,51 @@ def test_a_hopeless_name_is_answered_with_the_list_alone():
 
 def test_a_long_list_is_cut():
     assert str(unknown("file", "x", [f"file-{number:03}" for number in range(50)])).endswith("file-019, …")
+
+
+def test_a_name_that_is_known_twice_is_listed_once():
+    assert str(unknown("option", "x", ["seed", "label", "seed"])).endswith("Known: label, seed")
+
+
+def test_whose_a_name_was_to_be_comes_after_it():
+    message = str(unknown("option", "forgett", ["forget"], of="scheduler 'thompson'"))
+    assert message.startswith("unknown option 'forgett' of scheduler 'thompson'; did you mean 'forget'?")
+
+
+def test_case_keeps_no_name_from_being_near():
+    assert nearest("DIGITS", ["cifar", "digits"]) == "digits"
+    assert nearest("Good", ["fair", "good"]) == "good"
+    assert nearest("qqqq", ["cifar", "digits"]) is None
+
+
+class TestGiven:
+    def test_options_with_a_flag_of_their_own_are_those_of_the_command_line(self):
+        assert set(FLAGS) == {own.name for own in fields(Rows)} - {"data"}
+
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [
+            ("drop", ["rain", "sun"]),
+            ("drop", ["2020"]),
+            ("drop", ["the rain", "a,b"]),
+            ("drop", ["$(reboot)", 'a "b"']),
+            ("separator", ";"),
+            ("separator", "\t"),
+            ("decimal", ","),
+            ("size", (28, 28)),
+            ("regression", True),
+            ("limit", 2000),
+        ],
+    )
+    def test_a_shell_hands_over_what_python_means(self, option, value):
+        flag, word = shlex.split(given(option, value).partition(f" ({option}=")[0])
+        assert flag == "--data"
+        read = pairs(flag, [word])[option]
+        assert (read.split(",") if isinstance(value, list) and isinstance(read, str) else read) == value
+
+    def test_the_flag_and_the_keyword_are_both_named(self):
+        assert given("target_labels", 8) == "--target-labels 8 (target_labels=8)"
+        assert given("label") == "--label … (label=…)"
 
 
 def test_bad_values_are_value_errors_for_python_users():

@@ -133,8 +133,8 @@ class TestTrain:
                 "seed is 9223372036854775808; give",
             ),
             (["train", "set.npz", "--seed", "4294967296", "--batch-size", "4"], "seed is 4294967296; give"),
-            (["train", "set.npz", "--data", "colour=red"], "unknown option of data set"),
-            (["train", "set.npz", "--option", "speed=2", "--batch-size", "4"], "unknown option of scheduler"),
+            (["train", "set.npz", "--data", "colour=red"], "unknown option 'colour' of data set 'set.npz'"),
+            (["train", "set.npz", "--option", "speed=2", "--batch-size", "4"], "unknown option 'speed' of scheduler"),
             (["train", "set.npz", "--seeds", "0"], "seeds is 0"),
             (["train", "set.npz", "--tracker", "tensorbord"], "did you mean 'tensorboard'"),
             (["train", "set.npz", "--seed", "-1", "--batch-size", "4"], "seed is -1; give"),
@@ -240,7 +240,7 @@ class TestTables:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            ([], "shop1.csv line 7: column 'visits' is empty (1 such rows); fill it, or train with missing=mean"),
+            ([], "shop1.csv line 7: column 'visits' is empty (1 such rows); fill it, or train with --missing mean"),
             (["--missing", "mean", "--target-labels", "12"], "leave some of the 12 rows for test"),
             (["--missing", "mean", "--label", "sold"], "has no column 'sold' to predict"),
         ],

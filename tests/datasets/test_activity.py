@@ -90,7 +90,7 @@ class TestReal:
         assert len(set(tasks.validation.labels)) == 6
 
     def test_an_unknown_user_or_too_many_are_refused(self, needed):
-        with pytest.raises(ConfigError, match="unknown user of 'activity' '37'"):
+        with pytest.raises(ConfigError, match="unknown user '37' of 'activity'"):
             ms.datasets.load("activity", target=37)
         with pytest.raises(ConfigError, match="users is 36; there are 35 besides the target"):
             ms.datasets.load("activity", users=36)

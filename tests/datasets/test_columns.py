@@ -141,7 +141,7 @@ def test_a_column_that_only_some_files_have_may_be_dropped(shops):
 def test_options_that_do_not_fit_are_refused(shops):
     with pytest.raises(ConfigError, match="'bought' is the column to predict"):
         load(shops, drop="bought,city")
-    with pytest.raises(ConfigError, match=r"unknown option of data set .* 'lable'; did you mean 'label'"):
+    with pytest.raises(ConfigError, match=r"unknown option 'lable' of data set .*; did you mean 'label'"):
         load(shops, lable="bought")
     with pytest.raises(ConfigError, match="unknown column to drop 'citty'; did you mean 'city'"):
         load(shops, drop=["citty"])

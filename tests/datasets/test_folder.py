@@ -99,7 +99,9 @@ def test_images_keep_their_size(tree):
 
 def test_an_image_of_another_size_is_named_with_the_fix(tree):
     paint(tree / "trains" / "left" / "wide.png", 3, size=(9, 6))
-    with pytest.raises(DataError, match=r"wide\.png: is 6 × 9, others 6 × 8; give size=\(6, 8\)"):
+    with pytest.raises(
+        DataError, match=r"wide\.png: is 6 × 9, others 6 × 8; to resize all give --data size=6,8 \(size=\(6, 8\)\)"
+    ):
         ms.datasets.load(tree)
     assert ms.datasets.load(tree, size=(6, 8)).shape == (6, 8, 3)
 

@@ -85,7 +85,7 @@ def test_only_the_same_digits_teach_without_learning(tasks):
     ("options", "message"),
     [
         ({"order": "random"}, "order is 'random'"),
-        ({"sources": ["bengali"]}, "unknown source of 'scripts' 'bengali'"),
+        ({"sources": ["bengali"]}, "unknown source 'bengali' of 'scripts'"),
     ],
 )
 def test_an_unknown_choice_is_refused(options, message):

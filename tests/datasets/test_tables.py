@@ -69,8 +69,8 @@ class TestColumns:
         [
             ("a,b\n1,2\n\n3\n4,5,6\n", r"t\.csv line 4: has 1 cells, the first line names 2 \(2 such rows\)"),
             ('a,b\n"1\n0",2\n3,4,5\n', r"t\.csv line 4: has 3 cells"),
-            ("a;b\n1;2\n", r"t\.csv: has one column, 'a;b'; .* give separator=';'"),
-            ("a;b\n1,5;2,5\n", r"t\.csv: has one column, 'a;b'; .* give separator=';'"),
+            ("a;b\n1;2\n", r"t\.csv: has one column, 'a;b'; .* give --data separator=';'"),
+            ("a;b\n1,5;2,5\n", r"t\.csv: has one column, 'a;b'; .* give --data separator=';'"),
             ("1,2\n3,4\n", r"t\.csv: the first line holds numbers; put a line with the names"),
             (",a\n0,1\n", r"t\.csv: column 1 has no name"),
             ("a,a\n0,1\n", r"t\.csv: two columns are named 'a'"),
@@ -92,7 +92,7 @@ class TestColumns:
     def test_two_gigabytes_are_refused_unread(self, tmp_path):
         with (tmp_path / "big.csv").open("wb") as stream:
             stream.truncate(2_000_000_000)
-        message = r"big\.csv: 2,000,000,000 bytes .* limit of 1,073,741,824; .* raise it with limit=2000000000"
+        message = r"big\.csv: 2,000,000,000 bytes .* limit of 1,073,741,824; .* raise it with --data limit=2000000000"
         with pytest.raises(DataError, match=message):
             read_columns(tmp_path / "big.csv")
 

@@ -298,7 +298,7 @@ class TestMake:
             schedulers.make("cyclik", num_tasks=3)
 
     def test_refuses_an_option_the_scheduler_does_not_have(self):
-        with pytest.raises(ConfigError, match="unknown option of scheduler 'cyclic' 'speed'"):
+        with pytest.raises(ConfigError, match="unknown option 'speed' of scheduler 'cyclic'"):
             schedulers.make("cyclic", num_tasks=3, speed=2)
 
     def test_refuses_no_tasks(self):
@@ -313,7 +313,7 @@ class TestMake:
             ("ucb", {"upper": True}, "upper is True; give a number > 0"),
             ("ucb", {"upper": float("nan")}, "upper is nan; give a number > 0"),
             ("ucb", {"scale": "spred"}, "unknown scale 'spred'; did you mean 'spread'"),
-            ("ucb", {"uper": 1.0}, "unknown option of scheduler 'ucb' 'uper'; did you mean 'upper'"),
+            ("ucb", {"uper": 1.0}, "unknown option 'uper' of scheduler 'ucb'; did you mean 'upper'"),
             ("epsilon_greedy", {"epsilon": 1.5}, "epsilon is 1.5; give a number ≥ 0 and ≤ 1"),
             ("epsilon_greedy", {"decay": -1}, "decay is -1; give a number ≥ 0"),
             ("thompson", {"model": "bet"}, "unknown model 'bet'; did you mean 'beta'"),

@@ -34,7 +34,7 @@ def test_the_target_is_divided_by_label_in_its_order():
 def test_half_of_the_target_at_most_a_hundred_rows_are_learnt_from_by_default(rows, expected):
     validation, test, note = divide(np.arange(rows) % 3, "t", None, 0)
     assert (len(validation), len(test)) == (expected, rows - expected)
-    assert "target_labels=N changes that" in note
+    assert "--target-labels … (target_labels=…) changes that" in note
 
 
 def test_numbers_are_divided_by_their_size():
@@ -82,7 +82,9 @@ def test_a_row_in_both_files_of_a_divided_target_is_named_in_both():
 
 def test_a_target_of_equal_rows_is_refused():
     parts = {"s": part("s", ["a", "b"]), "t": part("t", ["a", "b"] * 10, inputs=np.zeros((20, 2), np.float32))}
-    with pytest.raises(DataError, match="every test row repeats a validation row; give allow_overlap=True"):
+    with pytest.raises(
+        DataError, match="every test row repeats a validation row; give other rows, or --data allow_overlap=True"
+    ):
         assembled(parts, target="t")
 
 
@@ -90,7 +92,7 @@ class TestTargetParts:
     @pytest.mark.parametrize(
         ("names", "target", "error", "message"),
         [
-            (["a", "b"], None, ConfigError, "which is the target.* Give target=NAME, one of a, b"),
+            (["a", "b"], None, ConfigError, r"which is the target.* Give --target … \(target=…\), one of a, b"),
             (["a", "bear"], "beer", ConfigError, "unknown target 'beer'; did you mean 'bear'"),
             (["a", "test"], None, DataError, "has 'test' but not 'validation'; give both"),
             (["a", "validation", "test"], "a", ConfigError, "leave out target"),

@@ -65,7 +65,9 @@ class TestMissing:
     ROWS = {"age": [20.0, None, 40.0], "city": ["Bern", "", None]}  # noqa: RUF012
 
     def test_is_refused_with_the_row_the_column_and_the_fix(self):
-        with pytest.raises(DataError, match=r"row 2: column 'age' is empty \(1 such rows\); .* missing=mean"):
+        with pytest.raises(
+            DataError, match=r"row 2: column 'age' is empty \(1 such rows\); .* --missing mean \(missing='mean'\)"
+        ):
             fit(self.ROWS).inputs(self.ROWS)
 
     def test_numbers_become_the_mean_and_texts_a_category(self):
@@ -89,7 +91,7 @@ class TestRefused:
         assert fit({"age": ["20", "30", "abc", "41"]}, categorical=["age"]).width == 4
 
     def test_numbers_with_a_decimal_comma(self):
-        with pytest.raises(DataError, match="row 1: column 'age' has '20,5'; if that is a number give decimal=','"):
+        with pytest.raises(DataError, match=r"'20,5'; if that is a number give --data decimal=, \(decimal=','\)"):
             fit({"age": ["20,5", "30,1", "41"]})
         assert fit({"place": ["Bern, CH", "Köln, DE"]}).width == 2
 

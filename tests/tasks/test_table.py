@@ -25,8 +25,8 @@ def shop(name, seed, city=("Bern", "Köln"), **more):
     )
 
 
-def built(tables, target="c", **options):
-    return from_tables(ms.TaskSet, "shops", tables, Goal(target=target), **options)
+def built(tables, target="c", label="label", **options):
+    return from_tables(ms.TaskSet, "shops", tables, Goal(target=target, label=label), **options)
 
 
 def test_inputs_are_standardised_by_the_rows_of_the_sources_alone():
@@ -59,6 +59,21 @@ def test_other_columns_are_named_with_the_file():
         built({"a": shop("a", 0), "b": shop("b", 1, size=[1] * 20), "c": shop("c", 5)})
     with pytest.raises(DataError, match=r"b\.csv: lacks 'size' and has 'weight' besides, unlike a\.csv"):
         built({"a": shop("a", 0, size=[1] * 20), "b": shop("b", 1, weight=[1] * 20), "c": shop("c", 5)})
+
+
+def test_what_to_drop_is_every_column_that_some_table_lacks():
+    tables = {"a": shop("a", 0, size=[1] * 20), "b": shop("b", 1, weight=[1] * 20), "c": shop("c", 5)}
+    with pytest.raises(DataError, match=r"--data drop=size,weight \(drop=\['size', 'weight'\]\)"):
+        built(tables)
+    with pytest.raises(DataError, match=r"unlike a\.csv; rename columns$"):
+        built({"a": table("a", age=[1], label=["no"]), "c": table("c", Age=[1], label=["no"])})
+
+
+def test_a_misspelt_label_column_is_answered_with_the_nearest():
+    with pytest.raises(
+        DataError, match=r"did you mean 'bought'\? Name it with --label … \(label=…\), one of age, bought"
+    ):
+        built({"a": table("a", age=[1], bought=["no"]), "c": shop("c", 5)}, label="bougth")
 
 
 def test_a_label_column_that_is_not_there_is_named():
@@ -104,5 +119,11 @@ class TestBySource:
             by_source(table("all", shop=["a", ""], age=[1, 2]), "shop")
 
     def test_a_missing_column_is_named(self):
-        with pytest.raises(DataError, match=r"all\.csv: has no column 'source' .* source=: shop, age"):
+        with pytest.raises(
+            DataError, match=r"all\.csv: has no column 'source' .* --source … \(source=…\), one of shop"
+        ):
             by_source(table("all", shop=["a"], age=[1]), "source")
+
+    def test_a_misspelt_column_is_answered_with_the_nearest(self):
+        with pytest.raises(DataError, match="did you mean 'shop'"):
+            by_source(table("all", shop=["a"], age=[1]), "sopp")

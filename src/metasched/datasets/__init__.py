@@ -88,7 +88,7 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
     }
     for key in options:
         if key not in own and key not in rest:
-            raise unknown(f"option of data set '{name}'", key, [*signature(builder).parameters, *_VARIANT_OPTIONS])
+            raise unknown("option", key, [*signature(builder).parameters, *_VARIANT_OPTIONS], of=f"data set '{name}'")
     try:
         tasks = builder(**check(builder, own))
         if rest:

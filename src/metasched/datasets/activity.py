@@ -50,7 +50,7 @@ def load(*, target: int = 33, users: int = 24, target_labels: int = 30, seed: in
     windows = parse(locate(FILE))
     numbers, counts = np.unique(windows.users, return_counts=True)
     if target not in numbers:
-        raise unknown("user of 'activity'", str(target), map(str, numbers))
+        raise unknown("user", target, map(str, numbers), of="'activity'")
     others = [int(number) for number in numbers[np.lexsort((numbers, -counts))] if number != target]
     if not 1 <= users <= len(others):
         raise ConfigError(f"users is {users}; there are {len(others)} besides the target: give 1 … {len(others)}")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import ConfigError, DataError
+from metasched.errors import ConfigError, DataError, given
 from metasched.foreign import file_size
 from metasched.optional import require
 from metasched.tasks import TEST, VALIDATION, Provenance, TaskSet
@@ -93,7 +93,7 @@ def from_images(
     if taken > limit:
         raise DataError(
             f"{root}: images of {shape[0]} × {shape[1]} take {taken:,} bytes, more than the limit of {limit:,}; give a "
-            f"smaller size=(32, 32), or raise it with limit={taken}"
+            f"smaller {given('size', (32, 32))}, or raise it with {given('limit', taken)}"
         )
     pairs = {}
     provenance = {}
@@ -165,8 +165,8 @@ def _read(
         with _opened(root, path) as image:
             if size is None and (image.height, image.width) != shape[:2]:
                 raise DataError(
-                    f"{path}: is {image.height} × {image.width}, others {shape[0]} × {shape[1]}; give "
-                    f"size=({shape[0]}, {shape[1]}) to resize all"
+                    f"{path}: is {image.height} × {image.width}, others {shape[0]} × {shape[1]}; to resize all give "
+                    f"{given('size', shape[:2])}"
                 )
             images[row] = _pixels(image, shape)
         digest.update(path.read_bytes())

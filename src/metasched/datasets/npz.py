@@ -22,7 +22,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from metasched.datasets.store import sha256
-from metasched.errors import DataError
+from metasched.errors import DataError, given
 from metasched.foreign import file_size
 from metasched.tasks import TEST, VALIDATION, RowNumbers, Split, Task, TaskSet, as_targets, refuse_overlap
 from metasched.tasks.assemble import divide, target_parts
@@ -50,7 +50,7 @@ def open_npz(path: Path, largest: int = LARGEST_BYTES) -> Iterator[Mapping[str, 
         if declared > min(largest, MOST_PACKED * size):
             raise DataError(
                 f"{path}: unpacks to {declared:,} bytes, more than the limit of {largest:,} or than {size:,} packed "
-                f"bytes can hold; make it again, or raise it with limit={declared}"
+                f"bytes can hold; make it again, or raise it with {given('limit', declared)}"
             )
         yield _Arrays(path, archive, members)
 

@@ -83,7 +83,7 @@ def load(
     sources = [name for name in DOMAINS if name != target] if sources is None else list(sources)
     for name in (target, *sources):
         if name not in DOMAINS:
-            raise unknown("domain of 'reviews'", name, DOMAINS)
+            raise unknown("domain", name, DOMAINS, of="'reviews'")
     if target in sources:
         raise ConfigError(f"'{target}' is the target and a source; leave it out of one of them")
     if words < 1:

@@ -63,7 +63,7 @@ def load(
         raise ConfigError(f"order is '{order}'; give 'shuffled' or 'file'")
     for name in sources:
         if name not in SOURCES:
-            raise unknown("source of 'scripts'", name, SOURCES)
+            raise unknown("source", name, SOURCES, of="'scripts'")
     tasks, provenance, blank = [], {}, {}
     for name in sources:
         images, labels, files = _read(name)

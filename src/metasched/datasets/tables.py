@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import ConfigError, DataError
+from metasched.errors import ConfigError, DataError, given
 from metasched.foreign import file_size
 from metasched.optional import require
 from metasched.tasks import Inputs, Place
@@ -78,7 +78,7 @@ def refuse_large(path: Path, size: int, limit: int) -> None:
     if size > limit:
         raise DataError(
             f"{path}: {size:,} bytes to read, more than the limit of {limit:,}; give fewer rows, or raise it with "
-            f"limit={size}"
+            f"{given('limit', size)}"
         )
 
 
@@ -92,7 +92,7 @@ def place_in(path: Path, separator: str | None = None) -> Place:
 def _separator(path: Path, separator: str | None) -> str:
     given = separator or SEPARATORS.get(path.suffix.lower(), ",")
     if len(given) != 1 or given in '"\r\n' or not given.isascii():
-        raise ConfigError(f"{path}: separator is {separator!r}; give one character such as ';'")
+        raise ConfigError(f"{path}: separator is {separator!r}; give one character, such as {given('separator', ';')}")
     return given
 
 
@@ -116,7 +116,9 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
         return "skip"
 
     if decimal not in (".", ",") or decimal == separator:
-        raise ConfigError(f"{path}: decimal is {decimal!r} and the separator {separator!r}; give decimal='.' or ','")
+        raise ConfigError(
+            f"{path}: decimal is {decimal!r} and the separator {separator!r}; give {given('decimal', '.')} or ','"
+        )
     quotes = _check_text(path)
     block = min(path.stat().st_size + 1, _LARGEST_BLOCK)  # types are inferred from one block: all of the file
     try:
@@ -162,7 +164,7 @@ def _check_header(path: Path, names: list[str], separator: str) -> None:
     if len(names) == 1 and others:
         raise DataError(
             f"{path}: has one column, {shown(names[0])}; if its cells are separated by {others[0]!r}, "
-            f"give separator={others[0]!r}"
+            f"give {given('separator', others[0])}"
         )
     if "" in names:
         raise DataError(

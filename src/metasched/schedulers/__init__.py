@@ -159,7 +159,7 @@ def make(
     accepted = [key for key in signature(factory).parameters if key not in ("num_tasks", "plan")]
     for key in options:
         if key not in accepted:
-            raise unknown(f"option of scheduler '{name}'", key, accepted)
+            raise unknown("option", key, accepted, of=f"scheduler '{name}'")
     if plan is not None and needs_plan(name):
         options["plan"] = plan
     if passes is not None and "passes" in accepted:

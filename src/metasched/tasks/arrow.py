@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import DataError
+from metasched.errors import DataError, given
 from metasched.optional import require
 
 
@@ -41,7 +41,7 @@ def _array(column: Any, name: str, title: str) -> NDArray[Any]:
     if types.is_binary(kind):
         raise DataError(f"{name}: column '{title}' has bytes that are not UTF-8; save the file as UTF-8")
     raise DataError(
-        f"{name}: column '{title}' holds {kind}; make it numbers or text, or leave it out with drop={title}"
+        f"{name}: column '{title}' holds {kind}; make it numbers or text, or leave it out with {given('drop', [title])}"
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from metasched.errors import ConfigError, DataError, unknown
+from metasched.errors import ConfigError, DataError, given, unknown
 from metasched.seeds import check_seed
 from metasched.tasks import builders
 from metasched.tasks.arrays import Inputs, Labels, RowNumbers
@@ -71,7 +71,7 @@ def target_parts(names: Sequence[str], target: str | None, where: str) -> tuple[
     if divided and target is not None:
         raise ConfigError(f"{where}: has '{VALIDATION}' and '{TEST}', which are the target's rows; leave out target")
     if target is None and not divided:
-        raise ConfigError(f"{where}: which is the target? Give target=NAME, one of {', '.join(names)}")
+        raise ConfigError(f"{where}: which is the target? Give {given('target')}, one of {', '.join(names)}")
     if target is not None and target not in names:
         raise unknown("target", target, names)
     parts = tuple(divided) if target is None else (target,)
@@ -132,7 +132,7 @@ def divide(values: NDArray[Any], target: str, count: int | None, seed: int) -> t
         raise DataError(f"target '{target}' has {len(values)} row; give rows to learn from and rows to test")
     chosen = min(MOST_LABELS, len(values) // 2) if count is None else count
     validation, test = few_labels(strata(values), chosen, seed)
-    default = "" if count is not None else "; target_labels=N changes that"
+    default = "" if count is not None else f"; {given('target_labels')} changes that"
     return (
         validation,
         test,
@@ -168,7 +168,7 @@ def _divided_by_user(
         for row, twin in _repeated(learnt, (parts[TEST], labelling.values[TEST], test)).items():
             raise DataError(
                 f"{parts[TEST].place(row)}: repeats {parts[VALIDATION].place(twin)}; remove one of them, or give "
-                "allow_overlap=True if your rows legitimately repeat"
+                f"{given('allow_overlap', True)} if your rows legitimately repeat"
             )
     return validation, test, notes
 
@@ -180,10 +180,16 @@ def _divided_by_us(
     validation, test, note = divide(values, target, goal.target_labels, goal.seed)
     twins = {} if goal.allow_overlap else _repeated((part, values, validation), (part, values, test))
     if len(twins) == len(test):
-        raise DataError(f"target '{target}': every test row repeats a validation row; give allow_overlap=True")
+        raise DataError(
+            f"target '{target}': every test row repeats a validation row; give other rows, or "
+            f"{given('allow_overlap', True)}"
+        )
     if not twins:
         return validation, test, [note]
-    left_out = f"{len(twins):,} test rows that repeat a validation row are left out (allow_overlap=True: kept)"
+    left_out = (
+        f"{len(twins):,} test rows that repeat a validation row are left out; to keep them: "
+        f"{given('allow_overlap', True)}"
+    )
     return validation, np.setdiff1d(test, [*twins]), [note, left_out]
 
 

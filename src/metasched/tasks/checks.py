@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metasched.errors import DataError
+from metasched.errors import DataError, given
 from metasched.tasks.arrays import Inputs, Labels, Targets
 from metasched.tasks.task import TEST, VALIDATION, Split
 
@@ -124,6 +124,6 @@ def refuse_overlap(validation: Split, test: Split) -> None:
         twin = places.get(key)
         if twin is not None:
             raise DataError(
-                f"test row {index} is also validation row {twin}; remove one of them, "
-                "or pass allow_overlap=True if your rows legitimately repeat"
+                f"test row {index} is also validation row {twin}; remove one of them, or give "
+                f"{given('allow_overlap', True)} if your rows legitimately repeat"
             )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import ConfigError, DataError
+from metasched.errors import ConfigError, DataError, given
 from metasched.tasks.preparation import Cells, Place, as_numbers, as_texts, is_number
 
 MOST_CLASSES = 1000
@@ -71,15 +71,13 @@ def label(
     together = np.concatenate(list(numbers.values()))
     whole = bool(np.all(together == np.floor(together)))
     if regression or (regression is None and not whole):
-        said = (
-            () if regression else (f"'{title}' holds fractions, so numbers are predicted (regression=False: classes)",)
-        )
-        return Labelling(numbers, None, text=False, notes=said)
+        told = f"'{title}' holds fractions, so numbers are predicted; as classes: {given('regression', False)}"
+        return Labelling(numbers, None, text=False, notes=() if regression else (told,))
     different = len(np.unique(together))
     if regression is None and different > MOST_WHOLE_NUMBERS:
         raise ConfigError(
-            f"'{title}' has {different:,} different whole numbers; give regression=True to predict the number, or "
-            "regression=False if they are classes"
+            f"'{title}' has {different:,} different whole numbers; to predict the number give "
+            f"{given('regression', True)}, and if they are classes {given('regression', False)}"
         )
     return _classes(numbers, target, numeric=True, title=title, order=order)
 

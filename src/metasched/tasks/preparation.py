@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from metasched.errors import ConfigError, DataError
+from metasched.errors import ConfigError, DataError, given
 from metasched.tasks.arrays import Inputs
 
 MOST_CATEGORIES = 100
@@ -72,7 +72,7 @@ class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.fill is None and gaps.any():
             raise DataError(
                 f"{place(int(np.argmax(gaps)))}: column '{self.name}' is empty ({gaps.sum():,} such rows); fill it, "
-                "or train with missing=mean (--missing mean)"
+                f"or train with {given('missing', 'mean')}"
             )
 
 
@@ -211,7 +211,7 @@ def _category(name: str, cells: Cells, missing: str | None, wanted: bool, place:
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
             f"{place(0)}: column '{name}' has {len(categories):,} different texts, more than {MOST_CATEGORIES}; "
-            f"leave it out with drop={name}, or group its values"
+            f"leave it out with {given('drop', [name])}, or group its values"
         )
     fill = ABSENT if missing == "mean" else None
     if fill and None in texts:
@@ -226,13 +226,14 @@ def _refuse_stray_text(name: str, texts: Sequence[str | None], place: Place) -> 
     if strays and len(strays) < count / 2:
         raise DataError(
             f"{place(strays[0])}: column '{name}' has {shown(texts[strays[0]])} among numbers ({len(strays):,} such "
-            f"rows); mend it, or give categorical={name}"
+            f"rows); mend it, or give {given('categorical', [name])}"
         )
     commas = sum(is_number(text.replace(",", ".", 1)) for text in texts if text is not None and "," in text)
     if commas > count / 2:
         first = next(row for row, text in enumerate(texts) if text is not None and "," in text)
         raise DataError(
-            f"{place(first)}: column '{name}' has {shown(texts[first])}; if that is a number give decimal=','"
+            f"{place(first)}: column '{name}' has {shown(texts[first])}; if that is a number give "
+            f"{given('decimal', ',')}"
         )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import DataError
+from metasched.errors import DataError, given, meant
 from metasched.tasks.arrays import RowNumbers
 from metasched.tasks.assemble import Goal, Part, assemble, target_parts
 from metasched.tasks.preparation import Place, Preparation, as_texts
@@ -15,6 +15,10 @@ from metasched.tasks.provenance import Provenance
 
 if TYPE_CHECKING:
     from metasched.tasks.taskset import TaskSet
+
+
+MOST_DROPPED = 10
+"""Columns that a message names, at most, as what to leave out."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,8 @@ def by_source(table: Table, column: str) -> dict[str, Table]:
     """One table for each text in that column, which is left out, in the order of their first rows."""
     if column not in table.columns:
         raise DataError(
-            f"{table.name}: has no column '{column}' that says where a row is from; name it with source=: "
-            f"{', '.join(table.columns)}"
+            f"{table.name}: has no column '{column}' that says where a row is from; {meant(column, table.columns)}"
+            f"Name it with {given('source')}, one of {', '.join(table.columns)}"
         )
     texts = as_texts(table.columns[column])
     if None in texts:
@@ -94,17 +98,27 @@ def _features(tables: Mapping[str, Table], label: str) -> list[str]:
     for table in tables.values():
         if label not in table.columns:
             raise DataError(
-                f"{table.name}: has no column '{label}' to predict; name it with label=: {', '.join(table.columns)}"
+                f"{table.name}: has no column '{label}' to predict; {meant(label, table.columns)}"
+                f"Name it with {given('label')}, one of {', '.join(table.columns)}"
             )
         lacks = [column for column in first.columns if column not in table.columns]
         besides = [column for column in table.columns if column not in first.columns]
         if lacks or besides:
             faults = [f"lacks {_few(lacks)}"] * bool(lacks) + [f"has {_few(besides)} besides"] * bool(besides)
             raise DataError(
-                f"{table.name}: {' and '.join(faults)}, unlike {first.name}; give all the same columns, or leave some "
-                f"out with drop={(lacks or besides)[0]}"
+                f"{table.name}: {' and '.join(faults)}, unlike {first.name}; "
+                f"{'rename' if lacks and besides else 'give all the same'} columns{_or_drop(tables, label)}"
             )
     return [column for column in first.columns if column != label]
+
+
+def _or_drop(tables: Mapping[str, Table], label: str) -> str:
+    """How to go on with the columns that all tables have, where there are such, and few others."""
+    every = dict.fromkeys(column for table in tables.values() for column in table.columns if column != label)
+    uneven = [column for column in every if not all(column in table.columns for table in tables.values())]
+    if len(uneven) == len(every) or len(uneven) > MOST_DROPPED:
+        return ""
+    return f", or leave out what not all have: {given('drop', uneven)}"
 
 
 def _few(names: Sequence[str]) -> str:
