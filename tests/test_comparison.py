@@ -1,6 +1,7 @@
 """``ms.compare`` as a user calls it: the verdict, the table, the page, what is off."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,6 +66,15 @@ def test_sources_with_shuffled_labels_are_named_and_the_good_one_is_not(comparis
     shuffled = {line.split("'")[1] for line in comparison.warnings if "look shuffled" in line}
     assert shuffled
     assert "good" not in shuffled
+
+
+def test_what_is_off_with_the_rows_comes_first():
+    tasks = replace(sources_that_differ(), doubts=("label 'Yes' is not in the target",))
+    config = ms.TrainConfig(batch_size=10, meta_updates=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
+        warnings = ms.compare(tasks, ["thompson"], seeds=2, config=config, network=ms.networks.mlp(2, (4,))).warnings
+    assert warnings[0] == "label 'Yes' is not in the target"
 
 
 def test_the_summary_has_the_numbers_behind_the_sentence(comparison):

@@ -219,7 +219,7 @@ def compare(
     words = (*named, *(word for word in (BASELINE, TARGET_ONLY) if word not in named))
     numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
     settings = config or TrainConfig()
-    lines = [*doubts.of_tasks(tasks), *doubts.small_source(tasks, settings.batch_size)]
+    lines = [*tasks.warnings, *doubts.of_tasks(tasks), *doubts.small_source(tasks, settings.batch_size)]
     settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
     where = None if out is None else Path(out)
     grid, machines = Grid(tasks, network, learner, settings, numbers), Machines(executor, workers, address)

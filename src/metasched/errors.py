@@ -60,8 +60,8 @@ def meant(name: object, known: Iterable[str]) -> str:
     return f"did you mean '{near}'? " if near is not None else ""
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is spelt most like this one, whatever the case; None where none is near.
+def nearest(name: str, known: Iterable[str], alike: float = 0.5) -> str | None:
+    """The known name that is spelt most like this one, whatever the case; None where none is so much alike, of 1.
 
     >>> nearest("GOOD", ["fair", "good"])
     'good'
@@ -69,7 +69,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     names = list(known)
     folded = {each.casefold(): each for each in reversed(names)}
     for text, spelt in ((name, {each: each for each in names}), (name.casefold(), folded)):
-        for near in get_close_matches(text, spelt, n=1, cutoff=0.5):
+        for near in get_close_matches(text, spelt, n=1, cutoff=alike):
             return spelt[near]
     return None
 

@@ -43,6 +43,11 @@ class TestTrain:
         printed = capsys.readouterr().out
         assert "seed 11: test accuracy" in printed
         assert "Run: runs/a" in printed
+        assert "initial model" not in printed
+
+    def test_algorithm_1_is_held_against_its_initial_model(self, saved, capsys):
+        main(["train", saved, "--scheduler", "uniform", "--learner", "meta", "--out", "runs/a", *SMALL])
+        assert "(initial model 0." in capsys.readouterr().out
 
     def test_auto_says_what_it_chose_and_why(self, saved, capsys):
         main(["train", saved, "--out", "runs/a", *SMALL])
@@ -248,6 +253,23 @@ class TestTables:
     def test_what_does_not_fit_is_one_line_and_leaves_nothing(self, shops, capsys, words, message):
         assert message in fails(capsys, "train", *shops, *words, "--out", "runs/a")
         assert not Path("runs").exists()
+
+    def test_a_misspelt_label_is_shown_before_training_and_after_it(self, shops, capsys):
+        path = Path("shops/shop1.csv")
+        path.write_text(path.read_text().replace("8,8,yes", "8,8,Yes"))
+        line = "! label 'Yes' (shops/shop1.csv line 10, 1 row; did you mean 'yes'?) is not in the target;"
+        main(["data", "show", *shops, "--missing", "mean"])
+        assert line in capsys.readouterr().out
+        main(["data", "show", *shops, "--missing", "mean", "--json"])
+        assert json.loads(capsys.readouterr().out)["warnings"][0].startswith(line[2:])
+        main(["train", *shops, "--missing", "mean", "--quiet", "--out", "runs/a", *SMALL])
+        assert line in capsys.readouterr().out
+
+    def test_a_target_of_three_rows_is_doubted(self, shops, capsys):
+        path = Path("shops/shop3.csv")
+        path.write_text("\n".join(path.read_text().splitlines()[:4]))
+        main(["train", *shops, "--missing", "mean", "--quiet", "--out", "runs/a", *SMALL])
+        assert "! the target has 1 labelled row and 2 test rows: with fewer than 8" in capsys.readouterr().out
 
     def test_a_ragged_row_is_one_line(self, shops, capsys):
         with Path("shops/shop2.csv").open("a") as stream:

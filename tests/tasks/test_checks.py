@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError, DataError
+from metasched.runs import tuning
+from metasched.tasks.checks import FEWEST_ROWS
 from small_sets import build, build_regression, rows
 
 
@@ -115,6 +118,17 @@ class TestTargets:
         assert build_regression(validation=(inputs, np.arange(6)), test=(inputs, np.arange(6) + 0.5))
         with pytest.raises(DataError, match="test row 0 is also validation row 0"):
             build_regression(validation=(inputs, np.arange(6)), test=(inputs, np.arange(6)))
+
+
+class TestFewRows:
+    @pytest.mark.parametrize("make", [make_tasks, make_regression])
+    def test_a_target_with_few_rows_of_either_kind_is_doubted(self, make):
+        assert make(validation=8, test=8).warnings == ()
+        assert "7 labelled rows and 8 test rows" in make(validation=7, test=8).warnings[0]
+        assert "8 labelled rows and 1 test row:" in make(validation=8, test=1).warnings[0]
+
+    def test_the_floor_is_the_one_below_which_methods_are_not_compared(self):
+        assert FEWEST_ROWS == tuning.FEWEST_ROWS
 
 
 def test_two_classes_of_one_name_are_refused(tasks):

@@ -65,9 +65,20 @@ def test_an_empty_label_is_named_by_its_row():
 
 
 def test_a_class_that_only_sources_have_is_shared_and_said():
-    result = labelled(s=["a", "owl"], t=["a", "b"])
+    result = labelled(s=["a", "owl"] * 5, t=["a", "b"] * 5)
     assert result.classes["s"] == result.classes["t"] == ("a", "b", "owl")
     assert result.notes == ("no row of the target has label owl",)
+    assert result.doubts == ()
+
+
+def test_a_class_that_looks_misspelt_is_a_doubt_and_no_note():
+    result = labelled(s=["calm", "storm", "Calm"] * 2, t=["calm", "storm"] * 5)
+    assert result.notes == ()
+    assert result.doubts[0].startswith("label 'Calm' (s row 3, 2 rows; did you mean 'calm'?) is not in the target;")
+
+
+def test_sources_with_labels_of_their_own_are_no_doubt():
+    assert labelled(s=["p", "q"], t=["cat", "dog"]).doubts == ()
 
 
 def test_sources_about_something_else_have_labels_of_their_own():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from helpers import make_regression
 from small_sets import build
 
@@ -10,6 +12,13 @@ class TestSummary:
         for word in ("task-0", "task-2", "validation", "test", "array, rows 0–11"):
             assert word in text
         assert str(tasks) == text
+
+    def test_what_is_off_comes_last_with_a_mark(self, tasks):
+        assert "!" not in tasks.summary()
+        odd = replace(tasks.variant(target_labels=1), doubts=("label 'Good' is not in the target",))
+        *_, label, few = odd.summary().splitlines()
+        assert label == "  ! label 'Good' is not in the target"
+        assert few.startswith("  ! the target has 1 labelled row and 30 test rows: with fewer than 8 of either")
 
     def test_lists_classes_by_task_when_they_differ(self):
         own = build(classes={"a": ["cat", "dog"], "b": ["p", "q"], "target": ["x", "y"]})

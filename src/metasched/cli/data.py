@@ -165,6 +165,7 @@ def show(set: SetName, rows: RowFlags = Rows(), json: bool = False) -> None:  # 
             "validation_rows": len(tasks.validation.labels),
             "test_rows": len(tasks.test.labels),
             "useful": tasks.useful,
+            "warnings": list(tasks.warnings),
             "fingerprint": tasks.fingerprint,
         }
     )

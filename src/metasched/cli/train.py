@@ -139,11 +139,10 @@ def _tracked(
     if as_json:
         print_line({"final": {str(seed): final for seed, final in run.final.items()}, "out": str(folder)})
         return
+    meta = run.outcomes[0].spec.learner == "meta"
     for seed, final in run.final.items():
-        put(
-            f"seed {seed}: test accuracy {final['test_accuracy']:.4f} (initial model "
-            f"{final['initial_test_accuracy']:.4f}) on {final['test_rows']:,} rows"
-        )
+        initial = f" (initial model {final['initial_test_accuracy']:.4f})" if meta else ""
+        put(f"seed {seed}: test accuracy {final['test_accuracy']:.4f}{initial} on {final['test_rows']:,} rows")
     for seed, record in run.diverged.items():
         put(f"seed {seed}: ended at meta-update {record['update']}: {record['diverged']}")
     if run.reason:
@@ -155,11 +154,13 @@ def _tracked(
         stdout().print(tables.drawn_by_label(counts.tolist(), run.tasks))
     if abstained:
         put(f"abstained from {abstained:,} batches")
+    lines = [*run.tasks.warnings]
     if len(run.tasks.validation.labels) <= MOST_LABELLED:
         linear = baseline(run.tasks, run.outcomes[0].spec.config["balanced_accuracy"])
         put(f"\n{linear.name} on the target's labelled rows alone: {linear.score:.4f}")
-        for line in (*doubts.unscaled(run.tasks), *doubts.of_runs(run.outcomes, linear)):
-            say(f"! {line}")
+        lines += [*doubts.unscaled(run.tasks), *doubts.of_runs(run.outcomes, linear)]
+    for line in lines:
+        say(f"! {line}")
     put(f"\nRun: {run.out or folder}")
 
 

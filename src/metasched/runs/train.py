@@ -70,8 +70,9 @@ class Run:
     models: Mapping[int, Callable[[], Model]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """What it was, how accurate it is, where it is: a line each."""
-        return f"{self._method()}\n{self._accuracy()}\nin {self.out or 'memory alone (give out= to keep it)'}"
+        """What it was, how accurate it is, where it is, what is off with its rows: a line each."""
+        place = f"in {self.out or 'memory alone (give out= to keep it)'}"
+        return "\n".join([self._method(), self._accuracy(), place, *(f"! {line}" for line in self.tasks.warnings)])
 
     def _method(self) -> str:
         """The scheduler and the data, in words."""

@@ -114,6 +114,7 @@ def assemble(
         result,
         provenance={key: parts[part].provenance.take(rows) for key, (part, rows) in origin.items()},
         notes=(*said, *labelling.notes, *notes),
+        doubts=labelling.doubts,
         preparation=preparation and structs.replace(preparation, text_labels=labelling.text),
     )
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 10_000
 """More classes than this are labels that are no numbers of classes."""
+FEWEST_ROWS = 8
+"""Of the target, to learn from and to test on, below which results say little."""
 
 
 def check(tasks: "TaskSet") -> None:
@@ -46,6 +48,17 @@ def check(tasks: "TaskSet") -> None:
 def place(tasks: str, part: str) -> str:
     """Where in a task set: ``digits: task 'semeion-1'`` or ``digits: test``."""
     return f"{tasks}: {part}" if part in (VALIDATION, TEST) else f"{tasks}: task '{part}'"
+
+
+def few_rows(tasks: "TaskSet") -> list[str]:
+    """A line where the target has too few rows to learn from, or to test on."""
+    labelled, tested = len(tasks.validation.labels), len(tasks.test.labels)
+    if min(labelled, tested) >= FEWEST_ROWS:
+        return []
+    counts = (
+        f"{count:,} {kind} row{'' if count == 1 else 's'}" for count, kind in ((labelled, "labelled"), (tested, "test"))
+    )
+    return [f"the target has {' and '.join(counts)}: with fewer than {FEWEST_ROWS} of either, results say little"]
 
 
 def _check_provenance(tasks: "TaskSet") -> None:

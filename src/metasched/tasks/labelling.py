@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from metasched.errors import ConfigError, DataError, given
 from metasched.tasks.preparation import Cells, Place, as_numbers, as_texts, is_number
+from metasched.tasks.strays import strays
 
 MOST_CLASSES = 1000
 MOST_WHOLE_NUMBERS = 100
@@ -19,13 +20,14 @@ MOST_WHOLE_NUMBERS = 100
 class Labelling:
     """By part, the labels (n,) int and the classes they index; or, where ``classes`` is None, numbers (n,) float64.
 
-    ``text``: the labels were written as text.
+    ``text``: the labels were written as text. ``notes`` are what was done, ``doubts`` what looks wrong.
     """
 
     values: Mapping[str, NDArray[Any]]
     classes: Mapping[str, tuple[str, ...]] | None
     text: bool
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def label(
@@ -66,7 +68,7 @@ def label(
             f"{places[part](0)}: '{title}' is text; numbers are predicted from numbers: leave out regression"
         )
     if not numeric:
-        return _classes(cells, target, numeric=False, title=title, order=order)
+        return _classes(cells, target, places, numeric=False, title=title, order=order)
     numbers = {part: as_numbers(title, own, places[part]) for part, own in cells.items()}
     together = np.concatenate(list(numbers.values()))
     whole = bool(np.all(together == np.floor(together)))
@@ -79,11 +81,17 @@ def label(
             f"'{title}' has {different:,} different whole numbers; to predict the number give "
             f"{given('regression', True)}, and if they are classes {given('regression', False)}"
         )
-    return _classes(numbers, target, numeric=True, title=title, order=order)
+    return _classes(numbers, target, places, numeric=True, title=title, order=order)
 
 
 def _classes(
-    cells: Mapping[str, Cells], target: Collection[str], *, numeric: bool, title: str, order: Sequence[str]
+    cells: Mapping[str, Cells],
+    target: Collection[str],
+    places: Mapping[str, Place],
+    *,
+    numeric: bool,
+    title: str,
+    order: Sequence[str],
 ) -> Labelling:
     texts = {part: [str(text) for text in as_texts(own)] for part, own in cells.items()}
     names = {part: set(own) for part, own in texts.items()}
@@ -105,12 +113,13 @@ def _classes(
         number = {name: index for index, name in enumerate(classes[part])}
         values[part] = np.array([number[text] for text in own], np.int64)
     notes = []
+    doubts, slips = strays(texts, target, places) if shared else ([], set())
     if not shared:
         alone = next(part for part in cells if not names[part] & goal)
         notes.append(f"'{alone}' has none of the target's labels, so every source has labels of its own")
-    elif every != goal:
-        notes.append(f"no row of the target has label {', '.join(ordered(every - goal))}")
-    return Labelling(values, classes, text=not numeric, notes=tuple(notes))
+    elif every - goal - slips:
+        notes.append(f"no row of the target has label {', '.join(ordered(every - goal - slips))}")
+    return Labelling(values, classes, text=not numeric, notes=tuple(notes), doubts=tuple(doubts))
 
 
 def _are_numbers(cells: Cells) -> bool:

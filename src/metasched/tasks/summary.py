@@ -35,7 +35,8 @@ def summary(tasks: "TaskSet") -> str:
     lines += [f"  {name}: {item.note}" for name, item in tasks.provenance.items() if item.note]
     if tasks.simulated:
         head = f"{head}\n  SIMULATED data: not observations"
-    return "\n".join([head, *lines, *(f"  note: {note}" for note in tasks.notes)])
+    lines += [f"  note: {note}" for note in tasks.notes]
+    return "\n".join([head, *lines, *(f"  ! {line}" for line in tasks.warnings)])
 
 
 def _meaning(tasks: "TaskSet") -> str:

@@ -36,6 +36,7 @@ class TaskSet:
         provenance: one entry for each task, keyed by its name, and one each for ``"validation"`` and ``"test"``.
         simulated: whether rows were made up.
         notes: what a reader of results should know.
+        doubts: what looked wrong with the labels when they were read; :attr:`warnings` has these and more.
         recipe: the name and options with which ``datasets.load`` builds the same set again, when there are such.
         useful: names of the tasks known to help with the target, in any order, or None where nobody knows. Nothing is
             learnt from it and the fingerprint leaves it out: it is what a report measures choosing against. A task that
@@ -62,6 +63,7 @@ class TaskSet:
     provenance: Mapping[str, Provenance]
     simulated: bool = False
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     recipe: Mapping[str, Any] | None = None
     useful: tuple[str, ...] | None = None
     preparation: Preparation | None = None
@@ -354,6 +356,11 @@ class TaskSet:
     def shared_labels(self) -> bool:
         """Whether label k means the same in every task and in the target."""
         return all(task.classes == self.classes for task in self.tasks)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is off with the rows, a line each: labels that look misspelt, too few rows of the target."""
+        return (*self.doubts, *checks.few_rows(self))
 
     @cached_property
     def fingerprint(self) -> str:
