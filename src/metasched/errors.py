@@ -21,8 +21,8 @@ class MetaschedError(Exception):
         >>> try:
         ...     ms.datasets.load("digit")
         ... except ms.MetaschedError as error:
-        ...     print(str(error)[:52])
-        unknown data set 'digit'; did you mean 'digits'? Kno
+        ...     print(str(error)[:61])
+        no data set, file or folder 'digit'; did you mean 'digits'? D
     """
 
 

@@ -11,13 +11,38 @@ from metasched.errors import ConfigError, DataError, StoreError
 
 
 def test_an_unknown_set_suggests_the_nearest():
-    with pytest.raises(ConfigError, match="unknown data set 'digit'; did you mean 'digits'"):
+    with pytest.raises(ConfigError, match="no data set, file or folder 'digit'; did you mean 'digits'"):
         datasets.load("digit")
 
 
 def test_a_path_that_is_not_there_is_said():
-    with pytest.raises(DataError, match="no such data set; give a CSV, Parquet or"):
+    with pytest.raises(DataError, match="some/folder: no such file or folder; Give a CSV, Parquet or"):
         datasets.load("some/folder")
+
+
+def test_a_misspelt_path_suggests_what_lies_beside_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "coffee" / "beans").mkdir(parents=True)
+    (tmp_path / "coffee" / "prices.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "coffe.txt").write_text("not a data set")
+    with pytest.raises(ConfigError, match=r"no data set, file or folder 'cofee'; did you mean 'coffee'\?"):
+        datasets.load("cofee")
+    with pytest.raises(DataError, match=r"price\.csv: no such file or folder; did you mean coffee/prices\.csv\?"):
+        datasets.load("coffee/price.csv")
+    with pytest.raises(DataError, match=r"coffee/prices\.csv/x: no such file or folder; Give"):
+        datasets.load("coffee/prices.csv/x")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_a_name_that_no_file_can_have_is_one_line(name):
+    with pytest.raises(DataError, match="cannot be read"):
+        datasets.load(name)
+
+
+def test_a_file_of_another_kind_is_told_what_it_should_be(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(DataError, match=r"notes\.txt: is no data set; give a CSV, Parquet or"):
+        datasets.load(tmp_path / "notes.txt")
 
 
 def test_an_option_of_the_wrong_type_is_one_line():

@@ -7,11 +7,12 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import signature
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from metasched.datasets.folder import from_images
 from metasched.datasets.npz import from_npz, save_npz
 from metasched.datasets.store import DataFile
 from metasched.datasets.tables import SUFFIXES
-from metasched.errors import ConfigError, DataError, unknown
+from metasched.errors import ConfigError, DataError, MetaschedError, meant, nearest, unknown
 from metasched.tasks import TaskSet
 from metasched.tasks.options import check
 
@@ -40,6 +41,9 @@ _SETS = {
     "weather-points": "ClimateNet points by region, five of 16 variables each",
 }
 
+_KINDS = "a CSV, Parquet or .npz file, a folder of tables or of images"
+MOST_BESIDE = 1000
+"""Names beside a path that is not there which are compared with it."""
 _VARIANT_OPTIONS = tuple(name for name in signature(TaskSet.variant).parameters if name != "self")
 
 
@@ -113,18 +117,42 @@ def _builder(name: str) -> Callable[..., TaskSet]:
         module = import_module(f"metasched.datasets.{name.replace('-', '_')}")
         return module.load  # type: ignore[no-any-return]
     path = Path(name)
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise _absent(path) from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if path.suffix == ".npz":
         return partial(from_npz, path)
     if path.suffix.lower() in SUFFIXES or (path.is_dir() and table_files(path)):
         return partial(from_columns, path)
     if path.is_dir():
         return partial(from_images, path)
-    if os.sep in name or path.suffix:
-        raise DataError(
-            f"{path}: no such data set; give a CSV, Parquet or .npz file, a folder of tables or of images, or one of "
-            f"{', '.join(_SETS)}"
-        )
-    raise unknown("data set", name, _SETS)
+    raise DataError(f"{path}: is no data set; give {_KINDS}, or one of {', '.join(_SETS)}")
+
+
+def _absent(path: Path) -> MetaschedError:
+    """The error for a path that is not there, with the nearest name beside it, or of a set where it may be one."""
+    name = path.name
+    beside = list(islice(_loadable(path.parent), MOST_BESIDE))
+    if len(path.parts) > 1 or path.suffix:
+        near = nearest(name, beside)
+        hint = f"did you mean {path.with_name(near)}? " if near is not None else ""
+        return DataError(f"{path}: no such file or folder; {hint}Give {_KINDS}")
+    listed = ", ".join(_SETS)
+    return ConfigError(f"no data set, file or folder '{name}'; {meant(name, [*_SETS, *beside])}Data sets: {listed}")
+
+
+def _loadable(folder: Path) -> Iterator[str]:
+    """The names in a folder that may be data sets."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir() or Path(entry.name).suffix.lower() in (*SUFFIXES, ".npz"):
+                    yield entry.name
+    except OSError:
+        return
 
 
 def files() -> Mapping[str, tuple[DataFile, ...]]:
