@@ -110,3 +110,13 @@ def test_controls_are_always_there_and_a_source_smaller_than_a_batch_makes_batch
 def test_one_seed_compares_nothing(seeds):
     with pytest.raises(ConfigError, match="a comparison needs at least 2"):
         ms.compare(sources_that_differ(), seeds=seeds)
+
+
+def test_a_misspelt_scheduler_is_said_before_anything_else():
+    with pytest.raises(ConfigError, match="unknown scheduler 'unifrom'; did you mean 'uniform'"):
+        ms.compare(sources_that_differ(), ["thompson", "unifrom"], seeds=1)
+
+
+def test_the_single_task_that_did_best_on_test_rows_is_refused():
+    with pytest.raises(ConfigError, match="chosen on test rows; give best-single"):
+        ms.compare(sources_that_differ(), ["oracle-best-single"], seeds=2)

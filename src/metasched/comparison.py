@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
 from metasched.learners.baseline import Baseline, baseline
 from metasched.learners.config import TrainConfig
@@ -23,8 +24,8 @@ from metasched.report.sheets import NOTHING, samples, signed
 from metasched.report.statistics import mean_of_means
 from metasched.report.verdict import Verdict, decide
 from metasched.runs import doubts
-from metasched.runs.choices import BASELINE, TARGET_ONLY
-from metasched.runs.compare import CHOOSING, DEFAULT, Grid, OnProgress, run_methods
+from metasched.runs.choices import BASELINE, BEST_SINGLE, TARGET_ONLY, check_word
+from metasched.runs.compare import CHOOSING, DEFAULT, SINGLE_BEST, Grid, OnProgress, run_methods
 from metasched.runs.executors import AUTO, Machines
 from metasched.runs.outcome import Outcome
 from metasched.seeds import counting
@@ -172,7 +173,7 @@ class Comparison:
 
 
 def compare(
-    tasks: TaskSet,
+    tasks: SetLike,
     schedulers: Sequence[str] | None = None,
     *,
     learner: str = "joint",
@@ -188,7 +189,7 @@ def compare(
     """Run methods on the same rows and say whether choosing helps.
 
     Args:
-        tasks: the sources and the target.
+        tasks: the sources and the target, or the name or path of a data set that needs no options.
         schedulers: words as ``ms.train`` takes them, and ``"best-single"``: the one source that did best on folds of
             the target's labelled rows. By default ``thompson`` (ours), ``uniform``, ``target-only`` and
             ``best-single``. The verdict is on ``thompson``, or else on the first one named; ``uniform`` and
@@ -215,8 +216,11 @@ def compare(
         >>> ms.compare(tasks, ["thompson"], seeds=2, config=config).verdict.startswith("Too few seeds")
         True
     """
+    tasks = as_tasks(tasks)
     named = DEFAULT if schedulers is None else tuple(schedulers)
     words = (*named, *(word for word in (BASELINE, TARGET_ONLY) if word not in named))
+    for word in words:
+        check_word(word, besides=(SINGLE_BEST, BEST_SINGLE))
     numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
     settings = config or TrainConfig()
     lines = [*tasks.warnings, *doubts.of_tasks(tasks), *doubts.small_source(tasks, settings.batch_size)]

@@ -33,6 +33,34 @@ def test_a_misspelt_path_suggests_what_lies_beside_it(tmp_path, monkeypatch):
         datasets.load("coffee/prices.csv/x")
 
 
+class TestAsTasks:
+    """What takes a task set takes the name or path of one, too."""
+
+    def test_the_name_or_path_of_a_set_is_loaded(self, tmp_path):
+        tasks = make_tasks()
+        datasets.save_npz(tasks, tmp_path / "set.npz")
+        config = ms.TrainConfig(batch_size=4, meta_updates=1)
+        for given in (tmp_path / "set.npz", str(tmp_path / "set.npz")):
+            assert ms.train(given, config=config).tasks.fingerprint == tasks.fingerprint
+        assert ms.diagnose(given, permutations=100, steps=0).tasks.fingerprint == tasks.fingerprint
+        assert ms.plan(given, config=config).batch_size == 4
+
+    @pytest.mark.parametrize("door", [ms.train, ms.compare, ms.diagnose, ms.plan])
+    def test_one_that_needs_options_says_where_they_go(self, tmp_path, door):
+        for name in ("a", "b"):
+            (tmp_path / f"{name}.csv").write_text("age,label\n1,no\n2,yes\n")
+        line = r"which is the target\? .*; options of the data set go to ms\.datasets\.load\('.*', …\)"
+        with pytest.raises(ConfigError, match=line):
+            door(tmp_path)
+
+    @pytest.mark.parametrize("door", [ms.train, ms.compare, ms.diagnose, ms.plan])
+    def test_anything_else_is_refused(self, door):
+        with pytest.raises(ConfigError, match="tasks is a dict; give a TaskSet, or the name or path of a data set"):
+            door({"a": [1, 2]})
+        with pytest.raises(ConfigError, match="no data set, file or folder 'digit'; did you mean 'digits'"):
+            door("digit")
+
+
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
 def test_a_name_that_no_file_can_have_is_one_line(name):
     with pytest.raises(DataError, match="cannot be read"):

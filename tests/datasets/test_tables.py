@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from metasched.datasets.tables import place_in, read_columns, read_table
-from metasched.errors import DataError
+from metasched.errors import ConfigError, DataError
 
 
 def test_reads_numbers(tmp_path):
@@ -63,6 +63,10 @@ class TestColumns:
         path = self.write(tmp_path, "a;b\n1,5;x\n")
         assert read_columns(path, separator=";", decimal=",")["a"].tolist() == [1.5]
         assert read_columns(self.write(tmp_path, "a\tb\n1\t2\n", "t.tsv"))["b"].tolist() == [2]
+        with pytest.raises(ConfigError, match="separator is ';;'; give one character, such as --data separator=';'"):
+            read_columns(path, separator=";;")
+        with pytest.raises(ConfigError, match=r"decimal is '!' and the separator ','; give --data decimal=\. "):
+            read_columns(path, decimal="!")
 
     @pytest.mark.parametrize(
         ("content", "message"),

@@ -14,7 +14,7 @@ from importlib import import_module
 from inspect import signature
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from metasched.datasets.columns import from_columns, table_files
 from metasched.datasets.folder import from_images
@@ -26,6 +26,9 @@ from metasched.tasks import TaskSet
 from metasched.tasks.options import check
 
 __all__ = ["files", "from_columns", "from_images", "from_npz", "load", "names", "save_npz"]
+
+SetLike: TypeAlias = TaskSet | str | os.PathLike[str]
+"""A task set, or the name or path of one."""
 
 _SETS = {
     "activity": "WISDM: phone sensors of 24 users in recorded order, target another user",
@@ -100,6 +103,20 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
     except TypeError as error:
         raise ConfigError(f"data set '{name}': an option has the wrong type ({error})") from error
     return replace(tasks, recipe=_recipe(os.fspath(name), options))
+
+
+def as_tasks(given: SetLike) -> TaskSet:
+    """A task set as it is, or loaded, without options, from the name or path that :func:`load` takes."""
+    if isinstance(given, TaskSet):
+        return given
+    if not isinstance(given, str | os.PathLike):
+        raise ConfigError(f"tasks is a {type(given).__name__}; give a TaskSet, or the name or path of a data set")
+    name = os.fspath(given)
+    _builder(name)
+    try:
+        return load(name)
+    except MetaschedError as error:
+        raise type(error)(f"{error}; options of the data set go to ms.datasets.load({name!r}, …)") from None
 
 
 def _recipe(name: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -90,10 +90,10 @@ def place_in(path: Path, separator: str | None = None) -> Place:
 
 
 def _separator(path: Path, separator: str | None) -> str:
-    given = separator or SEPARATORS.get(path.suffix.lower(), ",")
-    if len(given) != 1 or given in '"\r\n' or not given.isascii():
+    between = separator or SEPARATORS.get(path.suffix.lower(), ",")
+    if len(between) != 1 or between in '"\r\n' or not between.isascii():
         raise ConfigError(f"{path}: separator is {separator!r}; give one character, such as {given('separator', ';')}")
-    return given
+    return between
 
 
 def _line(path: Path, record: int, separator: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metasched.datasets import SetLike, as_tasks
 from metasched.dependence import Association, OrderTest, cross_task_association, holm, independence_test
 from metasched.learners import measured
 from metasched.learners.config import TrainConfig
@@ -56,7 +57,7 @@ class Diagnosis:
 
 
 def diagnose(
-    tasks: TaskSet,
+    tasks: SetLike,
     network: Network | str = "auto",
     config: TrainConfig | None = None,
     *,
@@ -70,7 +71,7 @@ def diagnose(
     """Test the order of every task's labels, their association, and the stationarity of the scaled reward.
 
     Args:
-        tasks: the task set.
+        tasks: the task set, or the name or path of a data set that needs no options.
         network: whose reward is followed; a :class:`Network`, ``"auto"``, ``"mlp"`` or ``"cnn"``.
         config: gives the batch size and the initial inner learning rate of that.
         permutations: shuffles behind every p-value.
@@ -91,6 +92,7 @@ def diagnose(
         'no sign that order carries information'
     """
     check_seed(seed)
+    tasks = as_tasks(tasks)
     say = on_step or _silent
     follow = steps > 0 and tasks.target_size is None
     total = len(tasks.tasks) + follow

@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
+from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
 from metasched.learners.config import TrainConfig
 from metasched.learners.losses import Rows, marks, objective_of, task_loss
@@ -132,7 +133,7 @@ def _no_labels(*_: Any) -> NoReturn:
 
 
 def plan(
-    tasks: TaskSet,
+    tasks: SetLike,
     network: Network | str = "auto",
     config: TrainConfig | None = None,
     *,
@@ -146,7 +147,7 @@ def plan(
     """Probe the initial model and solve for the task to draw on.
 
     Args:
-        tasks: the sources and the target.
+        tasks: the sources and the target, or the name or path of a data set that needs no options.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
         config: gives the batch size, and the learning rate and steps (``steps_per_batch``) of each probe.
         discount: γ in [0, 1).
@@ -169,6 +170,7 @@ def plan(
         True
     """
     check_seed(seed)
+    tasks = as_tasks(tasks)
     settings = (config or TrainConfig()).resolve(tasks)
     options = {"discount": discount, "stride": stride, "smoothing": smoothing, "rewards": rewards, "method": method}
     return planner(tasks, network, settings, **options)(seed, settings.inner_rate)

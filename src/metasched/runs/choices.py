@@ -54,10 +54,9 @@ def choose(word: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainC
     """
     if (word == BEST_SINGLE or word.startswith(SINGLE)) and options:
         raise ConfigError(f"scheduler '{word}' takes no options: leave out {', '.join(options)}")
+    check_word(word)
     if word.startswith(SINGLE):
         return Choice(f"{SINGLE}{_index(tasks, word.removeprefix(SINGLE)) + 1}", {}, config.resolve(tasks))
-    if word not in (AUTO, USEFUL, *methods()):
-        raise unknown("scheduler", word, (AUTO, *methods(), f"{SINGLE}1", BEST_SINGLE, USEFUL))
     if word == USEFUL:
         return Choice(word, {"tasks": _useful(tasks, options)}, config.resolve(tasks))
     if word == "single" and set(options) <= {"task"}:
@@ -73,6 +72,13 @@ def choose(word: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainC
     resolved = config.resolve(tasks)
     _check(word, options, tasks, resolved)
     return Choice(word, dict(options), resolved, reason)
+
+
+def check_word(word: str, besides: Sequence[str] = ()) -> None:
+    """Refuse a word that stands for no scheduler on any tasks, and is none of those ``besides``."""
+    known = (AUTO, *methods(), USEFUL, *besides)
+    if word not in known and not word.startswith(SINGLE):
+        raise unknown("scheduler", word, (*known, f"{SINGLE}1", BEST_SINGLE))
 
 
 def _check(name: str, options: Mapping[str, Any], tasks: TaskSet, config: TrainConfig) -> None:

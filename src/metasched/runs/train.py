@@ -127,7 +127,7 @@ class Run:
 
 
 def train(
-    tasks: TaskSet,
+    tasks: datasets.SetLike,
     network: Network | str = "auto",
     scheduler: Scheduler | str = "auto",
     config: TrainConfig | None = None,
@@ -149,7 +149,7 @@ def train(
     """Train on ``tasks`` and measure on their test rows.
 
     Args:
-        tasks: the sources and the target.
+        tasks: the sources and the target, or the name or path of a data set that needs no options: ``"demo"``.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
         scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, ``"auto"``: the one that did best with
             the learner in our results, or a control: ``"target-only"``, no source rows; ``"single:<task>"``, one task
@@ -190,6 +190,7 @@ def train(
         >>> [0 <= final["test_accuracy"] <= 1 for final in run.final.values()]
         [True, True]
     """
+    tasks = datasets.as_tasks(tasks)
     sinks = tracker_room.make(trackers, out)
     if seeds_at_once is not None and (type(seeds_at_once) is not int or seeds_at_once < 1):
         raise ConfigError(f"seeds_at_once is {seeds_at_once!r}; give a whole number ≥ 1")
