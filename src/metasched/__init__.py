@@ -13,11 +13,12 @@ from metasched.errors import MetaschedError
 from metasched.learners import networks, rewards
 from metasched.learners.config import TrainConfig
 from metasched.learners.diagnose import Diagnosis, diagnose
-from metasched.learners.model import Model, load_model
+from metasched.learners.model import Model
 from metasched.learners.networks import Network
 from metasched.learners.probe import plan
 from metasched.mix import MixedStream, mix
 from metasched.planning.plan import Plan
+from metasched.runs.models import load_model
 from metasched.runs.origin import version_of
 from metasched.runs.trackers import Tracker
 from metasched.runs.train import Run, resume, train

@@ -134,7 +134,7 @@ class TestBadInput:
             (["none", "set.npz"], "none: no such folder"),
             (["empty", "set.npz"], "empty: holds no model"),
             (["runs/a", "none.csv"], "none.csv: no such file or folder"),
-            (["runs/a", "set.npz", "--seed", "9"], "has no seed 9; give --seed 2 or 4"),
+            (["runs/a", "set.npz", "--seed", "9"], "has no seed 9, only 2 and 4"),
             (["runs", "set.npz", "--out", "set.npz"], "set.npz: holds the rows to predict"),
             (["model", "set.npz", "--out", "no/such/p.csv"], "p.csv: cannot write"),
         ],

@@ -51,12 +51,11 @@ def predict(
     """
     from metasched.datasets.rows import Reading, read_rows
     from metasched.files import write_whole
-    from metasched.learners.model import load_model
-    from metasched.runs.folder import model_folder
+    from metasched.runs.models import load_model
 
     if out is not None and out.exists() and rows.exists() and out.samefile(rows):
         raise ConfigError(f"{out}: holds the rows to predict; choose another --out")
-    model = load_model(model_folder(run, seed))
+    model = load_model(run, seed=seed)
     about = model.about
     found = read_rows(rows, Reading(about.shape, about.preparation, about.classes), **pairs("--data", data))
     try:

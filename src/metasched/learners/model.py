@@ -41,7 +41,7 @@ Table: TypeAlias = Mapping[str, ArrayLike] | Frame
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A trained network, to be used: ``run.model()`` gives one, :func:`load_model` reads one back.
+    """A trained network, to be used: ``run.model()`` gives one, :func:`metasched.load_model` reads one back.
 
     Rows are read as in training: an array ``(n, *shape)`` of numbers, or of ``uint8`` pixels, which are divided by
     255; or, where training had a table, its columns by name (a dict or a DataFrame), as files have them.
@@ -251,23 +251,6 @@ def model_of(objective: Objective, tasks: TaskSet, weights: Weights) -> Model:
     return Model(about, objective.network, weights)
 
 
-def load_model(folder: str | os.PathLike[str], network: Network | None = None) -> Model:
-    """The model that :meth:`Model.save`, or a run that has ended, left in a folder; no code of it runs.
-
-    Args:
-        folder: which.
-        network: your own, for a model that was trained with one.
-
-    Returns:
-        The model.
-
-    Raises:
-        MetaschedError: for a folder without a model, or one of which a byte has changed.
-
-    Examples:
-        >>> run.model().save("winds")
-        >>> again = ms.load_model("winds")
-        >>> bool((again.predict(tasks.test.inputs) == run.model().predict(tasks.test.inputs)).all())
-        True
-    """
-    return Model(*model_file.read(Path(folder), network))
+def read_model(folder: Path, network: Network | None = None) -> Model:
+    """The model in that very folder; ``network`` for one that was trained with a network made in Python."""
+    return Model(*model_file.read(folder, network))

@@ -134,6 +134,8 @@ def model_folder(place: Path, seed: int | None = None) -> Path:
     """Where a model is: that folder, or the one of the run below it that has the seed, by default the first."""
     if not place.is_dir():
         raise RunError(f"{place}: no such folder; give a run that has ended, or a saved model")
+    if seed is None and (place / MODEL).exists():
+        return place
     runs = list(runs_in(place))
     if not runs:
         return place
@@ -142,7 +144,7 @@ def model_folder(place: Path, seed: int | None = None) -> Path:
         listed = ", ".join(str(each.relative_to(place)) for each in runs[:5]) + (", …" if len(runs) > 5 else "")
         raise RunError(f"{place}: holds {len(runs)} runs, of more than one method; name one of them ({listed})")
     if seed is not None and seed not in seeds:
-        raise RunError(f"{place}: has no seed {seed}; give --seed {' or '.join(map(str, sorted(seeds)))}")
+        raise RunError(f"{place}: has no seed {seed}, only {' and '.join(map(str, sorted(seeds)))}; give one of them")
     chosen = runs[seeds.index(min(seeds) if seed is None else seed)]
     if not (chosen / MODEL).exists():
         raise RunError(f"{chosen}: has no model; {_why_no_model(chosen)}")

@@ -24,7 +24,7 @@ from metasched.learners.engine import Models, Program, Record
 from metasched.learners.gradients import Estimator
 from metasched.learners.losses import Losses
 from metasched.learners.meta import seed_keys
-from metasched.learners.model import Model, load_model, model_of
+from metasched.learners.model import Model, model_of, read_model
 from metasched.learners.networks import Network, default_network
 from metasched.learners.probe import planner
 from metasched.learners.protocol import State
@@ -344,7 +344,7 @@ class _Group:
         """What gives the model of a run that has ended: the one at hand, or the one in its folder."""
         job = self.jobs[place]
         if model is None and job.folder is not None:
-            return partial(load_model, job.folder, job.own.network)
+            return partial(read_model, job.folder, job.own.network)
         return lambda: model  # type: ignore[return-value]
 
     def _result(
