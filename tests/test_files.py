@@ -33,8 +33,13 @@ def test_a_full_disk_leaves_the_old_file_and_no_scraps(tmp_path, monkeypatch):
 
 
 def test_a_missing_folder_is_one_sentence(tmp_path):
-    with pytest.raises(RunError, match="cannot write"):
+    with pytest.raises(RunError, match=r"a: cannot write \(.*\); make the folder it is to be in first"):
         write_whole(Path(tmp_path / "none" / "a"), b"")
+
+
+def test_a_folder_in_place_of_a_file_is_one_sentence(tmp_path):
+    with pytest.raises(RunError, match=r"cannot write \(.*\); there is a folder of that name; choose another"):
+        write_whole(tmp_path, b"")
 
 
 def test_neither_a_link_nor_one_in_place_of_the_temporary_file_is_written_through(tmp_path):
@@ -85,5 +90,5 @@ def test_a_name_is_flushed_after_what_it_names(tmp_path, monkeypatch):
 
 def test_a_file_in_place_of_a_folder_is_one_sentence(tmp_path):
     (tmp_path / "a").write_text("")
-    with pytest.raises(RunError, match="a: cannot write"):
+    with pytest.raises(RunError, match=r"a: cannot write \(.*\); there is a file of that name; choose another"):
         make_folder(tmp_path / "a")

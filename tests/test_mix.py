@@ -178,7 +178,15 @@ def test_bad_input_is_one_clear_line(change, said):
 
 def test_an_empty_source_says_so():
     with pytest.raises(DataError, match="source 'a' has no rows; leave it out"):
-        next(ms.mix({"a": [], "b": [1]}, CYCLIC))
+        next(ms.mix({"a": lambda: iter([]), "b": [1]}, CYCLIC))
+
+
+def test_an_empty_source_says_so_before_the_first_row_where_that_can_be_told(tmp_path):
+    (tmp_path / "rows.txt").touch()
+    for empty in ([], (), np.empty((0, 3)), set(), tmp_path / "rows.txt"):
+        with pytest.raises(DataError, match="source 'b' has no rows; leave it out"):
+            ms.mix({"a": [1], "b": empty}, CYCLIC)
+        assert [row for _, row in ms.mix({"a": [1], "b": empty}, "cyclic", at_end="drop")] == [1]
 
 
 @pytest.mark.parametrize(

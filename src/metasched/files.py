@@ -71,7 +71,14 @@ def write_error(path: Path, error: OSError) -> RunError:
         return RunError(f"{path}: no space left on the disk; free some and go on with 'metasched resume {path.parent}'")
     if error.errno == errno.ELOOP:
         return RunError(f"{path}: is a link, and links are not written through; remove it")
-    return RunError(f"{path}: cannot write ({error.strerror or error}); check the folder's permissions")
+    fix = {
+        errno.EISDIR: "there is a folder of that name; choose another",
+        errno.EEXIST: "there is a file of that name; choose another",
+        errno.ENOTDIR: "there is a file where a folder should be; choose another place",
+        errno.ENOENT: "make the folder it is to be in first",
+        errno.ENAMETOOLONG: "choose a shorter name",
+    }.get(error.errno or 0, "check the folder's permissions")
+    return RunError(f"{path}: cannot write ({error.strerror or error}); {fix}")
 
 
 def _flush_names(folder: Path) -> None:

@@ -50,7 +50,8 @@ def mix(
         An iterator of draws and their rows, which is told the rewards.
 
     Raises:
-        MetaschedError: for sources without names, or settings that do not fit; a source that fails is named.
+        MetaschedError: for sources without names or, as far as that can be told unread, without rows to repeat, or
+            settings that do not fit; a source that fails is named.
 
     Examples:
         >>> stream = ms.mix({"even": range(0, 100, 2), "odd": range(1, 100, 2)}, "cyclic", batch_size=2)
@@ -122,6 +123,9 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         self._batch_size = 1 if batch_size is None else check.whole("batch_size", batch_size, least=1)
         self._at_end = check.choice("at_end", at_end, ENDS)
         self._streams = [Stream(name, source) for name, source in sources.items()]
+        for stream in self._streams:
+            if at_end == "repeat" and stream.is_empty():
+                raise stream.no_rows()
         self._readings: list[deque[_Reading]] = [deque() for _ in sources]  # since the first draw that was not told
         self._again: deque[Draw] = deque()  # to be handed out once more
         self._ended = [False] * len(sources)

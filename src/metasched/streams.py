@@ -7,7 +7,7 @@ their iterator (Grain), by index, or by reading again from the start and skippin
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -44,6 +44,10 @@ class Stream:
         self._read += len(rows)
         return rows
 
+    def no_rows(self) -> DataError:
+        """The error for a source without rows where it should be read for ever."""
+        return DataError(f"source '{self.name}' has no rows; leave it out")
+
     def again(self) -> None:
         """Begin the next pass."""
         if isinstance(self._source, Iterator):
@@ -52,8 +56,14 @@ class Stream:
                 "or at_end='drop' or 'stop'"
             )
         if not self._read:
-            raise DataError(f"source '{self.name}' has no rows; leave it out")
+            raise self.no_rows()
         self.go_to({"pass": self._start["pass"] + 1, "read": 0})
+
+    def is_empty(self) -> bool:
+        """Whether there are no rows, where that can be told without reading any."""
+        if isinstance(self._source, Lines):
+            return self._source.is_empty()
+        return (self._indexed or isinstance(self._source, Collection)) and not len(self._source)
 
     def position(self) -> Position:
         """Where this source stands."""
@@ -130,6 +140,10 @@ class Lines:
             raise DataError(f"{self._path}: cannot read ({error.strerror})") from None
         except UnicodeDecodeError:
             raise DataError(f"{self._path}: the line that ends at byte {self._offset} is not UTF-8") from None
+
+    def is_empty(self) -> bool:
+        """Whether it is a plain file without a byte."""
+        return self._path.is_file() and not self._path.stat().st_size
 
     def state_dict(self) -> dict[str, int]:
         """The offset of the next line, in bytes."""

@@ -110,7 +110,23 @@ def test_tables_go_from_training_to_prediction_by_the_names_of_their_columns(tmp
     assert before["accuracy"] == np.mean(np.array(before["predictions"]["prediction"]) == right)
 
 
+def test_predictions_that_were_there_are_replaced_and_that_is_said(runs, tasks, capsys):
+    np.savetxt("rows.csv", tasks.test.inputs, delimiter=",")
+    Path("p.csv").touch()
+    main(["predict", "model", "rows.csv", "--out", "p.csv"])
+    assert "in place of" not in capsys.readouterr().out
+    main(["predict", "model", "rows.csv", "--out", "p.csv"])
+    assert "Predictions: p.csv (in place of those that were there)" in capsys.readouterr().out
+    main(["predict", "model", "rows.csv", "--out", "p.csv", "--json"])
+    assert json.loads(capsys.readouterr().out) == {"rows": 30, "out": "p.csv", "replaced": True}
+
+
 class TestBadInput:
+    def test_arrays_by_other_names_are_named_with_those_that_are_read(self, runs, capsys):
+        np.savez("sources.npz", **{"tasks/a/inputs": np.zeros((3, 4)), "tasks/a/labels": np.zeros(3, int)})
+        error = fails(capsys, "model", "sources.npz")
+        assert "only tasks/a/inputs, tasks/a/labels; save the rows to predict as 'inputs': np.savez(" in error
+
     def test_rows_of_another_width_are_one_line_and_nothing_is_written(self, runs, capsys):
         Path("wide.csv").write_text("1,2,3,4\n1,2,3,4,5\n")
         error = fails(capsys, "model", "wide.csv", "--out", "p.csv")
@@ -136,7 +152,15 @@ class TestBadInput:
             (["runs/a", "none.csv"], "none.csv: no such file or folder"),
             (["runs/a", "set.npz", "--seed", "9"], "has no seed 9, only 2 and 4"),
             (["runs", "set.npz", "--out", "set.npz"], "set.npz: holds the rows to predict"),
-            (["model", "set.npz", "--out", "no/such/p.csv"], "p.csv: cannot write"),
+            (
+                ["model", "set.npz", "--out", "no/such/p.csv"],
+                "p.csv: cannot write (No such file or directory); make the",
+            ),
+            (
+                ["model", "set.npz", "--out", "empty"],
+                "empty: is a folder; give --out a file, such as empty/predictions.csv",
+            ),
+            (["model", "set.npz", "--out", "model/model.json"], "is there already and holds no predictions"),
         ],
     )
     def test_what_is_not_there_is_one_line(self, runs, capsys, words, message):

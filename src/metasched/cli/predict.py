@@ -13,6 +13,7 @@ from rich.table import Table
 
 from metasched.cli.common import Options, app, pairs, print_json, put, stderr, stdout
 from metasched.errors import ConfigError, DataError
+from metasched.foreign import opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from metasched.datasets.rows import NewRows
     from metasched.learners.model import Model
 
+FIRST_COLUMNS = b"row,prediction"
+"""How a file of predictions begins."""
 SHOWN = 10
 """Rows that are printed where no file is asked for."""
 
@@ -53,8 +56,7 @@ def predict(
     from metasched.files import write_whole
     from metasched.runs.models import load_model
 
-    if out is not None and out.exists() and rows.exists() and out.samefile(rows):
-        raise ConfigError(f"{out}: holds the rows to predict; choose another --out")
+    replaced = out is not None and _in_place_of(out, rows)
     model = load_model(run, seed=seed)
     about = model.about
     found = read_rows(rows, Reading(about.shape, about.preparation, about.classes), **pairs("--data", data))
@@ -74,7 +76,7 @@ def predict(
         if score is not None:
             told |= {name.replace(" ", "_"): score, "labelled_rows": len(found.labelled)}
         plain = {key: np.asarray(column).tolist() for key, column in answers.items()}
-        print_json(told | ({"predictions": plain} if out is None else {"out": str(out)}))
+        print_json(told | ({"predictions": plain} if out is None else {"out": str(out), "replaced": replaced}))
         return
     if out is None:
         stdout().print(_as_table(answers, bool(model.classes)))
@@ -83,7 +85,22 @@ def predict(
     if score is not None:
         put(f"{name} {score:.4f} on {len(found.labelled):,} rows with labels")
     if out is not None:
-        put(f"Predictions: {out}")
+        put(f"Predictions: {out}{' (in place of those that were there)' if replaced else ''}")
+
+
+def _in_place_of(out: Path, rows: Path) -> bool:
+    """Whether there are predictions already where new ones go; anything else in that place is refused."""
+    if not out.exists():
+        return False
+    if rows.exists() and out.samefile(rows):
+        raise ConfigError(f"{out}: holds the rows to predict; choose another --out")
+    if out.is_dir():
+        raise ConfigError(f"{out}: is a folder; give --out a file, such as {out / 'predictions.csv'}")
+    with opened(out, "choose another --out") as stream:
+        begin = stream.read(len(FIRST_COLUMNS))
+    if begin not in (b"", FIRST_COLUMNS):
+        raise ConfigError(f"{out}: is there already and holds no predictions; choose another --out, or remove it")
+    return begin == FIRST_COLUMNS
 
 
 def _answers(model: "Model", found: "NewRows") -> dict[str, "Sequence[Any]"]:

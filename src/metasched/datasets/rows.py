@@ -7,6 +7,7 @@ at the size of the training images.
 import csv
 import math
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ from metasched.errors import ConfigError, DataError
 from metasched.foreign import file_size
 from metasched.tasks import TEST, Inputs, Place, Preparation, as_inputs, from_pixels
 from metasched.tasks.preparation import as_numbers, as_texts, is_number
+
+MOST_NAMED = 5
+"""Arrays of a file that a message names."""
 
 
 class Reading(NamedTuple):
@@ -153,7 +157,11 @@ def _from_npz(path: Path, reading: Reading) -> NewRows:
     with open_npz(path) as content:
         under = "" if "inputs" in content else f"{TEST}/"
         if f"{under}inputs" not in content:
-            raise DataError(f"{path}: has no array 'inputs', nor '{TEST}/inputs' of a task set; name one so")
+            listed = ", ".join(islice(content, MOST_NAMED)) + (", …" if len(content) > MOST_NAMED else "")
+            raise DataError(
+                f"{path}: has no array 'inputs', nor '{TEST}/inputs' of a task set with test rows, only "
+                f"{listed or 'none at all'}; save the rows to predict as 'inputs': np.savez(path, inputs=…)"
+            )
         rows = _unlabelled(as_inputs(str(path), content[f"{under}inputs"]))
         key = f"{under}labels" if reading.classes else f"{under}targets"
         if under:
