@@ -3,7 +3,7 @@ import pytest
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.runs.spec import DataSpec, RunSpec
+from metasched.runs.spec import DataSpec, RunSpec, first_in_words
 from metasched.runs.train import jobs_of
 
 
@@ -51,9 +51,29 @@ def test_differences_have_paths_and_both_values():
     assert spec().differences(other) == {
         "seed": (3, 4),
         "config.inner_rate": (0.01, 0.5),
-        "options": ({"upper": 0.5}, None),
+        "options.upper": (0.5, None),
     }
     assert spec().differences(spec()) == {}
+
+
+class TestFirstInWords:
+    def test_an_option_of_the_data_comes_before_the_rows_it_chose(self):
+        few = DataSpec(fingerprint="0b" * 32, set="demo", options={"target_labels": 30})
+        said = first_in_words(spec().differences(spec(data=few, seed=4)))
+        assert said == "with another option target_labels of the data (none, not 30)"
+
+    def test_so_does_the_data_set(self):
+        said = first_in_words(spec().differences(spec(data=DataSpec(fingerprint="0b", set="digits"))))
+        assert said == "with another data set (demo, not digits)"
+
+    def test_rows_that_have_changed_are_called_so_with_short_checksums(self):
+        changed = spec(data=DataSpec(fingerprint="0123456789abcdef" * 4, set="demo"))
+        said = first_in_words(changed.differences(spec()))
+        assert said.startswith("on other rows: the data have changed since")
+        assert said.endswith("(checksum 0123456789ab, not 0a)")
+
+    def test_anything_else_is_named_by_its_path(self):
+        assert first_in_words(spec().differences(spec(seed=4))) == "with another seed (3, not 4)"
 
 
 def test_a_job_of_train_is_written_down_whole():

@@ -104,17 +104,17 @@ class TestTrain:
     @pytest.mark.parametrize(
         ("change", "what"),
         [
-            ({"scheduler": "uniform"}, r"scheduler \(cyclic, not uniform\)"),
-            ({"seeds": (1,)}, r"seed \(0, not 1\)"),
-            ({"config": replace(CONFIG, inner_rate=0.5)}, r"config.inner_rate \(0.01, not 0.5\)"),
-            ({"network": "mlp"}, r"network \(own, not mlp\)"),
-            ({"tasks": make_tasks(seed=1)}, r"data.fingerprint"),
+            ({"scheduler": "uniform"}, r"with another scheduler \(cyclic, not uniform\)"),
+            ({"seeds": (1,)}, r"with another seed \(0, not 1\)"),
+            ({"config": replace(CONFIG, inner_rate=0.5)}, r"with another config.inner_rate \(0.01, not 0.5\)"),
+            ({"network": "mlp"}, r"with another network \(own, not mlp\)"),
+            ({"tasks": make_tasks(seed=1)}, r"on other rows: .* \(checksum \w{12}, not \w{12}\)"),
         ],
     )
     def test_the_folder_of_another_run_is_refused_with_the_difference_named(self, tmp_path, change, what):
         known = {"tasks": make_tasks(), "scheduler": "cyclic", "out": tmp_path / "a"}
         run(**known)
-        with pytest.raises(RunError, match=f"holds a run with another {what}"):
+        with pytest.raises(RunError, match=f"holds a run {what}"):
             run(**{**known, **change})
 
     def test_more_seeds_in_the_folder_of_one_are_refused(self, tasks, tmp_path):

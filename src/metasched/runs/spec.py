@@ -9,6 +9,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 Count = Annotated[int, Meta(ge=0)]
+SHORT = 12
+"""Digits of a checksum that a message shows."""
+_OPTIONS = "data.options."
 
 
 class DataSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -54,7 +57,11 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 
 
 def differences(mine: Any, other: Any, path: str = "") -> list[tuple[str, tuple[Any, Any]]]:
-    """What differs between two values of plain JSON: paths, and both values."""
+    """What differs between two values of plain JSON: paths, and both values, None for one that is not there."""
+    if isinstance(mine, dict) and other is None:
+        other = {}
+    elif isinstance(other, dict) and mine is None:
+        mine = {}
     if not (isinstance(mine, dict) and isinstance(other, dict)):
         return [] if mine == other else [(path, (mine, other))]
     keys = [*mine, *(key for key in other if key not in mine)]
@@ -63,3 +70,21 @@ def differences(mine: Any, other: Any, path: str = "") -> list[tuple[str, tuple[
         for key in keys
         for found in differences(mine.get(key), other.get(key), f"{path}.{key}" if path else str(key))
     ]
+
+
+def first_in_words(found: Mapping[str, tuple[Any, Any]]) -> str:
+    """The difference to tell a person, as what follows "a run": what names the rows comes before their checksum.
+
+    >>> first_in_words({"data.fingerprint": ("0a", "0b"), "data.options.noise": (0.5, None)})
+    'with another option noise of the data (0.5, not none)'
+    """
+    rows = [path for path in found if path in ("data", "data.fingerprint")]
+    names = [path for path in found if path.startswith("data.") and path not in rows]
+    if rows and not names:
+        old, new = (str(checksum)[:SHORT] for checksum in found[rows[0]])
+        return f"on other rows: the data have changed since, or are divided otherwise (checksum {old}, not {new})"
+    path = (names or list(found))[0]
+    old, new = ("none" if value is None else value for value in found[path])
+    option = path.removeprefix(_OPTIONS)
+    what = {"data.set": "data set"}.get(path, path) if option == path else f"option {option} of the data"
+    return f"with another {what} ({old}, not {new})"

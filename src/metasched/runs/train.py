@@ -29,7 +29,7 @@ from metasched.runs.origin import origin, versions
 from metasched.runs.outcome import About, Outcome
 from metasched.runs.run import CHECKPOINT_SECONDS, Job, Own, Result
 from metasched.runs.settled import settled
-from metasched.runs.spec import DataSpec, RunSpec
+from metasched.runs.spec import DataSpec, RunSpec, first_in_words
 from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
 from metasched.seeds import check_seed, counting
@@ -373,9 +373,10 @@ def begun(jobs: Sequence[Job], out: Path | None) -> list[Job]:
         wanted = asked.get(each)
         if wanted is None:
             raise RunError(f"{out}: holds another run ({each}); choose another folder")
-        for path, (old, new) in description.spec.differences(wanted.spec).items():
-            if not path.startswith("versions"):
-                raise RunError(f"{each}: holds a run with another {path} ({old}, not {new}); choose another folder")
+        differences = description.spec.differences(wanted.spec)
+        found = {path: values for path, values in differences.items() if not path.startswith("versions")}
+        if found:
+            raise RunError(f"{each}: holds a run {first_in_words(found)}; choose another folder")
     if not stored:
         folder.refuse_content(out)
     for job in jobs:
