@@ -180,6 +180,12 @@ class Transfer:
 
         Returns:
             Plain values and tensors, which ``torch.load(weights_only=True)`` reads; one gradient in size.
+
+        Examples:
+            >>> import torch
+            >>> from metasched.torch import Transfer
+            >>> Transfer(torch.nn.Linear(4, 2), every=8).state_dict()
+            {'every': 8, 'age': 0, 'slope': []}
         """
         return {"every": self._every, "age": self._calls % self._every, "slope": list(self._slope)}
 
@@ -191,6 +197,16 @@ class Transfer:
 
         Raises:
             MetaschedError: if it does not fit; then nothing has changed.
+
+        Examples:
+            >>> import torch
+            >>> from metasched.torch import Transfer
+            >>> model, batch = torch.nn.Linear(4, 2), (torch.rand(8, 4), torch.arange(8) % 2)
+            >>> worth, later = Transfer(model), Transfer(model)
+            >>> reward = worth(batch, batch)
+            >>> later.load_state_dict(worth.state_dict())  # its next three rewards need no target
+            >>> later(batch) == reward
+            True
         """
         try:
             every, age, slope = stored["every"], stored["age"], list(stored["slope"])
