@@ -20,6 +20,10 @@ LONGEST_NAME = 130
 """Pixels; longer names are cut."""
 WARM_UP = 0.1
 """The share of the x axis at its beginning that does not decide where the y axis begins."""
+WHOLE = ",.5~r"
+"""Of numbers at ticks: all digits of :func:`_rounded`; without a precision Vega cuts them to the step of the axis."""
+SIGNED = "+.6~f"
+"""Of differences at ticks; trailing zeros go."""
 SLICES = 40
 MOST_SOURCES = 14
 
@@ -54,7 +58,7 @@ def lines(
     series, rules, names = (_named(kind, key) for kind in ("points", "levels", "names"))
     colour = _by_name(altair.Color, strokes, [entry.colour for entry in strokes])
     dash = _by_name(altair.StrokeDash, strokes, [list(entry.dash) or [1, 0] for entry in strokes])
-    ticks = altair.Axis(values=_ticks(end), format=",~r", grid=False)
+    ticks = altair.Axis(values=_ticks(end), format=WHOLE, grid=False)
     x = altair.X("x:Q", title=x_title, scale=altair.Scale(domain=[0, end * _room(strokes)], nice=False), axis=ticks)
     scale = altair.Scale(domain=[low, high], zero=False, nice=False)
     y = altair.Y("y:Q", title=y_title, scale=scale, axis=altair.Axis(tickCount=5))
@@ -92,7 +96,7 @@ def differences(key: str, rows: Data, strokes: Sequence[Stroke], x_title: str) -
         axis=altair.Axis(labelLimit=230, labelFontSize=10, ticks=False, domain=False, grid=True),
     )
     extent = 1.05 * max((abs(row[end]) for row in rows for end in ("low", "high", "value")), default=0.1)
-    axis = altair.Axis(format="+.2~f", tickCount=4, grid=False)
+    axis = altair.Axis(format=SIGNED, tickCount=4, grid=False)
     scale = altair.Scale(domain=[min([0.0, *(1.2 * row["low"] for row in rows)]), extent], nice=True)
     x, low = (altair.X(f"{field}:Q", title=x_title, scale=scale, axis=axis) for field in ("value", "low"))
     table = altair.Chart(altair.NamedData(series))
@@ -129,7 +133,7 @@ def shares(key: str, sources: Sequence[Share], rows_drawn: float, colour: str) -
         for place, share in enumerate(source.shares)
     ]
     most = max((float(source.shares.max()) for source in sources), default=1.0) or 1.0
-    axis = altair.Axis(values=_ticks(rows_drawn), format=",~r", grid=False)
+    axis = altair.Axis(values=_ticks(rows_drawn), format=WHOLE, grid=False)
     chart = (
         altair.Chart(altair.NamedData(series))
         .mark_rect(color=colour)
