@@ -101,7 +101,9 @@ def test_controls_are_always_there_and_a_source_smaller_than_a_batch_makes_batch
     found = ms.compare(few, ["cyclic"], seeds=[3, 5], config=config, network=ms.networks.mlp(2, (3,)))
     assert list(found.cell.methods) == ["cyclic", "uniform", "target-only"]
     assert found.ours == "cyclic"
-    assert found.verdict == "Too few seeds to tell: 7 would do"
+    assert (
+        found.verdict == "Too few seeds to tell whether cyclic is better than uniform or target-only: give at least 7"
+    )
     assert "source 'small' has 7 rows, fewer than a batch of 20" in found.warnings[0]
     assert found.outcomes[0].spec.config["batch_size"] == 7
 

@@ -34,7 +34,7 @@ def test_ends_with_the_verdict_the_table_and_the_page_and_again_after_that_with_
     main(["compare", saved, *SMALL, "--out", "runs/a"])
     said = capsys.readouterr()
     lines = said.out.splitlines()
-    assert lines[0] == "Too few seeds to tell: 7 would do"
+    assert lines[0] == "Too few seeds to tell whether uniform is better than uniform or target-only: give at least 7"
     assert any(line.startswith("logistic regression alone") for line in lines)
     assert lines[-1] == "Page: runs/a/page.html"
     assert Path("runs/a/page.html").exists()

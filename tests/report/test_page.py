@@ -151,7 +151,7 @@ class TestRunsOfOnesOwn:
     def test_have_their_verdict_three_figures_and_the_rest_folded(self, page_of_own):
         report, text = page_of_own
         assert [output.name for output, _ in report.first] == ["contrasts", "runs", "schedules"]
-        assert "<h1>Too few seeds to tell: " in text
+        assert "<h1>Too few seeds to tell whether " in text
         assert re.findall(r"<summary><h2>(.*?)</h2>", text) == [
             "Every comparison in numbers",
             "How to read the numbers",

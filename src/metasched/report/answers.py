@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from metasched.report import compare, verdict
 from metasched.report.cells import TARGET_ONLY, Cell, Method
-from metasched.report.compare import Contrast, too_few
+from metasched.report.compare import Contrast, might_do, too_few
 from metasched.report.results import Results
 from metasched.report.statistics import Bounded, Interval
 
@@ -17,7 +17,7 @@ GROUPS: dict[Group, tuple[str, Tone]] = {
     "sources": ("Sources do not help, target-only is better:", "bad"),
     "better": ("Choosing helps, over {baseline}:", "good"),
     "alike": ("Choosing makes no difference to {baseline}:", "plain"),
-    "open": ("Too few seeds to tell:", "plain"),
+    "open": ("Too few seeds to tell whether better than {baseline}:", "plain"),
 }
 LISTED = 2
 """Cells of one experiment that a sentence names one by one; more are told together."""
@@ -58,7 +58,8 @@ class Answer(NamedTuple):
             "better": f"Choosing helps here: {amount} over {name}",
             "worse": f"Choosing hurts here: {amount} against {name}; use {name}",
             "alike": f"Choosing does not help here: {name} is as good ({amount})",
-            "open": too_few(self.contrast.needed).capitalize(),
+            "open": f"Too few seeds to tell whether {self.ours.name} is better than {name} ({amount})"
+            + might_do(self.contrast.needed),
         }
         return words[self.contrast.kind]
 
@@ -166,7 +167,7 @@ def _of_experiment(same: Sequence[Answer], brief: bool) -> str:
     span = f"{values[0]:+.2f} to {values[-1]:+.2f}".replace("-", "−").replace("0.", ".")
     needed = sorted(answer.contrast.needed for answer in same if answer.contrast.needed)
     most = f" to {needed[-1]:,}" if len(set(needed)) > 1 else ""
-    seeds = f", {needed[0]:,}{most} seeds would do" if needed else ""
+    seeds = f", about {needed[0]:,}{most} seeds might do" if needed else ""
     return f"{name}, {len(same)} cells {span}{seeds}"
 
 
@@ -178,7 +179,7 @@ def _amount(answer: Answer, brief: bool) -> str:
     difference = _told(answer).difference
     parts = [points(Interval(difference.value, math.nan, math.nan) if brief else difference)]
     if answer.group == "open":
-        parts.append(too_few(answer.contrast.needed).partition(": ")[2])
+        parts.append(might_do(answer.contrast.needed).removeprefix(": "))
     if answer.group == "better" and not brief:
         parts.append(fewer_rows(compare.gain_to_final(answer.baseline, answer.ours)))
     return ", ".join(filter(None, parts))
@@ -195,7 +196,7 @@ def _about(answer: Answer) -> list[Line]:
     difference = f"{ours.name} less {baseline.name} {points(answer.contrast.difference)}"
     seeds = f"{answer.contrast.pairs} seed{'s' * (answer.contrast.pairs != 1)}"
     lines = [Line("Test accuracy:", f"{', '.join(scores)}; {difference} ({cell.label}, {seeds}).")]
-    if answer.alone is not None and answer.group != "sources":
+    if answer.alone is not None and answer.group != "sources" and not answer.planned:
         lines.append(Line("Against target-only:", _against_nothing(answer.alone)))
     if not answer.planned:
         count = len(compare.against(cell, baseline))

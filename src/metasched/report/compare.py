@@ -4,7 +4,7 @@ Functions that take a method take None too, for one that a cell does not have, a
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal, NamedTuple
@@ -35,7 +35,7 @@ class Contrast(NamedTuple):
     """Final accuracy of a method less that of another on the seeds that both have, one of several comparisons.
 
     *Better* or *worse*: the corrected p-value is at most 5 %. *Alike*: there are seeds enough to show a difference, and
-    the whole interval lies within :data:`MARGIN`. Everything else is *open*: ``needed`` seeds would do.
+    the whole interval lies within :data:`MARGIN`. Everything else is *open*: about ``needed`` seeds might do.
     """
 
     difference: Interval
@@ -52,8 +52,13 @@ class Contrast(NamedTuple):
 
 
 def too_few(needed: int | None) -> str:
-    """That there are too few seeds, and how many would do where any number would."""
-    return "too few seeds to tell" + (f": {needed:,} would do" if needed else "")
+    """That there are too few seeds, and how many might do."""
+    return f"too few seeds to tell{might_do(needed)}"
+
+
+def might_do(needed: int | None) -> str:
+    """So many seeds, a guess from those at hand; nothing where no number would do."""
+    return f": about {needed:,} might do" if needed else ""
 
 
 def best(methods: Iterable[Method]) -> Method | None:
@@ -155,13 +160,18 @@ def contrasts(pairs: Iterable[tuple[Method, Method]]) -> dict[Method, Contrast]:
     """The first of each pair against the second: sign-flip tests, corrected over all the pairs (Holm)."""
     gaps = {first: differences(first, second) for first, second in pairs}
     gaps = {method: values for method, values in gaps.items() if values.size}
-    p_values = [statistics.sign_flip_test(values) for values in gaps.values()]
-    tests = {}
-    for (method, values), p, corrected in zip(gaps.items(), p_values, holm(p_values), strict=True):
+    return dict(zip(gaps, tested(list(gaps.values())), strict=True))
+
+
+def tested(gaps: Sequence[Floats]) -> list[Contrast]:
+    """Differences by seed (S,) of several comparisons: each tested, corrected over all of them (Holm)."""
+    p_values = [statistics.sign_flip_test(values) for values in gaps]
+    tests = []
+    for values, p, corrected in zip(gaps, p_values, holm(p_values), strict=True):
         interval = statistics.mean_of_means([values])
         kind = _kind(interval, float(corrected), len(values) >= (seeds_needed(len(gaps)) or math.inf))
         needed = seeds_to_tell(values, len(gaps)) if kind == "open" else None
-        tests[method] = Contrast(interval, p, float(corrected), len(values), kind, needed)
+        tests.append(Contrast(interval, p, float(corrected), len(values), kind, needed))
     return tests
 
 

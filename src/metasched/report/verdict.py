@@ -1,17 +1,17 @@
 """Does choosing help here? One sentence, decided from final accuracies paired by seed."""
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metasched.dependence import holm
-from metasched.report import statistics
-from metasched.report.compare import ALPHA, MARGIN, seeds_needed, seeds_to_tell, too_few
-from metasched.report.statistics import Bounded, Interval
+from metasched.report.compare import MARGIN, Contrast, Kind, might_do, seeds_needed, seeds_to_tell, tested
+from metasched.report.statistics import Bounded, Floats, Interval
 
 Case = Literal["helps", "hurts", "as good", "no use for sources", "too few seeds"]
+TOO_FEW = "Too few seeds to tell"
 
 
 class Verdict(NamedTuple):
@@ -33,44 +33,79 @@ def decide(
 
     Sign-flip tests of ours − uniform and of both against target-only, corrected together (Holm), at 5 %. Sources are of
     use when ours or uniform ends above target-only; only then is ours held against uniform. No difference is called so
-    when its 95 % interval lies within ``MARGIN``; what is neither shown nor that narrow needs more seeds. ``fewer`` is
-    how many times fewer rows ours needs to end where uniform does.
+    when its 95 % interval lies within ``MARGIN``; what is neither shown nor that narrow needs more seeds. Every
+    sentence tells both contrasts, and which of them needs more. ``fewer`` is how many times fewer rows ours needs to
+    end where uniform does.
 
-    >>> decide([0.8] * 8, [0.7] * 8).sentence
-    'Choosing helps here: +.10 [.10, .10] over uniform'
+    >>> decide([0.8] * 8, [0.7] * 8, [0.6] * 8).sentence
+    'Choosing helps here: +.10 [.10, .10] over uniform; +.20 [.20, .20] over target-only'
     """
     first, second = np.asarray(ours, np.float64), np.asarray(uniform, np.float64)
-    gaps = [first - second]
-    if target_only is not None:
-        control = np.asarray(target_only, np.float64)
-        gaps += [first - control, second - control]
-    needed = seeds_needed(len(gaps))
-    if len(first) < (needed or math.inf):
-        return _too_few(needed)
-    p_values = holm([statistics.sign_flip_test(gap) for gap in gaps])
-    shown = [float(p) <= ALPHA for p in p_values]
-    means = [float(gap.mean()) for gap in gaps]
-    if target_only is not None and not any(sure and mean > 0 for sure, mean in zip(shown[1:], means[1:], strict=True)):
-        gap = gaps[1] if means[1] >= means[2] else gaps[2]
-        best, interval = "ours" if gap is gaps[1] else "uniform", statistics.mean_of_means([gap])
-        if interval.high < MARGIN:
-            return Verdict(
-                "no use for sources",
-                f"Sources do not help here: use target-only ({best} is {_signed(interval)} against it)",
-            )
-        return _too_few(seeds_to_tell(gap, 1))
-    interval = statistics.mean_of_means([gaps[0]])
-    if shown[0] and means[0] > 0:
-        return Verdict("helps", f"{subject} helps here: {_signed(interval)} over uniform{_fewer(fewer)}")
-    if shown[0]:
-        return Verdict("hurts", f"{subject} hurts here: {_signed(interval)} against uniform; use uniform")
-    if max(abs(interval.low), abs(interval.high)) <= MARGIN:
-        return Verdict("as good", f"{subject} does not help here: uniform is as good ({_signed(interval)})")
-    return _too_few(seeds_to_tell(gaps[0], 1))
+    control = None if target_only is None else np.asarray(target_only, np.float64)
+    gaps = [first - second] if control is None else [first - second, first - control, second - control]
+    who = _within(subject)
+    least = seeds_needed(len(gaps))
+    if len(first) < (least or math.inf):
+        against = "uniform" if control is None else "uniform or target-only"
+        return Verdict("too few seeds", f"{TOO_FEW} whether {who} is better than {against}: give at least {least}")
+    gap, *alone = _tested(gaps)
+    if not alone or any(one.kind == "better" for one in alone):
+        return _against_uniform(gap, alone, fewer, subject)
+    best, name = (alone[0], "ours") if alone[0].difference.value >= alone[1].difference.value else (alone[1], "uniform")
+    if best.difference.high <= MARGIN:
+        told = f"({name} is {_signed(best.difference)} against it); {_clause(gap, 'uniform', 'ours')}"
+        return Verdict("no use for sources", f"Sources do not help here: use target-only {told}")
+    lead = _clause(gap, "uniform", who) if gap.kind == "open" else f"{who} is {_standing(gap)}"
+    told = f"{lead}; {_clause(best, 'target-only', who if name == 'ours' else name)}"
+    return Verdict("too few seeds", _opening(told))
 
 
-def _too_few(needed: int | None) -> Verdict:
-    return Verdict("too few seeds", too_few(needed).capitalize())
+def _tested(gaps: Sequence[Floats]) -> list[Contrast]:
+    """Each gap corrected over all; what is open needs seeds for itself and for what is open beside it."""
+    tests = tested(gaps)
+    still = sum(one.kind not in ("better", "worse") for one in tests)
+    return [
+        one._replace(needed=seeds_to_tell(gap, still)) if one.kind == "open" else one
+        for one, gap in zip(tests, gaps, strict=True)
+    ]
+
+
+def _against_uniform(gap: Contrast, alone: Sequence[Contrast], fewer: Bounded | None, subject: str) -> Verdict:
+    """Where sources are of use: what choosing among them does, and what is known against target-only."""
+    amount = _signed(gap.difference)
+    also = f"; {_clause(alone[0], 'target-only')}" if alone else ""
+    sentences: dict[Kind, tuple[Case, str]] = {
+        "better": ("helps", f"{subject} helps here: {amount} over uniform{_fewer(fewer)}{also}"),
+        "worse": ("hurts", f"{subject} hurts here: {amount} against uniform{also}; use uniform"),
+        "alike": ("as good", f"{subject} does not help here: uniform is as good ({amount}){also}"),
+        "open": ("too few seeds", f"{_opening(_clause(gap, 'uniform', _within(subject)))}{also}"),
+    }
+    return Verdict(*sentences[gap.kind])
+
+
+def _standing(gap: Contrast) -> str:
+    words = {"better": "better than", "worse": "worse than", "alike": "as good as"}
+    return f"{words[gap.kind]} uniform ({_signed(gap.difference)})"
+
+
+def _clause(test: Contrast, other: str, who: str = "") -> str:
+    """One contrast in words, of ``who`` where that is not plain."""
+    amount, subject = _signed(test.difference), f"{who} is " if who else ""
+    words: dict[Kind, str] = {
+        "better": f"{subject}{amount} over {other}",
+        "worse": f"{subject}{amount} against {other}",
+        "alike": f"{subject}as good as {other} ({amount})",
+        "open": f"{TOO_FEW.lower()} whether {subject}better than {other} ({amount}){might_do(test.needed)}",
+    }
+    return words[test.kind]
+
+
+def _opening(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _within(words: str) -> str:
+    return words[0].lower() + words[1:]
 
 
 def _fewer(gain: Bounded | None) -> str:
