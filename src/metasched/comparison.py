@@ -198,7 +198,8 @@ def compare(
         seeds: how many, or which; every method has the same. They decide initial weights and every draw, not the rows.
         config: the settings; the two rates are where tuning starts (:mod:`metasched.runs.compare` has the rule).
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
-        out: folder of all runs. A comparison that was interrupted there goes on, to the same numbers.
+        out: folder of all runs. A comparison that was interrupted there goes on, to the same numbers; with more seeds
+            than before only these are run.
         on_progress: called with what is being done, the runs finished and all runs.
         executor: where runs are made: ``"here"`` in this process, ``"local"`` in others of this machine, ``"ray"`` on a
             Ray cluster; ``"auto"`` is ``"local"`` where that is faster. The numbers are the same.

@@ -104,7 +104,7 @@ def test_sources_whose_gain_is_uncertain_need_more_seeds_too():
     assert found.sentence.startswith(
         "Choosing is better than uniform (+.01 [.01, .01]); too few seeds to tell whether "
     )
-    assert re.search(r"whether choosing is better than target-only \(\+\.02 .*\): about \d+ might do$", found.sentence)
+    assert re.search(r"whether it is better than target-only \(\+\.02 .*\): about \d+ might do$", found.sentence)
 
 
 def test_where_uniform_is_the_better_of_both_it_is_uniform_that_is_held_against_target_only():
@@ -118,7 +118,7 @@ def test_what_is_open_against_both_is_said_of_both():
     first, second = finals(0.72, 0.1), finals(0.70, 0.1, seed=1)
     sentence = decide(first, second, np.full(10, 0.69), subject="KenyaFirst").sentence
     assert sentence.startswith("Too few seeds to tell whether kenyaFirst is better than uniform (+.02 ")
-    assert "; too few seeds to tell whether kenyaFirst is better than target-only (+.03 " in sentence
+    assert "; too few seeds to tell whether it is better than target-only (+.03 " in sentence
 
 
 def test_a_static_method_is_called_by_its_name():

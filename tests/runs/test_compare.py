@@ -1,8 +1,10 @@
 """A comparison from its folds to its outcomes: alike for all, no test row in tuning, and interrupted anywhere."""
 
 import json
-from dataclasses import replace
+import shutil
+from dataclasses import asdict, replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -19,6 +21,7 @@ from metasched.runs.tuning import FOLDS, fold_sets
 CONFIG = ms.TrainConfig(batch_size=4, batches_per_update=3, meta_updates=4, eval_every=1, reward="transfer")
 NETWORK = ms.networks.mlp(3, (5,))
 SEEDS = (0, 1)
+MORE = (0, 1, 7)
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +42,41 @@ def finished(tmp_path_factory):
         progress = []
         found = run_methods(grid(), comparing.DEFAULT, out, lambda *told: progress.append(told))
     return out, found, progress
+
+
+@pytest.fixture(scope="module")
+def more():
+    """A comparison that had all seeds from the start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparing, "GRIDS", {"joint": ((0.01, 1e-3), (0.01, 0.03))})
+        return run_methods(grid(seeds=MORE), comparing.DEFAULT, None, None)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Method and seed of every run that is trained."""
+    trained, real = [], engine.folder.append_records
+
+    def append(place, records):
+        described = engine.folder.describe(place)
+        trained.append((described.method, described.spec.seed))
+        real(place, records)
+
+    monkeypatch.setattr(engine.folder, "append_records", append)
+    return trained
+
+
+def numbers(runs):
+    """All that runs give but how long they took and where they were made."""
+    return [msgspec.structs.replace(run, origin=None, seconds=None, scheduling_seconds=None) for run in runs]
+
+
+def contents(place):
+    return {
+        str(path.relative_to(place)): path.read_bytes()
+        for path in sorted(place.rglob("*"))
+        if path.is_file() and path.name not in (".lock", ".lease")
+    }
 
 
 class TestFolds:
@@ -162,7 +200,6 @@ class TestFolder:
     @pytest.mark.parametrize(
         ("changes", "path"),
         [
-            ({"seeds": (0, 1, 2)}, "seeds"),
             ({"config": replace(CONFIG, meta_updates=5)}, "config.meta_updates"),
             ({"tasks": make_tasks(seed=1)}, "data"),
         ],
@@ -170,6 +207,74 @@ class TestFolder:
     def test_another_comparison_in_the_folder_is_refused_naming_the_difference(self, finished, changes, path):
         with pytest.raises(RunError, match=f"holds a comparison with another {path}"):
             run_methods(grid(**changes), comparing.DEFAULT, finished[0], None)
+
+    def test_seeds_are_added_to_a_finished_comparison_and_nothing_is_run_twice(self, finished, more, tmp_path, counted):
+        out = tmp_path / "grown"
+        shutil.copytree(finished[0], out)
+        before = contents(out)
+        told = []
+        grown = run_methods(grid(seeds=MORE), comparing.DEFAULT, out, lambda *told_now: told.append(told_now))
+        assert numbers(grown) == numbers(more)
+        assert set(counted) == {(run.method, 7) for run in grown}
+        assert {path: contents(out)[path] for path in before if path != comparing.COMPARISON} == {
+            path: content for path, content in before.items() if path != comparing.COMPARISON
+        }
+        assert json.loads((out / comparing.COMPARISON).read_text())["seeds"] == list(MORE)
+        assert told[-1][1:] == (10 * FOLDS + 12, 10 * FOLDS + 12)
+
+    @pytest.mark.parametrize("after", [1, 3])
+    def test_a_comparison_cut_off_while_it_grows_ends_with_the_numbers_of_one_that_had_all_seeds(
+        self, finished, more, tmp_path, monkeypatch, after
+    ):
+        out = tmp_path / "grown"
+        shutil.copytree(finished[0], out)
+        real, left = engine.run, [2 * len(comparing.DEFAULT) + after]
+
+        def run(jobs, *, on_outcome, **how):
+            def one(number, outcome):
+                on_outcome(number, outcome)
+                left[0] -= 1
+                if not left[0]:
+                    raise Stop
+
+            return real(jobs, on_outcome=one, **how)
+
+        monkeypatch.setattr(engine, "run", run)
+        with pytest.raises(Stop):
+            run_methods(grid(seeds=MORE), comparing.DEFAULT, out, None)
+        assert numbers(run_methods(grid(seeds=MORE), comparing.DEFAULT, out, None)) == numbers(more)
+
+    def test_a_comparison_killed_when_its_new_seeds_are_described_goes_on(self, finished, more, tmp_path, monkeypatch):
+        out = tmp_path / "grown"
+        shutil.copytree(finished[0], out)
+
+        def stop(*_):
+            raise Stop
+
+        with monkeypatch.context() as patch:
+            patch.setattr(comparing, "begun", stop)
+            with pytest.raises(Stop):
+                run_methods(grid(seeds=MORE), comparing.DEFAULT, out, None)
+        (out / comparing.RUNS / "uniform" / "seed-7").mkdir()
+        assert numbers(run_methods(grid(seeds=MORE), comparing.DEFAULT, out, None)) == numbers(more)
+
+    @pytest.mark.parametrize("seeds", [(0,), (0, 5, 6), ()])
+    def test_seeds_that_the_folder_has_are_never_left_out(self, finished, seeds):
+        mark = finished[0] / comparing.COMPARISON
+        before = mark.read_bytes()
+        with pytest.raises(
+            (RunError, ConfigError), match=r"holds a comparison with 2 seeds, . among them|one or more different"
+        ):
+            run_methods(grid(seeds=seeds), comparing.DEFAULT, finished[0], None)
+        assert mark.read_bytes() == before
+
+    def test_to_one_seed_none_is_added(self, tmp_path):
+        out = tmp_path / "one"
+        out.mkdir()
+        asked = {"data": make_tasks().fingerprint, "learner": "joint", "network": "own", "schedulers": ["uniform"]}
+        (out / comparing.COMPARISON).write_text(json.dumps({**asked, "seeds": [0], "config": asdict(CONFIG)}))
+        with pytest.raises(RunError, match="one seed, to which none can be added"):
+            run_methods(grid(), ["uniform"], out, None)
 
     def test_a_folder_that_holds_something_else_is_left_alone(self, tmp_path):
         (tmp_path / "letter.txt").write_text("dear")

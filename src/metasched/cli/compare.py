@@ -31,7 +31,8 @@ def compare(
             source that did best on the labelled rows. uniform and target-only are always there.
         learner: joint: one model trained on source and target batches together; meta: Algorithm 1.
         seeds: Run every scheduler with this many seeds.
-        out: Folder of the runs and the page; by default a new one under runs/. The same command goes on there.
+        out: Folder of the runs and the page; by default a new one under runs/. The same command goes on there, and
+            with more seeds runs those alone.
         rows: Which rows, and what to predict.
         where: Where runs are made.
         network: auto, mlp or cnn.

@@ -56,7 +56,7 @@ def decide(
         told = f"({name} is {_signed(best.difference)} against it); {_clause(gap, 'uniform', 'ours')}"
         return Verdict("no use for sources", f"Sources do not help here: use target-only {told}")
     lead = _clause(gap, "uniform", who) if gap.kind == "open" else f"{who} is {_standing(gap)}"
-    told = f"{lead}; {_clause(best, 'target-only', who if name == 'ours' else name)}"
+    told = f"{lead}; {_clause(best, 'target-only', 'it' if name == 'ours' else name)}"
     return Verdict("too few seeds", _opening(told))
 
 

@@ -85,7 +85,7 @@ def run_methods(
     """Tune and run every method; the outcomes, method after method, seed after seed.
 
     With ``out`` everything is kept there, and a comparison that was interrupted goes on to the same numbers, wherever
-    the runs are made.
+    the runs are made; so does a finished one to which seeds are added.
     """
     own = not isinstance(grid.network, str)
     machines.check(own)
@@ -222,7 +222,10 @@ def _study(grid: Grid, chosen: Sequence[Method], scores: Scores) -> Study:
 
 @contextmanager
 def _claimed(out: Path | None, grid: Grid, words: Sequence[str]) -> Iterator[None]:
-    """The folder of a comparison, made or found to hold the same one; nobody else works in it meanwhile."""
+    """The folder of a comparison, made or found to hold the same one; nobody else works in it meanwhile.
+
+    One with fewer seeds is the same: that there are more now is written down before the first of them is run.
+    """
     if out is None:
         yield
         return
@@ -240,7 +243,19 @@ def _claimed(out: Path | None, grid: Grid, words: Sequence[str]) -> Iterator[Non
         make_folder(out)
     with folder.locked(out):
         stored = foreign.read_json(mark, dict[str, Any], "compare again in another folder") if mark.exists() else asked
-        for path, (old, new) in differences(stored, asked):
+        _refuse_fewer_seeds(out, stored.get("seeds"), grid.seeds)
+        for path, (old, new) in differences(stored | {"seeds": asked["seeds"]}, asked):
             raise RunError(f"{out}: holds a comparison with another {path} ({old}, not {new}); choose another folder")
         write_json(mark, asked)
         yield
+
+
+def _refuse_fewer_seeds(out: Path, held: Any, seeds: Sequence[int]) -> None:
+    """Seeds may be added to those that a folder holds; none of these may be left out."""
+    held = held if isinstance(held, list) else [held]
+    missing = [seed for seed in held if seed not in seeds]
+    if missing:
+        told = f"{len(held)} seeds, {missing[0]} among them"
+        raise RunError(f"{out}: holds a comparison with {told}; give at least these, or choose another folder")
+    if len(held) == 1 and len(seeds) > 1:  # its runs lie where the folders of several seeds would
+        raise RunError(f"{out}: holds a comparison with one seed, to which none can be added; choose another folder")
