@@ -45,6 +45,36 @@ def test_ends_with_the_verdict_the_table_and_the_page_and_again_after_that_with_
     assert again.err == ""
 
 
+def test_resume_names_the_command_that_goes_on_with_a_comparison(saved, capsys, monkeypatch):
+    words = ["compare", saved, *SMALL, "--out", "runs/a", "--quiet"]
+    monkeypatch.setattr("sys.argv", ["/somewhere/bin/metasched", *words])
+    main(words)
+    alone = Path("runs/a/runs/uniform")
+    for place, named in (("runs/a", "runs/a"), ("runs/a/runs", str(Path("runs/a").absolute())), ("runs", "runs/a")):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main(["resume", place])
+        assert stopped.value.code == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err == (
+            f"metasched: {named}: is a comparison; to go on with it give its own command again: metasched "
+            f"{' '.join(words)}\n"
+        )
+    main(["resume", str(alone), "--quiet"])
+    assert "seed 1: test accuracy" in capsys.readouterr().out
+
+
+def test_resume_of_a_comparison_that_was_killed_while_tuning_says_so_too(saved, capsys):
+    Path("runs/a").mkdir(parents=True)
+    Path("runs/a/comparison.json").write_text("{}")
+    with pytest.raises(SystemExit):
+        main(["resume", "runs/a"])
+    assert capsys.readouterr().err == (
+        "metasched: runs/a: is a comparison; to go on with it give its own command again\n"
+    )
+
+
 def test_json_is_one_object_for_programs(saved, capsys):
     main(["compare", saved, *SMALL, "--out", "runs/a", "--quiet", "--json"])
     found = json.loads(capsys.readouterr().out)

@@ -100,8 +100,9 @@ def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: boo
         json: Print every meta-update, from the first on, as a line of JSON, and a last line with the result.
     """
     from metasched.runs import train as runs
-    from metasched.runs.folder import describe, runs_in
+    from metasched.runs.folder import describe, refuse_comparison, runs_in
 
+    refuse_comparison(folder)
     found = [describe(each) for each in list(runs_in(folder)) or [folder]]
     total = sum(description.spec.config["meta_updates"] for description in found)
     names = dict.fromkeys(description.method for description in found)

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -175,7 +175,7 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
     )
     origin = Origin(
         created=first.origin.created,
-        command="; ".join(dict.fromkeys(_as_typed(run.origin.command) for run in members)),
+        command="; ".join(dict.fromkeys(run.origin.typed for run in members)),
         device=", ".join(dict.fromkeys(run.origin.device for run in members)),
     )
     chance = 1 / len(first.about.classes) if first.about.classes else 0.0
@@ -198,12 +198,6 @@ def _called(run: Outcome, first: Outcome) -> str:
         if part in ("config", "learner", "network") and not implied:
             extra[setting or part] = mine
     return run.method + (f" ({', '.join(f'{key} {value}' for key, value in extra.items())})" if extra else "")
-
-
-def _as_typed(command: str) -> str:
-    """A command without the place where the program lies."""
-    program, _, words = command.partition(" ")
-    return f"metasched {words}" if PurePath(program).name in ("metasched", "__main__.py") else command
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:

@@ -22,6 +22,7 @@ from metasched.learners.networks import Network
 from metasched.runs import folder
 from metasched.runs.choices import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY
 from metasched.runs.executors import Counts, Executor, Machines, executing
+from metasched.runs.folder import COMPARISON
 from metasched.runs.kept import finish
 from metasched.runs.outcome import OURS, OWN_RUNS, Outcome, Study
 from metasched.runs.run import Job, Own
@@ -36,7 +37,6 @@ CHOOSING = "thompson"
 SINGLE_BEST = "best-single"
 DEFAULT = (CHOOSING, BASELINE, TARGET_ONLY, SINGLE_BEST)
 """Ours, the baseline, no sources at all, and the one source that did best on the target's labelled rows."""
-COMPARISON = "comparison.json"
 RUNS = "runs"
 TUNING = Path(WORK) / "tuning.jsonl"
 

@@ -27,6 +27,8 @@ FORMAT = 2
 METRICS = "metrics.jsonl"
 RUN = "run.json"
 OUTCOME = "outcome.jsonl"
+COMPARISON = "comparison.json"
+"""In the folder of a comparison: what was asked. Its runs are below."""
 LOCK = ".lock"
 _AGAIN = "start the run again in another folder"
 
@@ -128,6 +130,19 @@ def refuse_unbegun(runs: Sequence[Path]) -> None:
         for beside in sorted(parent.glob("seed-*")):
             if beside.is_dir() and not (beside / RUN).exists():
                 raise RunError(f"{beside}: its run had not begun; give the command that began the others again")
+
+
+def refuse_comparison(place: Path) -> None:
+    """An error if a folder is that of a comparison, of its runs, or one above: they are runs of several methods."""
+    runs = list(runs_in(place))
+    inside = [parent for run in runs for parent in run.parents if parent.is_relative_to(place)]
+    for each in dict.fromkeys((place, place.absolute().parent, *inside)):
+        if (each / COMPARISON).is_file():
+            own = [run for run in runs if run.is_relative_to(each)] or runs
+            origins = [describe(run).origin for run in own]
+            latest = max(origins, key=lambda origin: origin.created, default=None)
+            again = f": {latest.typed}" if latest else ""
+            raise RunError(f"{each}: is a comparison; to go on with it give its own command again{again}")
 
 
 def model_folder(place: Path, seed: int | None = None) -> Path:

@@ -6,7 +6,7 @@ what those up to the next such line have besides; a line is laid over both, obje
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 import msgspec
@@ -62,6 +62,12 @@ class Origin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     created: str
     command: str
     device: str
+
+    @property
+    def typed(self) -> str:
+        """The command without the place where the program lies."""
+        program, _, words = self.command.partition(" ")
+        return f"metasched {words}" if PurePath(program).name in ("metasched", "__main__.py") else self.command
 
 
 class Final(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

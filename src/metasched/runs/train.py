@@ -242,8 +242,8 @@ def resume(
         The finished run.
 
     Raises:
-        MetaschedError: for a folder without a run, other data than it began with, or things made in Python, which only
-            :func:`train` with the same ``out`` can continue.
+        MetaschedError: for a folder without a run, that of a comparison, other data than it began with, or things made
+            in Python, which only :func:`train` with the same ``out`` can continue.
 
     Examples:
         >>> ms.datasets.save_npz(tasks, "winds.npz")
@@ -253,6 +253,7 @@ def resume(
         True
     """
     place = Path(where)
+    folder.refuse_comparison(place)
     sinks = tracker_room.make(trackers, place)
     folders = list(folder.runs_in(place))
     folder.refuse_unbegun(folders)
