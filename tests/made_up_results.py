@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from metasched.report import remarks
 from metasched.report.results import load
 from metasched.runs import outcome
 from metasched.runs.outcome import About, Diverged, Final, Origin, Outcome, Study
@@ -233,6 +234,27 @@ def loaded(folder, *contents):
     """These and nothing else, written and read."""
     for content in contents:
         write(folder, content)
+    return load([folder])
+
+
+OFF = "labels of 'brazil' look shuffled: check how it was labelled"
+
+
+def compared(folder, seeds=(0, 1), **changes):
+    """A folder as ``compare`` leaves it, read: runs of three methods, and the remarks on them."""
+    place = study("coffee", "own runs", "joint learner", cell="coffee 0a joint")
+    levels = {"thompson": 0.6, "uniform": 0.5, "target-only": 0.4}
+    write(
+        folder,
+        [
+            run(name, seed, (0.1, level), study=place, about=about("coffee"), role="ours" * (level == 0.6))
+            for name, level in levels.items()
+            for seed in seeds
+        ],
+    )
+    told = {"cell": "coffee 0a joint", "methods": tuple(levels), "seeds": (0, 1), "measure": "accuracy"}
+    told |= {"linear": "logistic regression", "score": 0.7, "lines": (OFF,), **changes}
+    remarks.write(folder / remarks.REMARKS, remarks.Remarks(**told))
     return load([folder])
 
 

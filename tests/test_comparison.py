@@ -1,12 +1,15 @@
 """``ms.compare`` as a user calls it: the verdict, the table, the page, what is off."""
 
+import json
 import re
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
 
 import metasched as ms
+from metasched.cli import main
 from metasched.errors import ConfigError
 from metasched.runs import compare as comparing
 
@@ -90,6 +93,50 @@ def test_the_page_is_written_where_it_is_asked_for(comparison, tmp_path):
         pytest.importorskip(module)
     page = comparison.report(tmp_path / "page.html")
     assert "thompson" in page.read_text()
+
+
+def test_the_page_has_what_the_terminal_says_and_so_has_one_made_from_the_folder_later(tmp_path, monkeypatch, capsys):
+    for module in ("altair", "jinja2", "vl_convert"):
+        pytest.importorskip(module)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
+    found = ms.compare(sources_that_differ(), seeds=2, config=SMALL, network=ms.networks.mlp(2, (8,)), out="runs/a b")
+    assert found.warnings
+    found.report("first.html")
+    main(["report", "runs/a b", "--out", "later.html", "--quiet"])
+    said = capsys.readouterr().out
+    for name in ("first.html", "later.html"):
+        text = unescape((tmp_path / name).read_text())
+        opening = text[: text.index('<details class="section"')]
+        for line in found.warnings:
+            assert line in opening
+            assert f"! {line}" in said
+        for row in found.table().splitlines()[3:-1]:
+            method, accuracy = re.match(r"(.*?)  +(\d\.\d{3}(?: ± \d\.\d{3})?)", row).groups()
+            assert method in opening
+            assert accuracy in opening
+        curves = json.loads(text.split('id="specs">')[1].split("</script>")[0])["runs-1"]["datasets"]
+        names = {row["name"] for kind, rows in curves.items() if kind.startswith("names") for row in rows}
+        assert names == {"thompson", "uniform", "target-only", "best single: good"}
+
+
+def test_a_better_method_is_named_with_the_command_that_uses_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
+    asked = {"seeds": 3, "config": SMALL, "network": ms.networks.mlp(2, (8,))}
+    words = ["cyclic", "best-single"]
+    out = tmp_path / "a b"
+    (line,) = [line for line in ms.compare(sources_that_differ(), words, out=out, **asked).warnings if "above" in line]
+    assert line.startswith("best single: good ends above cyclic (+0.")
+    assert line.endswith(f"; if it stays so on other rows, use it: metasched predict '{out}/runs/best-single' FILE")
+    assert (out / "runs" / "best-single" / "seed-0" / "model.json").exists()
+    (line,) = [line for line in ms.compare(sources_that_differ(), words, **asked).warnings if "above" in line]
+    assert line.endswith("use it: ms.train(tasks, scheduler='single:2')")
+
+
+def test_the_verdict_may_be_on_the_best_single_source(monkeypatch):
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
+    config = ms.TrainConfig(batch_size=10, meta_updates=1)
+    assert ms.compare(sources_that_differ(), ["best-single"], seeds=2, config=config).ours.startswith("best single: ")
 
 
 def test_controls_are_always_there_and_a_source_smaller_than_a_batch_makes_batches_smaller(monkeypatch):

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,17 +18,16 @@ from metasched.learners.baseline import Baseline, baseline
 from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
 from metasched.report import compare as statistics
-from metasched.report import tables
-from metasched.report.cells import Cell, Method
+from metasched.report import methods, remarks, tables
+from metasched.report.cells import Cell
+from metasched.report.remarks import Remarks
 from metasched.report.results import of_outcomes
-from metasched.report.sheets import NOTHING, samples, signed
-from metasched.report.statistics import mean_of_means
 from metasched.report.verdict import Verdict, decide
 from metasched.runs import doubts
 from metasched.runs.choices import BASELINE, BEST_SINGLE, TARGET_ONLY, check_word
-from metasched.runs.compare import CHOOSING, DEFAULT, SINGLE_BEST, Grid, OnProgress, run_methods
+from metasched.runs.compare import CHOOSING, DEFAULT, SINGLE_BEST, Grid, OnProgress, run_methods, runs_of
 from metasched.runs.executors import AUTO, Machines
-from metasched.runs.outcome import Outcome
+from metasched.runs.outcome import Outcome, by_cell
 from metasched.seeds import counting
 from metasched.tasks import TaskSet
 
@@ -66,16 +66,29 @@ class Comparison:
     @cached_property
     def cell(self) -> Cell:
         """The runs by method, as reports read them."""
-        return of_outcomes(self.outcomes).cells[0]
+        return of_outcomes(self.outcomes, self._remarks).cells[0]
+
+    @cached_property
+    def _remarks(self) -> Remarks:
+        """What a report says of these runs that they do not say themselves."""
+        (cell,) = by_cell(self.outcomes)
+        return Remarks(
+            cell=cell,
+            methods=tuple(dict.fromkeys(outcome.method for outcome in self.outcomes)),
+            seeds=tuple(dict.fromkeys(outcome.spec.seed for outcome in self.outcomes)),
+            measure="accuracy" if self.tasks.target_size is None else "score",
+            linear=self.baseline.name,
+            score=self.baseline.score,
+            lines=tuple(self.warnings),
+        )
 
     @cached_property
     def decision(self) -> Verdict:
         """The case that the verdict states, and the sentence."""
-        methods = self.cell.methods
-        mine, uniform = methods[self.ours], methods[BASELINE]
-        subject = "Choosing" if mine.family == "active" else self.ours.capitalize()
-        finals = [list(method.finals().values()) for method in (mine, uniform, methods[TARGET_ONLY])]
-        return decide(*finals, fewer=statistics.gain_to_final(uniform, mine), subject=subject)
+        ours, uniform, alone = (self.cell.methods[name] for name in (self.ours, BASELINE, TARGET_ONLY))
+        subject = "Choosing" if ours.family == "active" else self.ours.capitalize()
+        finals = [list(method.finals().values()) for method in (ours, uniform, alone)]
+        return decide(*finals, fewer=statistics.gain_to_final(uniform, ours), subject=subject)
 
     @property
     def verdict(self) -> str:
@@ -91,14 +104,10 @@ class Comparison:
         Returns:
             Several lines of text.
         """
-        score = "accuracy" if self.tasks.target_size is None else "score"
-        lines = [(self._mean(method), self._row(method)) for method in self.cell.methods.values()]
-        linear = [f"{self.baseline.name} alone", f"{self.baseline.score:.3f}", NOTHING, NOTHING]
-        lines.append((self.baseline.score, linear))
-        lines.sort(key=lambda line: -line[0])
-        headings = ["method", score, f"− {BASELINE}", f"rows to\n{BASELINE}'s end"]
+        headings = [heading.replace("rows to ", "rows to\n") for heading in methods.headings(self.cell)]
+        lines = [[row.name, row.score.text, str(row.difference), row.rows.text] for row in methods.rows(self.cell)]
         console = Console(file=io.StringIO(), width=width, color_system=None)
-        console.print(tables.terminal(headings, [row for _, row in lines]))
+        console.print(tables.terminal(headings, lines))
         console.print(self._sources(), soft_wrap=True, highlight=False, markup=False)
         written = console.file.getvalue()  # type: ignore[attr-defined]
         return "\n".join(line.rstrip() for line in written.splitlines())
@@ -118,7 +127,7 @@ class Comparison:
         from metasched.report import page
 
         place = Path(path)
-        page.write(page.build(of_outcomes(self.outcomes)), place)
+        page.write(page.build(of_outcomes(self.outcomes, self._remarks)), place)
         return place
 
     def summary(self) -> dict[str, Any]:
@@ -144,22 +153,6 @@ class Comparison:
             "baseline": self.baseline._asdict(),
             "warnings": list(self.warnings),
         }
-
-    def _mean(self, method: Method) -> float:
-        return float(np.mean(list(method.finals().values())))
-
-    def _row(self, method: Method) -> list[str]:
-        uniform = self.cell.methods[BASELINE]
-        interval = mean_of_means([list(method.finals().values())])
-        spread = "" if np.isnan(interval.low) else f" ± {(interval.high - interval.low) / 2:.3f}"
-        draws = method is not uniform and any(run.samples and run.samples[-1] for run in method.runs)
-        arrival = statistics.median_samples(method, uniform.middle) if draws else None
-        return [
-            method.name,
-            f"{interval.value:.3f}{spread}",
-            str(signed(statistics.difference(method, uniform))),
-            samples(arrival).text,
-        ]
 
     def _sources(self) -> str:
         """The share of each source in the draws of ours."""
@@ -231,15 +224,28 @@ def compare(
     outcomes = run_methods(grid, words, where, on_progress, machines)
     linear = baseline(tasks, settings.balanced_accuracy)
     others = [word for word in named if word not in (BASELINE, TARGET_ONLY)]
-    ours = CHOOSING if CHOOSING in named else others[0] if others else BASELINE
+    chosen = CHOOSING if CHOOSING in named else others[0] if others else BASELINE
     by_method: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         by_method.setdefault(outcome.method, []).append(outcome)
+    names = dict(zip(words, by_method, strict=True))
+    ours = names[chosen]
     lines += doubts.of_runs(by_method[ours], linear, by_method[TARGET_ONLY])
+    rivals = {_used(word, by_method[name][0], where): by_method[name] for word, name in names.items()}
     lines += doubts.above(
-        by_method[ours], [runs for name, runs in by_method.items() if name not in (ours, TARGET_ONLY)]
+        by_method[ours], {use: runs for use, runs in rivals.items() if runs[0].method not in (ours, TARGET_ONLY)}
     )
-    return Comparison(tasks, outcomes, linear, lines, ours, where)
+    comparison = Comparison(tasks, outcomes, linear, lines, ours, where)
+    if where is not None:
+        remarks.write(where / remarks.REMARKS, comparison._remarks)
+    return comparison
+
+
+def _used(word: str, run: Outcome, out: Path | None) -> str:
+    """What to type to use the method that was asked for by a word."""
+    if out is not None:
+        return f"metasched predict {shlex.quote(str(runs_of(out, word)))} FILE"
+    return f"ms.train(tasks, scheduler={run.spec.scheduler if word == SINGLE_BEST else word!r})"
 
 
 def _at_least_two(seeds: int) -> int:

@@ -119,7 +119,7 @@ def test_rows_are_as_wide_as_the_heading_and_numbers_name_their_cells(report):
 def test_one_method_alone_has_a_leaderboard_and_says_what_is_missing(tmp_path):
     bare = made.run("sequential", study=made.study(regime="other"), updates=(), samples=(), test_accuracy=())
     report = page.build(made.loaded(tmp_path, [bare]))
-    assert [sheet.key for sheet in report.tables] == ["leaderboard-digits/other-30-labels"]
+    assert [sheet.key for sheet in report.tables] == ["methods", "leaderboard-digits/other-30-labels"]
     assert report.missing == ()
     assert report.opening.title == "Nothing to compare yet: sequential alone"
 
@@ -150,7 +150,7 @@ class TestRunsOfOnesOwn:
 
     def test_have_their_verdict_three_figures_and_the_rest_folded(self, page_of_own):
         report, text = page_of_own
-        assert [output.name for output, _ in report.first] == ["contrasts", "runs", "schedules"]
+        assert [output.name for output, _ in report.first] == ["contrasts", "runs", "schedules", "methods"]
         assert "<h1>Too few seeds to tell whether " in text
         assert re.findall(r"<summary><h2>(.*?)</h2>", text) == [
             "Every comparison in numbers",

@@ -61,6 +61,7 @@ def _output(
 _TYPICAL_SOURCES = ("Algorithm 1, 30 labels", "joint, 30 labels")
 CONTRASTS = _output("contrasts", "Does choosing help?", FIRST, regimes=REGIMES)
 SOURCES = _output("sources", "How fast accuracy rises", FIRST, regimes=("sources",), variants=_TYPICAL_SOURCES)
+METHODS = _output("methods", "Every method and the linear model", FIRST, ())
 RUNS = _output("runs", "How fast accuracy rises", FIRST, ())
 SCHEDULES = _output("schedules", "Which source when", FIRST, regimes=("few-label", "robust", "sources"))
 PLANNED = _output("planned", "Planned contrasts", COMPARISONS, regimes=REGIMES)

@@ -87,13 +87,14 @@ def opening(results: Results) -> Opening:
     """The verdict in one line, and in a few."""
     found = answers(results)
     if not found:
-        return Opening(*_nothing(results.cells), ())
+        title, lines = _nothing(results.cells)
+        return Opening(title, (*lines, *_off(results.cells)), ())
     one = found[0]
     simulated = [Line("Simulated data.", "")] * any(answer.cell.simulated for answer in found)
     if len(found) == 1:
         title = f"{one.cell.experiment}: {one.sentence}" if results.cells[1:] else one.sentence
-        return Opening(title, (*_about(one), *simulated), found)
-    lines = (*_below(results), *_grouped(found), *simulated, *_others(found, results))
+        return Opening(title, (*_about(one), *_off(results.cells), *simulated), found)
+    lines = (*_below(results), *_grouped(found), *_off(results.cells), *simulated, *_others(found, results))
     return Opening(_counted(found), lines, found)
 
 
@@ -119,6 +120,16 @@ def answers(results: Results) -> tuple[Answer, ...]:
             found.append(Answer(cell, ours, baseline, ours in planned, tests[ours], controls.get(ours)))
     order = list(GROUPS)
     return tuple(sorted(found, key=lambda answer: (order.index(answer.group), -abs(answer.contrast.difference.value))))
+
+
+def _off(cells: Sequence[Cell]) -> list[Line]:
+    """What looks off, as ``metasched compare`` says it."""
+    return [
+        Line(f"! {cell.label}:" if len(cells) > 1 else "!", line, "bad")
+        for cell in cells
+        if cell.remarks
+        for line in cell.remarks.lines
+    ]
 
 
 def _nothing(cells: Sequence[Cell]) -> tuple[str, tuple[Line, ...]]:

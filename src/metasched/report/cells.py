@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from metasched.experiments import REGIMES
+from metasched.report.remarks import Remarks
 from metasched.report.statistics import Floats
 from metasched.runs.choices import TARGET_ONLY as TARGET_ONLY
 from metasched.runs.choices import USEFUL as USEFUL
@@ -91,6 +92,7 @@ class Cell:
     origin: Origin
     versions: Mapping[str, str]
     methods: Mapping[str, Method]
+    remarks: Remarks | None = None
 
     @property
     def exploratory(self) -> bool:

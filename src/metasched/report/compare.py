@@ -142,6 +142,13 @@ def score(method: Method | None) -> Interval | None:
     return statistics.interquartile_mean([list(method.finals().values())]) if method else None
 
 
+@lru_cache(maxsize=8192)
+def mean(method: Method | None) -> Interval | None:
+    """Mean of final accuracy with its interval; None where no seed has one."""
+    finals = list(method.finals().values()) if method else []
+    return statistics.mean_of_means([finals]) if finals else None
+
+
 def differences(first: Method, second: Method) -> Floats:
     """Final accuracy of the first less that of the second, on the seeds that both have."""
     ours, theirs = first.finals(), second.finals()

@@ -138,12 +138,12 @@ def shown(cell: Cell) -> list[Method]:
 
     Where one was planned: that one, its baseline, the useful sources alone, target-only. Of few own runs: all.
     """
+    if cell.own and len(cell.methods) <= MOST_LINES:
+        return list(cell.methods.values())
     planned = compare.named(cell)
     if planned:
         wanted = (*(method.name for method in planned), USEFUL, TARGET_ONLY)
         return [cell.methods[name] for name in wanted if name in cell.methods]
-    if cell.own and len(cell.methods) <= MOST_LINES:
-        return list(cell.methods.values())
     best = [compare.best_static(cell), compare.best_active(cell), compare.best_single(cell)]
     names = [method.name for method in best if method]
     drawn = dict.fromkeys((*reversed(published.ORDER), *names, TARGET_ONLY))

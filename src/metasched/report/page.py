@@ -12,7 +12,7 @@ from metasched.experiments import outputs
 from metasched.experiments.outputs import OUTPUTS, Output
 from metasched.files import write_error, write_whole
 from metasched.optional import require
-from metasched.report import figures, orderings, own_tables, paper_tables, sheets  # noqa: F401 (all makers)
+from metasched.report import figures, methods, orderings, own_tables, paper_tables, sheets  # noqa: F401 (all makers)
 from metasched.report.answers import Opening, opening
 from metasched.report.cells import Source
 from metasched.report.figures import Figure, Panel
@@ -80,7 +80,7 @@ def build(results: Results, only: Sequence[str] = ()) -> Report:
         name
         for name, output in OUTPUTS.items()
         if (not own or output.section in outputs.OF_OWN_RUNS)
-        and (output is not outputs.RUNS or any(cell.own for cell in results.cells))
+        and (output not in (outputs.RUNS, outputs.METHODS) or any(cell.own for cell in results.cells))
     ]
     found: list[Made] = []
     missing: list[tuple[str, str]] = []
@@ -90,7 +90,9 @@ def build(results: Results, only: Sequence[str] = ()) -> Report:
             found.append(Made(OUTPUTS[name], tuple(pieces)))
         except UnavailableError as reason:
             missing.append((name, str(reason)))
-    first = [_first_screen(found, names) for names in ((outputs.CONTRASTS,), outputs.CURVES, (outputs.SCHEDULES,))]
+    wanted = [(outputs.CONTRASTS,), outputs.CURVES, (outputs.SCHEDULES,)]
+    wanted += [(outputs.METHODS,)] * (len(results.cells) == 1)
+    first = [_first_screen(found, names) for names in wanted]
     above = tuple(made for made in first if made)
     seen = {piece.key for made in above for piece in made.pieces}
     rest = (Made(made.output, tuple(one for one in made.pieces if one.key not in seen)) for made in found)

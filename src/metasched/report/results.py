@@ -13,6 +13,8 @@ from metasched.errors import DataError, MetaschedError
 from metasched.experiments import EXPERIMENTS, REGIMES
 from metasched.experiments.outputs import Output
 from metasched.report.cells import TARGET_ONLY, Cell, Evidence, Method
+from metasched.report.remarks import REMARKS, Remarks
+from metasched.report.remarks import read as read_remarks
 from metasched.runs import outcome
 from metasched.runs.folder import METRICS, RUN
 from metasched.runs.outcome import OWN_RUNS, About, Origin, Outcome, Study
@@ -57,6 +59,7 @@ def load(paths: Sequence[Path]) -> Results:
     """Read files of outcomes and of evidence, the folders of runs, and folders of any of these."""
     faults: list[str] = []
     evidence: dict[str, Evidence] = {}
+    remarks: list[tuple[Path, Remarks]] = []
     places: dict[int, Path] = {}
     runs: list[Outcome] = []
     for path in _found(paths, faults):
@@ -65,6 +68,8 @@ def load(paths: Sequence[Path]) -> Results:
                 inside = [_fitting(run, path) for run in outcome.read(path)]
                 places |= {id(run): path for run in inside}
                 runs += inside
+            elif path.name == REMARKS:
+                remarks.append((path, read_remarks(path)))
             else:
                 item = _evidence(path)
                 if item.key in evidence:
@@ -80,18 +85,22 @@ def load(paths: Sequence[Path]) -> Results:
         mark = f" ({same + 1})" if same else ""
         names = {name: getattr(cell, name) + mark for name in ("key", "variant", "title")}
         cells[cell.key + mark] = replace(cell, **names)
+    unfit = [path for path, told in remarks if not _remarked(cells, told)]
+    stale = [f"{path}: speaks of other runs than those; give the command of the comparison again" for path in unfit]
     faults += [f"{path}: {len(whys)} of its runs left out: {whys[0]}" for path, whys in left_out.items()]
     if not cells and not evidence:
         first = f"; {faults[0]}" if faults else ""
         raise DataError(f"{', '.join(map(str, paths)) or 'no path given'}: no results to report{first}")
     ordered = tuple(sorted(cells.values(), key=_rank))
     proofs = tuple(sorted(evidence.values(), key=lambda item: _place(tuple(EXPERIMENTS), item.experiment)))
-    return Results(ordered, proofs, tuple(faults), tuple(_notes(ordered, proofs)), tuple(paths))
+    return Results(ordered, proofs, tuple(faults), (*_notes(ordered, proofs), *stale), tuple(paths))
 
 
-def of_outcomes(runs: Iterable[Outcome]) -> Results:
-    """Runs that are at hand, put in order as those of files are."""
-    cells = tuple(_cell(members, lambda _, __: None) for members in outcome.by_cell(runs).values())
+def of_outcomes(runs: Iterable[Outcome], remarks: Remarks | None = None) -> Results:
+    """Runs that are at hand, put in order as those of files are, with the remarks on them."""
+    cells = tuple(
+        replace(_cell(members, lambda _, __: None), remarks=remarks) for members in outcome.by_cell(runs).values()
+    )
     return Results(cells, (), (), tuple(_notes(cells, ())))
 
 
@@ -118,7 +127,7 @@ def _within(place: Path, faults: list[str]) -> Iterator[Path]:
             continue
         if item.is_dir():
             yield from _within(item, faults)
-        elif item.name in (*OWN, EVIDENCE) or (not run and item.suffix == ".jsonl" and item.name != METRICS):
+        elif item.name in (*OWN, EVIDENCE, REMARKS) or (not run and item.suffix == ".jsonl" and item.name != METRICS):
             yield item
 
 
@@ -182,6 +191,15 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
     by_name = {name: Method(name, tuple(same), chance) for name, same in methods.items() if same}
     place = (study.cell, study.experiment, study.regime, study.variant, study.title, study.threshold)
     return Cell(*place, about, origin, first.spec.versions, by_name)
+
+
+def _remarked(cells: dict[str, Cell], remarks: Remarks) -> bool:
+    """Whether one of the cells is what the remarks are on; then it has them."""
+    cell = cells.get(remarks.cell)
+    if cell is None or not remarks.fits(cell.methods, cell.seeds):
+        return False
+    cells[remarks.cell] = replace(cell, remarks=remarks)
+    return True
 
 
 def _rows_of(about: About) -> About:

@@ -94,7 +94,7 @@ def run_methods(
     with reached as executor, _claimed(out, grid, words), closing(executor):
         chosen, scores, tries = _tuned(grid, words, out, on_progress, executor)
         study = _study(grid, chosen, scores)
-        place = out / RUNS if out else executor.place / RUNS if executor.needs_folders else None
+        place = out or (executor.place if executor.needs_folders else None)
         jobs = [
             job
             for method in chosen
@@ -103,10 +103,15 @@ def run_methods(
                 method=method.name,
                 role=method.role,
                 study=study,
-                out=place and place / method.word.replace(":", "-"),
+                out=place and runs_of(place, method.word),
             )
         ]
-        return _measured(begun(jobs, place), tries, on_progress, executor)
+        return _measured(begun(jobs, place and place / RUNS), tries, on_progress, executor)
+
+
+def runs_of(out: Path, word: str) -> Path:
+    """Where in the folder of a comparison the runs of a method are."""
+    return out / RUNS / word.replace(":", "-")
 
 
 def _measured(jobs: Sequence[Job], tries: int, on_progress: OnProgress | None, executor: Executor) -> list[Outcome]:

@@ -1,6 +1,6 @@
 """What is off with a task set or with runs on it: each doubt is one line that says what to do. All checks are pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -115,20 +115,24 @@ def of_runs(runs: Sequence[Outcome], baseline: Baseline, target_only: Sequence[O
     return lines + still_improving(runs)
 
 
-def above(runs: Sequence[Outcome], others: Sequence[Sequence[Outcome]]) -> list[str]:
-    """The best of the other methods, where it ends above these runs at nearly every seed that both have."""
+def above(runs: Sequence[Outcome], others: Mapping[str, Sequence[Outcome]]) -> list[str]:
+    """The best of the other methods, where it ends above these runs at nearly every seed that both have.
+
+    ``others`` has each method's runs by what to type to use it.
+    """
     mine = {run.spec.seed: run.final.test_accuracy for run in runs if run.final}
     gaps = {}
-    for other in others:
+    for use, other in others.items():
         theirs = {run.spec.seed: run.final.test_accuracy for run in other if run.final}
-        gaps[other[0].method] = [theirs[seed] - mine[seed] for seed in mine if seed in theirs]
-    name = max(gaps, key=lambda name: np.mean(gaps[name] or [-np.inf]), default=None)
-    if name is None or len(gaps[name]) < 2:
+        gaps[use] = [theirs[seed] - mine[seed] for seed in mine if seed in theirs]
+    best = max(gaps, key=lambda use: np.mean(gaps[use] or [-np.inf]), default=None)
+    if best is None or len(gaps[best]) < 2:
         return []
-    mean, error = float(np.mean(gaps[name])), float(np.std(gaps[name], ddof=1) / np.sqrt(len(gaps[name])))
+    mean, error = float(np.mean(gaps[best])), float(np.std(gaps[best], ddof=1) / np.sqrt(len(gaps[best])))
     if mean <= 2 * error:
         return []
-    return [f"{name} ends above {runs[0].method} (+{mean:.3f}): use that if it stays so on other rows"]
+    name = others[best][0].method
+    return [f"{name} ends above {runs[0].method} (+{mean:.3f}); if it stays so on other rows, use it: {best}"]
 
 
 def still_improving(runs: Sequence[Outcome]) -> list[str]:
