@@ -105,7 +105,7 @@ class Comparison:
             Several lines of text.
         """
         headings = [heading.replace("rows to ", "rows to\n") for heading in methods.headings(self.cell)]
-        lines = [[row.name, row.score.text, str(row.difference), row.rows.text] for row in methods.rows(self.cell)]
+        lines = [[row.name, str(row.score), str(row.difference), str(row.rows)] for row in methods.rows(self.cell)]
         console = Console(file=io.StringIO(), width=width, color_system=None)
         console.print(tables.terminal(headings, lines))
         console.print(self._sources(), soft_wrap=True, highlight=False, markup=False)

@@ -101,7 +101,7 @@ class TestExploratoryVerdicts:
             "ucb": "better",
             "gittins": "worse",
             "mdp": "alike",
-            "thompson": "too few seeds to tell: about 179 might do",
+            "thompson": "too few seeds to tell: about 144 might do",
         }
         assert found["ucb"].p_value == 2 / 256
         assert found["ucb"].p_holm == pytest.approx(4 * 2 / 256)

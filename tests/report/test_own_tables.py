@@ -1,10 +1,15 @@
 """Our own tables, on results whose numbers are known."""
 
+from itertools import product
+
+import numpy as np
 import pytest
 
 import made_up_results as made
+from metasched.report.answers import opening
 from metasched.report.page import make
 from metasched.report.pieces import UnavailableError
+from metasched.report.sheets import without_gaps
 
 
 def test_a_cell_is_told_in_one_row(tmp_path):
@@ -49,6 +54,40 @@ def test_methods_without_a_seed_in_common_have_no_difference_to_tell(tmp_path):
     assert make("leaderboard", results)
 
 
+class TestOwnRuns:
+    FINALS = (0.1, 0.5, 0.5, 0.6)
+
+    def results(self, tmp_path):
+        pairs = [("uniform", 0.0), ("ucb", 0.1)]
+        runs = [
+            made.own(name, seed, curve=(0.1, final + more))
+            for name, more in pairs
+            for seed, final in enumerate(self.FINALS)
+        ]
+        return made.loaded(tmp_path, *([run] for run in runs))
+
+    @pytest.mark.parametrize("name", ["summary", "planned"])
+    def test_have_no_regime(self, tmp_path, name):
+        results = made.compared(tmp_path) if name == "planned" else self.results(tmp_path)
+        (sheet,) = make(name, results)
+        assert "regime" not in [column.name for column in without_gaps(sheet).columns]
+
+    def test_are_told_by_their_mean_as_on_the_terminal_and_the_note_says_so(self, tmp_path):
+        (sheet,) = make("leaderboard", self.results(tmp_path))
+        assert [row[2].value for row in sheet.rows] == pytest.approx([np.mean(self.FINALS) + 0.1, np.mean(self.FINALS)])
+        assert sheet.note.startswith("Test accuracy: mean over seeds")
+        assert "p (not corrected)" in [column.name for column in sheet.columns]
+        said = str(opening(self.results(tmp_path)).lines[0])
+        assert said.startswith("Test accuracy: ucb 0.525, uniform 0.425 (mean over 4 seeds); ")
+
+
+def test_experiments_are_told_by_the_mean_of_the_middle_half(tmp_path):
+    content = made.plain_cell({"ucb": [(0, 0, final) for final in (0.1, 0.5, 0.5, 0.6)]})
+    (sheet,) = make("leaderboard", made.loaded(tmp_path, content))
+    assert sheet.rows[0][2].value == 0.5
+    assert sheet.note.startswith("Test accuracy: interquartile mean over seeds")
+
+
 class TestPlanned:
     def test_shows_ours_against_uniform_in_every_cell(self, tmp_path):
         cells = [
@@ -62,8 +101,25 @@ class TestPlanned:
         (sheet,) = make("planned", made.loaded(tmp_path, *cells))
         assert made.column(sheet, "ours") == ["ucb", "ucb"]
         assert made.column(sheet, "difference") == ["+0.100 [+0.100, +0.100]"] * 2
-        assert made.column(sheet, "p (Holm)") == ["0.004", "0.004"]
+        assert made.column(sheet, "p (Holm over 2 cells)") == ["0.004", "0.004"]
         assert made.column(sheet, "verdict") == ["better", "better"]
+
+    def test_of_one_comparison_p_is_that_of_the_verdict(self, tmp_path):
+        gains = [0.02, 0.03, 0.01, 0.02, 0.04, 0.03, -0.005, 0.02]
+        place = made.study("coffee", "own runs", "joint learner")
+        levels = {"uniform": [0.5] * 8, "thompson": [0.5 + gain for gain in gains], "target-only": [0.45, 0.56] * 4}
+        runs = [
+            made.run(name, seed, (0.1, final), study=place, role="ours" * (name == "thompson"))
+            for name, finals in levels.items()
+            for seed, final in enumerate(finals)
+        ]
+        results = made.loaded(tmp_path, runs)
+        (sheet,) = make("planned", results)
+        flips = np.array(list(product((-1, 1), repeat=8))) @ gains
+        p = np.mean(np.abs(flips) >= abs(sum(gains)) - 1e-12)
+        assert float(made.column(sheet, "p (Holm over 3 contrasts)")[0]) == pytest.approx(3 * p, abs=5e-4)
+        assert made.column(sheet, "verdict") == ["better" if 3 * p <= 0.05 else "too few seeds to tell"]
+        assert opening(results).title.startswith("Choosing is better than uniform")
 
     def test_says_that_everything_is_exploratory_where_no_method_was_named(self, everything):
         with pytest.raises(UnavailableError, match="every comparison is exploratory"):

@@ -45,12 +45,11 @@ class Answer(NamedTuple):
     @property
     def sentence(self) -> str:
         """The verdict alone: that of ``metasched compare`` where it was planned, else corrected over all methods."""
-        finals = [method.finals() for method in (self.ours, self.baseline)]
         if self.planned:
-            finals += [self.cell.methods[TARGET_ONLY].finals()] if TARGET_ONLY in self.cell.methods else []
-            seeds = sorted(set.intersection(*map(set, finals)))
+            control = [self.cell.methods[name] for name in (TARGET_ONLY,) if name in self.cell.methods]
+            finals = compare.in_common(self.ours, self.baseline, *control)
             gain = compare.gain_to_final(self.baseline, self.ours)
-            return verdict.decide(*([each[seed] for seed in seeds] for each in finals), fewer=gain).sentence
+            return verdict.decide(*finals, fewer=gain).sentence
         name, amount = self.baseline.name, points(self.contrast.difference)
         if self.alone is not None and self.alone.kind == "worse":
             return f"Sources do not help here: use target-only ({self.ours.name} is {points(self.alone.difference)})"
@@ -202,11 +201,12 @@ def _about(answer: Answer) -> list[Line]:
     scores = [
         f"{method.name} {score.value:.3f}"
         for method in (ours, baseline, cell.methods.get(TARGET_ONLY))
-        if method is not None and (score := compare.score(method)) is not None
+        if method is not None and (score := compare.typical(cell, method)) is not None
     ]
     difference = f"{ours.name} less {baseline.name} {points(answer.contrast.difference)}"
     seeds = f"{answer.contrast.pairs} seed{'s' * (answer.contrast.pairs != 1)}"
-    lines = [Line("Test accuracy:", f"{', '.join(scores)}; {difference} ({cell.label}, {seeds}).")]
+    told = f"{', '.join(scores)} ({compare.statistic([cell])} over {seeds}); {difference} ({cell.label})."
+    lines = [Line("Test accuracy:", told)]
     if answer.alone is not None and answer.group != "sources" and not answer.planned:
         lines.append(Line("Against target-only:", _against_nothing(answer.alone)))
     if not answer.planned:

@@ -13,7 +13,7 @@ import numpy as np
 
 from metasched.dependence import holm
 from metasched.report import statistics
-from metasched.report.cells import Cell, Method
+from metasched.report.cells import TARGET_ONLY, Cell, Method
 from metasched.report.statistics import Arrivals, Bounded, Floats, Interval
 from metasched.runs.choices import BASELINE
 from metasched.runs.outcome import OURS
@@ -142,6 +142,17 @@ def score(method: Method | None) -> Interval | None:
     return statistics.interquartile_mean([list(method.finals().values())]) if method else None
 
 
+def typical(cell: Cell, method: Method | None) -> Interval | None:
+    """Final accuracy of a method over seeds as tables tell it: of one's own runs the mean, like the terminal."""
+    return mean(method) if cell.own else score(method)
+
+
+def statistic(cells: Iterable[Cell]) -> str:
+    """Which of the two that is, in words."""
+    kinds = dict.fromkeys("mean" if cell.own else "interquartile mean" for cell in cells)
+    return " or, of own runs, ".join(sorted(kinds))
+
+
 @lru_cache(maxsize=8192)
 def mean(method: Method | None) -> Interval | None:
     """Mean of final accuracy with its interval; None where no seed has one."""
@@ -171,15 +182,18 @@ def contrasts(pairs: Iterable[tuple[Method, Method]]) -> dict[Method, Contrast]:
 
 
 def tested(gaps: Sequence[Floats]) -> list[Contrast]:
-    """Differences by seed (S,) of several comparisons: each tested, corrected over all of them (Holm)."""
+    """Differences by seed (S,) of several comparisons: each tested, corrected over all of them (Holm).
+
+    What is open needs seeds enough for all that is not shown yet.
+    """
     p_values = [statistics.sign_flip_test(values) for values in gaps]
-    tests = []
-    for values, p, corrected in zip(gaps, p_values, holm(p_values), strict=True):
-        interval = statistics.mean_of_means([values])
-        kind = _kind(interval, float(corrected), len(values) >= (seeds_needed(len(gaps)) or math.inf))
-        needed = seeds_to_tell(values, len(gaps)) if kind == "open" else None
-        tests.append(Contrast(interval, p, float(corrected), len(values), kind, needed))
-    return tests
+    enough = [len(values) >= (seeds_needed(len(gaps)) or math.inf) for values in gaps]
+    intervals = [statistics.mean_of_means([values]) for values in gaps]
+    corrected = [float(p) for p in holm(p_values)]
+    kinds = list(map(_kind, intervals, corrected, enough))
+    left = sum(kind not in ("better", "worse") for kind in kinds)
+    needed = [seeds_to_tell(values, left) if kind == "open" else None for values, kind in zip(gaps, kinds, strict=True)]
+    return list(map(Contrast, intervals, p_values, corrected, map(len, gaps), kinds, needed))
 
 
 def _kind(interval: Interval, p: float, enough: bool) -> Kind:
@@ -246,5 +260,23 @@ def chosen(cell: Cell) -> tuple[Method, Method] | None:
 
 
 def planned_contrasts(cells: Iterable[Cell]) -> dict[Method, Contrast]:
-    """The planned contrast of every cell that has one, corrected over these cells."""
-    return contrasts([pair for pair in map(planned, cells) if pair])
+    """The planned contrast of every cell that has one, corrected over these cells; of one cell, as its verdict is."""
+    pairs = {cell: pair for cell in cells if (pair := planned(cell))}
+    if len(pairs) == 1:
+        ((cell, (ours, baseline)),) = pairs.items()
+        control = cell.methods.get(TARGET_ONLY)
+        if control and (seeds := in_common(ours, baseline, control)):
+            return {ours: tested(gaps_of(*seeds))[0]}
+    return contrasts(pairs.values())
+
+
+def in_common(*methods: Method) -> list[Floats]:
+    """Final accuracies of methods on the seeds that all of them have (S,)."""
+    finals = [method.finals() for method in methods]
+    seeds = sorted(set.intersection(*map(set, finals)))
+    return [np.array([each[seed] for seed in seeds], np.float64) for each in finals] if seeds else []
+
+
+def gaps_of(ours: Floats, uniform: Floats, target_only: Floats | None = None) -> list[Floats]:
+    """The contrasts of a verdict: ours less uniform, and both less target-only where that is known."""
+    return [ours - uniform, *([] if target_only is None else [ours - target_only, uniform - target_only])]

@@ -55,7 +55,7 @@ def _row(cell: Cell, method: Method) -> Row:
         return Row(method.name, score)
     draws = any(run.samples and run.samples[-1] for run in method.runs)
     arrival = compare.median_samples(method, uniform.middle) if draws else None
-    return Row(method.name, score, signed(compare.difference(method, uniform)), samples(arrival))
+    return Row(method.name, score, signed(compare.difference(method, uniform)), samples(arrival)._replace(interval=""))
 
 
 @makes(outputs.METHODS)

@@ -33,8 +33,17 @@ from metasched.runs.choices import BASELINE
 NONE_NAMED = "no method was named as ours before the runs: every comparison is exploratory"
 
 
-def _score(method: Method | None) -> Value:
-    return estimate(compare.score(method))
+def _score(cell: Cell, method: Method | None) -> Value:
+    return estimate(compare.typical(cell, method))
+
+
+def _regime(cell: Cell) -> str:
+    return NOTHING if cell.own else cell.regime
+
+
+def _corrected(over: int, what: str) -> str:
+    """The heading of p-values: how they are corrected."""
+    return f"p (Holm over {over} {what})" if over > 1 else "p (not corrected)"
 
 
 def _name(method: Method | None) -> str:
@@ -48,22 +57,24 @@ def planned(output: Output, results: Results) -> list[Sheet]:
     if not pairs:
         raise UnavailableError(NONE_NAMED)
     tests = compare.planned_contrasts(pairs)
+    over = (len(tests), "cells") if len(pairs) > 1 else (3 * (TARGET_ONLY in next(iter(pairs)).methods), "contrasts")
     columns: Columns[Cell] = (
         ("experiment", lambda cell: cell.label),
-        ("regime", lambda cell: cell.regime),
+        ("regime", _regime),
         ("ours", lambda cell: pairs[cell][0].name),
-        ("its accuracy", lambda cell: _score(pairs[cell][0])),
-        (BASELINE, lambda cell: _score(pairs[cell][1])),
+        ("its accuracy", lambda cell: _score(cell, pairs[cell][0])),
+        (BASELINE, lambda cell: _score(cell, pairs[cell][1])),
         ("difference", lambda cell: signed(tests[pairs[cell][0]].difference)),
-        ("p (Holm)", lambda cell: p_value(tests[pairs[cell][0]].p_holm)),
+        (_corrected(*over), lambda cell: p_value(tests[pairs[cell][0]].p_holm)),
         ("verdict", lambda cell: tests[pairs[cell][0]].words),
         ("gain", lambda cell: ratio(compare.gain_to_final(*reversed(pairs[cell])))),
         ("seeds", lambda cell: number(tests[pairs[cell][0]].pairs, "{:.0f}")),
     )
     note = (
         f"One method was named before the runs and is held against {BASELINE}: final test accuracy "
-        "(interquartile mean), the paired difference with its bootstrap 95 % interval, and its sign-flip p, corrected "
-        f"over these cells (Holm). Gain: samples of {BASELINE} over samples of ours until test accuracy stays "
+        f"({compare.statistic(pairs)}), the paired difference with its bootstrap 95 % interval, and its sign-flip p, "
+        "corrected over the cells, or, where there is one, over the contrasts of the verdict: ours less uniform, and "
+        f"both less target-only (Holm). Gain: samples of {BASELINE} over samples of ours until test accuracy stays "
         "at the former's median final one. Every other comparison of the page is exploratory."
     )
     return [sheet(output, note, columns, [cell for cell in pairs if pairs[cell][0] in tests], pairs)]
@@ -134,24 +145,24 @@ def summary(output: Output, results: Results) -> list[Sheet]:
 
     columns: Columns[Cell] = (
         ("experiment", lambda cell: cell.label),
-        ("regime", lambda cell: cell.regime),
-        ("target-only", lambda cell: _score(cell.methods.get(TARGET_ONLY))),
-        ("best single task", lambda cell: _score(compare.best_single(cell))),
+        ("regime", _regime),
+        ("target-only", lambda cell: _score(cell, cell.methods.get(TARGET_ONLY))),
+        ("best single task", lambda cell: _score(cell, compare.best_single(cell))),
         ("best static", lambda cell: _name(static[cell])),
-        ("its accuracy", lambda cell: _score(static[cell])),
+        ("its accuracy", lambda cell: _score(cell, static[cell])),
         ("best active", lambda cell: active[cell].name),
-        ("accuracy", lambda cell: _score(active[cell])),
+        ("accuracy", lambda cell: _score(cell, active[cell])),
         ("less best static", lambda cell: signed(test.difference if (test := tests[cell]) else None)),
-        ("p (Holm)", lambda cell: p_value(test.p_holm if (test := tests[cell]) else None)),
+        ("p (Holm over its methods)", lambda cell: p_value(test.p_holm if (test := tests[cell]) else None)),
         ("gain", lambda cell: ratio(compare.gain_to_final(static[cell], active[cell]))),
         ("less target-only", lambda cell: signed(compare.difference(active[cell], cell.methods.get(TARGET_ONLY)))),
-        ("supervised", lambda cell: _score(compare.ceiling(cell))),
+        ("supervised", lambda cell: _score(cell, compare.ceiling(cell))),
         ("share of its rows", lambda cell: percent(share_of_rows(cell))),
     )
     note = (
-        "Final test accuracy: interquartile mean over seeds with bootstrap 95 % interval. Best: the largest median "
-        "final accuracy in that cell, picked after the fact; differences, paired by seed, and p, corrected over the "
-        "cell's methods (Holm), are exploratory. Gain: samples of the best static over samples of the best active "
+        f"Final test accuracy: {compare.statistic(active)} over seeds with bootstrap 95 % interval. Best: the largest "
+        "median final accuracy in that cell, picked after the fact; differences, paired by seed, and p, corrected over "
+        "the cell's methods (Holm), are exploratory. Gain: samples of the best static over samples of the best active "
         "until test accuracy stays at the former's median final one. Supervised: one network trained on all rows; then "
         "rows drawn (repeats and target labels counted) as a share of the rows it saw."
     )
@@ -245,18 +256,18 @@ def _leaderboard(output: Output, cell: Cell) -> Sheet:
     columns: Columns[Method] = (
         ("method", lambda method: method.name),
         ("family", lambda method: method.family),
-        ("test accuracy", _score),
+        ("test accuracy", lambda method: _score(cell, method)),
         ("balanced", lambda method: median(method, "balanced_accuracy")),
         ("validation", lambda method: median(method, "validation_accuracy")),
         ("less best static", lambda method: signed(tests[method].difference if method in tests else None)),
-        ("p (Holm)", lambda method: p_value(tests[method].p_holm if method in tests else None)),
+        (_corrected(len(tests), "methods"), lambda method: p_value(tests[method].p_holm if method in tests else None)),
         ("exploratory verdict", verdict),
         *(column for mark in marks for column in until(mark)),
         ("seeds", lambda method: number(len(method.seeds), "{:.0f}")),
     )
     origins = "; ".join(f"{mark.value:.1%}: {mark.origin}" for mark in marks)
     note = (
-        "Test accuracy: interquartile mean over seeds with bootstrap 95 % interval; balanced and validation accuracy: "
+        f"Test accuracy: {compare.statistic([cell])} over seeds with bootstrap 95 % interval; balanced and validation: "
         "medians. Exploratory, against the best static baseline: paired difference, sign-flip p corrected over methods "
         "(Holm). " + (f"Thresholds: {origins}." if origins else "No threshold.")
     )

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metasched.report.compare import MARGIN, Contrast, Kind, might_do, seeds_needed, seeds_to_tell, tested
-from metasched.report.statistics import Bounded, Floats, Interval
+from metasched.report.compare import MARGIN, Contrast, Kind, gaps_of, might_do, seeds_needed, tested
+from metasched.report.statistics import Bounded, Interval
 
 Case = Literal["helps", "hurts", "as good", "no use for sources", "too few seeds"]
 TOO_FEW = "Too few seeds to tell"
@@ -42,13 +42,13 @@ def decide(
     """
     first, second = np.asarray(ours, np.float64), np.asarray(uniform, np.float64)
     control = None if target_only is None else np.asarray(target_only, np.float64)
-    gaps = [first - second] if control is None else [first - second, first - control, second - control]
+    gaps = gaps_of(first, second, control)
     who = _within(subject)
     least = seeds_needed(len(gaps))
     if len(first) < (least or math.inf):
         against = "uniform" if control is None else "uniform or target-only"
         return Verdict("too few seeds", f"{TOO_FEW} whether {who} is better than {against}: give at least {least}")
-    gap, *alone = _tested(gaps)
+    gap, *alone = tested(gaps)
     if not alone or any(one.kind == "better" for one in alone):
         return _against_uniform(gap, alone, fewer, subject)
     best, name = (alone[0], "ours") if alone[0].difference.value >= alone[1].difference.value else (alone[1], "uniform")
@@ -58,16 +58,6 @@ def decide(
     lead = _clause(gap, "uniform", who) if gap.kind == "open" else f"{who} is {_standing(gap)}"
     told = f"{lead}; {_clause(best, 'target-only', 'it' if name == 'ours' else name)}"
     return Verdict("too few seeds", _opening(told))
-
-
-def _tested(gaps: Sequence[Floats]) -> list[Contrast]:
-    """Each gap corrected over all; what is open needs seeds for itself and for what is open beside it."""
-    tests = tested(gaps)
-    still = sum(one.kind not in ("better", "worse") for one in tests)
-    return [
-        one._replace(needed=seeds_to_tell(gap, still)) if one.kind == "open" else one
-        for one, gap in zip(tests, gaps, strict=True)
-    ]
 
 
 def _against_uniform(gap: Contrast, alone: Sequence[Contrast], fewer: Bounded | None, subject: str) -> Verdict:
