@@ -1,8 +1,12 @@
 """``metasched paper``: what it refuses before anything runs."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from metasched.cli import main
+from metasched.experiments import REGIMES
 
 
 def fails(capsys, *words):
@@ -41,3 +45,13 @@ def test_a_regime_that_is_not_there_is_a_wrong_flag(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["paper", "--regime", "many-label"])
     assert stopped.value.code == 2
+
+
+def test_every_regime_can_be_asked_for_and_is_in_the_glossary(capsys):
+    with pytest.raises(SystemExit):
+        main(["paper", "--help"])
+    shown = re.search(r"--regime \{([^}]*)\}", capsys.readouterr().out)[1]
+    assert shown.split(",") == ["all", *REGIMES]
+    glossary = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text()
+    told = glossary.split("## Regime\n")[1].split("## ")[0]
+    assert [regime for regime in REGIMES if f"*{regime}*" not in told] == []

@@ -17,7 +17,7 @@ def paper(
     where: WhereFlags,
     only: str = "",
     experiment: str = "",
-    regime: Literal["all", "paper", "few-label", "robust"] = "all",
+    regime: Literal["all", "paper", "few-label", "robust", "sources"] = "all",
     seeds: int = 10,
     quick: bool = False,
     timing: bool = True,

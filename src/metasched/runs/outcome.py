@@ -1,4 +1,4 @@
-"""A finished run as one line of JSON: what it was, where it was made, what came of it. Reports read nothing else.
+"""A finished run as one line of JSON: what it was, where it was made, what came of it. Reports are made of them.
 
 In a file of many runs a line ``{"shared": {…}}`` holds what all lines after it have in common, and ``{"method": {…}}``
 what those up to the next such line have besides; a line is laid over both, object by object.
