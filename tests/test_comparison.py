@@ -11,6 +11,8 @@ import pytest
 import metasched as ms
 from metasched.cli import main
 from metasched.errors import ConfigError
+from metasched.report.answers import opening
+from metasched.report.results import of_outcomes
 from metasched.runs import compare as comparing
 
 SMALL = ms.TrainConfig(
@@ -131,6 +133,15 @@ def test_a_better_method_is_named_with_the_command_that_uses_it(tmp_path, monkey
     assert (out / "runs" / "best-single" / "seed-0" / "model.json").exists()
     (line,) = [line for line in ms.compare(sources_that_differ(), words, **asked).warnings if "above" in line]
     assert line.endswith("use it: ms.train(tasks, scheduler='single:2')")
+
+
+def test_the_page_gives_the_verdict_of_the_terminal_whatever_method_it_is_on(monkeypatch):
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
+    asked = {"seeds": 2, "config": ms.TrainConfig(batch_size=10, meta_updates=1), "network": ms.networks.mlp(2, (4,))}
+    for words, ours in ((["cyclic", "ucb"], "cyclic"), (["ucb", "epsilon_greedy"], "ucb")):
+        found = ms.compare(sources_that_differ(), words, **asked)
+        assert found.ours == ours
+        assert opening(of_outcomes(found.outcomes)).title == found.verdict
 
 
 def test_the_verdict_may_be_on_the_best_single_source(monkeypatch):

@@ -25,7 +25,7 @@ from metasched.report.results import of_outcomes
 from metasched.report.verdict import Verdict, decide
 from metasched.runs import doubts
 from metasched.runs.choices import BASELINE, BEST_SINGLE, TARGET_ONLY, check_word
-from metasched.runs.compare import CHOOSING, DEFAULT, SINGLE_BEST, Grid, OnProgress, run_methods, runs_of
+from metasched.runs.compare import DEFAULT, SINGLE_BEST, Grid, OnProgress, named_first, run_methods, runs_of
 from metasched.runs.executors import AUTO, Machines
 from metasched.runs.outcome import Outcome, by_cell
 from metasched.seeds import counting
@@ -86,9 +86,8 @@ class Comparison:
     def decision(self) -> Verdict:
         """The case that the verdict states, and the sentence."""
         ours, uniform, alone = (self.cell.methods[name] for name in (self.ours, BASELINE, TARGET_ONLY))
-        subject = "Choosing" if ours.family == "active" else self.ours.capitalize()
         finals = [list(method.finals().values()) for method in (ours, uniform, alone)]
-        return decide(*finals, fewer=statistics.gain_to_final(uniform, ours), subject=subject)
+        return decide(*finals, fewer=statistics.gain_to_final(uniform, ours), subject=ours.deed)
 
     @property
     def verdict(self) -> str:
@@ -223,13 +222,11 @@ def compare(
     grid, machines = Grid(tasks, network, learner, settings, numbers), Machines(executor, workers, address)
     outcomes = run_methods(grid, words, where, on_progress, machines)
     linear = baseline(tasks, settings.balanced_accuracy)
-    others = [word for word in named if word not in (BASELINE, TARGET_ONLY)]
-    chosen = CHOOSING if CHOOSING in named else others[0] if others else BASELINE
     by_method: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         by_method.setdefault(outcome.method, []).append(outcome)
     names = dict(zip(words, by_method, strict=True))
-    ours = names[chosen]
+    ours = names[named_first(words)]
     lines += doubts.of_runs(by_method[ours], linear, by_method[TARGET_ONLY])
     rivals = {_used(word, by_method[name][0], where): by_method[name] for word, name in names.items()}
     lines += doubts.above(

@@ -49,7 +49,7 @@ class Answer(NamedTuple):
             control = [self.cell.methods[name] for name in (TARGET_ONLY,) if name in self.cell.methods]
             finals = compare.in_common(self.ours, self.baseline, *control)
             gain = compare.gain_to_final(self.baseline, self.ours)
-            return verdict.decide(*finals, fewer=gain).sentence
+            return verdict.decide(*finals, fewer=gain, subject=self.ours.deed).sentence
         name, amount = self.baseline.name, points(self.contrast.difference)
         if self.alone is not None and self.alone.kind == "worse":
             return f"Sources do not help here: use target-only ({self.ours.name} is {points(self.alone.difference)})"

@@ -30,6 +30,11 @@ class Method:
         return self.runs[0].family
 
     @property
+    def deed(self) -> str:
+        """What a verdict on it speaks of."""
+        return "Choosing" if self.family == "active" else self.name.capitalize()
+
+    @property
     def seeds(self) -> tuple[int, ...]:
         """By run."""
         return tuple(run.spec.seed for run in self.runs)

@@ -109,6 +109,12 @@ def run_methods(
         return _measured(begun(jobs, place and place / RUNS), tries, on_progress, executor)
 
 
+def named_first(words: Sequence[str]) -> str:
+    """The method that the verdict is on, named before the runs: ours, or else the first that is no control."""
+    others = [word for word in words if word not in (BASELINE, TARGET_ONLY)]
+    return CHOOSING if CHOOSING in words else others[0] if others else BASELINE
+
+
 def runs_of(out: Path, word: str) -> Path:
     """Where in the folder of a comparison the runs of a method are."""
     return out / RUNS / word.replace(":", "-")
@@ -188,14 +194,16 @@ def _tuned(
     for word in words:
         scheduler = best if word == SINGLE_BEST else word
         pair = max(rates, key=lambda pair, scheduler=scheduler: known[scheduler, pair])  # type: ignore[misc]
-        chosen.append(Method(word, *_called(word, best, grid.tasks), scheduler, pair))
+        name, role = _called(word, best, grid.tasks)
+        ours = word == named_first(words) != BASELINE
+        chosen.append(Method(word, name, OURS if ours else role, scheduler, pair))
     return chosen, known, len(first) * FOLDS + last
 
 
 def _called(word: str, best: str, tasks: TaskSet) -> tuple[str, str]:
     """The name of a method in tables, and its role."""
     if word != SINGLE_BEST:
-        return word, OURS if word == CHOOSING else ""
+        return word, ""
     return f"best single: {tasks.tasks[int(best.removeprefix(SINGLE)) - 1].name}", "chosen on the labelled rows"
 
 
