@@ -3,6 +3,7 @@
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -76,18 +77,19 @@ class Count:
 
 
 def count(attack: str, results: Iterable[Result], on_result: Callable[[Result], None] | None = None) -> Count:
-    """Count ``results``, telling ``on_result`` each as it comes.
+    """Count ``results``, telling ``on_result`` each as it comes; an interrupt (Ctrl-C) is the end of them.
 
     >>> count("kills", [Result("a"), Result("b", Verdict.LOST, "other bytes")]).verdicts[Verdict.LOST]
     1
     """
     counted = Count(attack, Counter(), [])
-    for result in results:
-        counted.verdicts[result.verdict] += 1
-        if result.verdict is not Verdict.HELD:
-            counted.failures.append(result)
-        if on_result:
-            on_result(result)
+    with suppress(KeyboardInterrupt):
+        for result in results:
+            counted.verdicts[result.verdict] += 1
+            if result.verdict is not Verdict.HELD:
+                counted.failures.append(result)
+            if on_result:
+                on_result(result)
     return counted
 
 

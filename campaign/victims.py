@@ -23,22 +23,27 @@ LOG = "log.txt"
 SECONDS = 600.0
 """Longer than any of these commands takes on a busy machine."""
 _SMALL = ["--batch-size", "4", "--batches-per-update", "3", "--eval-every", "1", "--network", "mlp", "--quiet"]
-_TRAIN = ["train", "../set.npz", "--out", OUT, "--scheduler", "ucb", "--meta-updates", "6", *_SMALL]
-_COMPARE = ["compare", "../set.npz", "--out", OUT, "--schedulers", "uniform", "--seeds", "2", "--meta-updates", "2"]
+_TRAIN = ["train", "../set.npz", "--out", OUT, "--meta-updates", "6", *_SMALL, "--scheduler"]
+_COMPARE = ["compare", "../set.npz", "--out", OUT, "--schedulers", "uniform", "--meta-updates", "2", *_SMALL, "--seeds"]
 
 
 class Victim(NamedTuple):
-    """Words that begin the work, and words that go on with it, in the folder ``out`` of a place beside ``set.npz``."""
+    """Words that begin the work in the folder ``out`` of a place beside ``set.npz``, and words that go on with it.
+
+    ``whole`` are words that do all of it at once; None: those that begin it.
+    """
 
     begin: list[str]
     go_on: list[str]
+    whole: list[str] | None = None
 
 
 VICTIMS = {
-    "train": Victim(_TRAIN, _TRAIN),
-    "resume": Victim(_TRAIN, ["resume", OUT, "--quiet"]),
-    "sweep": Victim([*_TRAIN, "--seeds", "3"], [*_TRAIN, "--seeds", "3"]),
-    "compare": Victim([*_COMPARE, *_SMALL], [*_COMPARE, *_SMALL]),
+    "train": Victim([*_TRAIN, "ucb"], [*_TRAIN, "ucb"]),
+    "resume": Victim([*_TRAIN, "uniform"], ["resume", OUT, "--quiet"]),
+    "sweep": Victim([*_TRAIN, "uniform", "--seeds", "3"], [*_TRAIN, "uniform", "--seeds", "3"]),
+    "compare": Victim([*_COMPARE, "2"], [*_COMPARE, "2"]),
+    "grow": Victim([*_COMPARE, "2"], [*_COMPARE, "3"], whole=[*_COMPARE, "3"]),
     "paper": Victim(["paper"], ["paper"]),
 }
 

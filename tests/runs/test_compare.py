@@ -198,14 +198,14 @@ class TestFolder:
         assert run_methods(grid(), comparing.DEFAULT, out, None) == found
 
     @pytest.mark.parametrize(
-        ("changes", "path"),
+        ("changes", "difference"),
         [
-            ({"config": replace(CONFIG, meta_updates=5)}, "config.meta_updates"),
-            ({"tasks": make_tasks(seed=1)}, "data"),
+            ({"config": replace(CONFIG, meta_updates=5)}, r"with another config.meta_updates \(\d+, not 5\)"),
+            ({"tasks": make_tasks(seed=1)}, r"on other rows: .* \(checksum \w{12}, not \w{12}\)"),
         ],
     )
-    def test_another_comparison_in_the_folder_is_refused_naming_the_difference(self, finished, changes, path):
-        with pytest.raises(RunError, match=f"holds a comparison with another {path}"):
+    def test_another_comparison_in_the_folder_is_refused_naming_the_difference(self, finished, changes, difference):
+        with pytest.raises(RunError, match=f"holds a comparison {difference}"):
             run_methods(grid(**changes), comparing.DEFAULT, finished[0], None)
 
     def test_seeds_are_added_to_a_finished_comparison_and_nothing_is_run_twice(self, finished, more, tmp_path, counted):

@@ -26,7 +26,7 @@ from metasched.runs.folder import COMPARISON
 from metasched.runs.kept import finish
 from metasched.runs.outcome import OURS, OWN_RUNS, Outcome, Study
 from metasched.runs.run import Job, Own
-from metasched.runs.spec import differences
+from metasched.runs.spec import differences, first_in_words
 from metasched.runs.states import WORK
 from metasched.runs.train import begun, jobs_of
 from metasched.runs.tuning import FOLDS, GRIDS, SEED, Rates, fold_sets, mean_finals
@@ -257,8 +257,8 @@ def _claimed(out: Path | None, grid: Grid, words: Sequence[str]) -> Iterator[Non
     with folder.locked(out):
         stored = foreign.read_json(mark, dict[str, Any], "compare again in another folder") if mark.exists() else asked
         _refuse_fewer_seeds(out, stored.get("seeds"), grid.seeds)
-        for path, (old, new) in differences(stored | {"seeds": asked["seeds"]}, asked):
-            raise RunError(f"{out}: holds a comparison with another {path} ({old}, not {new}); choose another folder")
+        if found := dict(differences(stored | {"seeds": asked["seeds"]}, asked)):
+            raise RunError(f"{out}: holds a comparison {first_in_words(found)}; choose another folder")
         write_json(mark, asked)
         yield
 
