@@ -17,7 +17,7 @@ import numpy as np
 import metasched as ms
 from metasched.experiments.base import target_drawn
 from metasched.experiments.sources import CONFIG
-from metasched.runs.run import Programs, run
+from metasched.runs.run import run
 from metasched.runs.train import jobs_of
 
 SETS = {
@@ -79,7 +79,7 @@ def results(name: str, learner: str, seeds: int, labels: int) -> dict[str, dict[
             )
     useful = np.array([task.name in (tasks.useful or ()) for task in tasks.tasks])
     found: dict[str, dict[str, list[float]]] = {}
-    for result in run(jobs, programs=Programs()):
+    for result in run(jobs):
         row = found.setdefault(result.outcome.method, {"accuracy": [], "useful": [], "samples": []})
         row["accuracy"].append(result.outcome.final.test_accuracy if result.outcome.final else 0.0)
         drawn = np.array(result.outcome.drawn or [0])

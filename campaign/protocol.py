@@ -50,8 +50,8 @@ class Counters(NamedTuple):
 class Small(engine._Group):
     """A group of runs with its own counters in place of a compiled program; files are the package's affair."""
 
-    def __init__(self, jobs: Sequence[Job], together: Any, programs: Any, leases: Mapping[Path, Lease]) -> None:
-        del together, programs
+    def __init__(self, jobs: Sequence[Job], together: Any, leases: Mapping[Path, Lease]) -> None:
+        del together
         self.jobs = jobs
         self.leases = leases
         self.shared = False

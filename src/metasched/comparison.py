@@ -216,7 +216,7 @@ def compare(
         check_word(word, besides=(SINGLE_BEST, BEST_SINGLE))
     numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
     settings = config or TrainConfig()
-    lines = [*tasks.warnings, *doubts.of_tasks(tasks), *doubts.small_source(tasks, settings.batch_size)]
+    smaller = doubts.small_source(tasks, settings.batch_size)
     settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
     where = None if out is None else Path(out)
     grid, machines = Grid(tasks, network, learner, settings, numbers), Machines(executor, workers, address)
@@ -227,6 +227,7 @@ def compare(
         by_method.setdefault(outcome.method, []).append(outcome)
     names = dict(zip(words, by_method, strict=True))
     ours = names[named_first(words)]
+    lines = [*tasks.warnings, *doubts.of_tasks(tasks), *smaller]
     lines += doubts.of_runs(by_method[ours], linear, by_method[TARGET_ONLY])
     rivals = {_used(word, by_method[name][0], where): by_method[name] for word, name in names.items()}
     lines += doubts.above(

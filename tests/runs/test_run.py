@@ -15,6 +15,7 @@ import pytest
 
 import metasched as ms
 from helpers import Stop, make_tasks, stop_after
+from metasched import schedulers
 from metasched.errors import ConfigError
 from metasched.learners import engine
 from metasched.learners.networks import Network, mlp
@@ -97,7 +98,7 @@ def test_every_seed_and_every_rate_has_a_plan_of_its_own(tasks):
     jobs = []
     for rate in (0.003, 3.0):
         jobs += jobs_for("gittins-planned", tasks, range(6), replace(CONFIG, inner_rate=rate, steps_per_batch=3))
-    group = runs._Group(jobs, None, Programs())
+    group = runs._Group(jobs, None)
     tables = [np.asarray(group.first_state(place).stream.scheduler) for place in range(len(jobs))]
     for job, table in zip(jobs, tables, strict=True):
         plan = ms.plan(tasks, NETWORK, job.config, seed=job.description.spec.seed)
@@ -109,19 +110,37 @@ def test_programs_are_compiled_once_for_all_rows_of_one_shape(tasks, monkeypatch
     made = []
     real = engine.prepare
     monkeypatch.setattr(engine, "prepare", lambda *given, **more: made.append(1) or real(*given, **more))
-    programs, other = Programs(), source(seed=1)
+    monkeypatch.setattr(runs, "_PROGRAMS", Programs())
+    other = source(seed=1)
     names = ("cyclic", "gittins", "mdp-planned", "single:1", "single:3")
     for rows in (tasks, other):
-        shared = runs.run([job for name in names for job in jobs_for(name, rows)], programs=programs)
+        shared = runs.run([job for name in names for job in jobs_for(name, rows)])
     assert made == [1]
+    monkeypatch.setattr(runs, "_PROGRAMS", Programs())
     fresh = runs.run([job for name in names for job in jobs_for(name, other)])
     for found, expected in zip(shared, fresh, strict=True):
         same_numbers(found, expected)
 
 
+def test_of_programs_the_last_used_are_kept_and_none_keeps_rows(tasks, monkeypatch):
+    made = []
+    monkeypatch.setattr(Programs, "most", 2)
+    programs = Programs()
+    program = engine.prepare(tasks, NETWORK, schedulers.make("cyclic", num_tasks=len(tasks.sizes)), CONFIG, ())
+
+    def get(key):
+        return programs.get(key, tasks, lambda: made.append(key) or program)
+
+    for key in "abac":  # b is the one that was not used for longest
+        get(key)
+    assert [get(key).tasks for key in "acb"] == [tasks] * 3
+    assert made == ["a", "b", "c", "b"]
+    assert all(kept.data is kept.test is kept.tasks is None for kept in programs._kept.values())
+
+
 def test_timing_a_run_gives_seconds(tasks):
     jobs = [job for name in ("gittins", "target-only") for job in jobs_for(name, tasks)]
-    seconds = runs.seconds_per_update(jobs, Programs(), updates=2)
+    seconds = runs.seconds_per_update(jobs, updates=2)
     assert len(seconds) == 2
     assert all(0 < each < 10 for each in seconds)
 

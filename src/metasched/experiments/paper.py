@@ -34,7 +34,7 @@ from metasched.runs.executors import Executor, Machines, executing
 from metasched.runs.kept import finish
 from metasched.runs.origin import device
 from metasched.runs.outcome import OURS, Final, Outcome, Study
-from metasched.runs.run import Job, Programs
+from metasched.runs.run import Job
 from metasched.runs.states import WORK
 from metasched.runs.train import jobs_of
 from metasched.runs.tuning import GRIDS, mean_finals
@@ -370,7 +370,7 @@ def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[s
         for job in _jobs(experiment, cell, {0: tasks}, method, usual, study)
     ]
     names = [job.description.method for job in jobs]
-    alone = dict(zip(names, engine.seconds_per_update(jobs, Programs()), strict=True))
+    alone = dict(zip(names, engine.seconds_per_update(jobs), strict=True))
     steps = _steps(asdict(cell.config))
 
     def timed(outcome: Outcome) -> Outcome:

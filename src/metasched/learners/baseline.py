@@ -92,7 +92,7 @@ def scaler(inputs: NDArray[np.float32]) -> Callable[[NDArray[np.float32]], Float
     return scale
 
 
-def logistic(inputs: Floats, answers: Floats, penalty: float) -> Floats:
+def logistic(inputs: Floats, answers: Floats, penalty: float, iterations: int = ITERATIONS) -> Floats:
     """Weights (d + 1, C) that minimise Σ cross-entropy + λ/2·‖w‖²; the last row of weights, the bias, is free.
 
     ``answers`` (n, C) are one-hot.
@@ -108,7 +108,7 @@ def logistic(inputs: Floats, answers: Floats, penalty: float) -> Floats:
         total = -np.sum(answers * log_softmax(outputs, axis=1)) + 0.5 * np.sum(shrunk * weights**2)
         return float(total), (inputs.T @ (softmax(outputs, axis=1) - answers) + shrunk * weights).ravel()
 
-    found = minimize(loss, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS})
+    found = minimize(loss, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B", options={"maxiter": iterations})
     return np.asarray(found.x, np.float64).reshape(shape)
 
 

@@ -24,7 +24,7 @@ from metasched.learners.gradients import Estimator
 from metasched.learners.inner import Schedule
 from metasched.learners.joint import joint
 from metasched.learners.lanes import over_lanes
-from metasched.learners.losses import Losses, Objective, Rows, objective_of
+from metasched.learners.losses import Losses, Objective, Rows, objective_of, variance_of
 from metasched.learners.measure import Measured, Scorer, full_scorer, measure, measured_subset, read_score
 from metasched.learners.meta import meta
 from metasched.learners.networks import Network, Weights
@@ -167,16 +167,20 @@ def make_learner(
     return joint(objective, schedule, outer)
 
 
+def emptied(program: Program) -> Program:
+    """A program without rows, which takes no memory but for what is compiled; :func:`refill` gives it some."""
+    return program._replace(tasks=None, data=None, test=None)  # type: ignore[arg-type]
+
+
 def refill(program: Program, tasks: TaskSet) -> Program:
     """The same program with other rows of the same shapes; nothing is compiled again.
 
-    In regression the unit of errors is compiled in, so there it takes the same rows only.
+    In regression the unit of errors is compiled in, so there it takes target rows of the same variance only.
     """
-    config = program.objective.config
-    if program.objective.variance is not None and tasks.fingerprint != program.tasks.fingerprint:
+    config, variance = program.objective.config, program.objective.variance
+    if variance is not None and variance_of(tasks) != variance:
         raise ConfigError("a program for numbers to predict has their variance compiled in; prepare another")
-    data, test = device_data(tasks, config), measured_subset(tasks, config.eval_rows)
-    return program._replace(tasks=tasks, data=data, test=test)
+    return program._replace(tasks=tasks, data=device_data(tasks, config), test=measured_subset(tasks, config.eval_rows))
 
 
 def side_by_side(tasks: TaskSet, network: Network, config: TrainConfig, lanes: int, most: int = 128) -> int:

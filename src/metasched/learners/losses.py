@@ -90,10 +90,15 @@ def objective_of(tasks: TaskSet, network: Network, config: TrainConfig, losses: 
     """The objective of a task set; losses are cross-entropy, or the squared error in regression, unless given."""
     if tasks.target_size is None or tasks.validation.targets is None:
         return Objective(network, config, heads_of(tasks, config), losses or Losses())
-    variance = float(np.var(tasks.validation.targets, axis=0).sum())
+    variance = variance_of(tasks)
     if variance == 0:
         raise DataError(f"{tasks.name}: the validation targets are all equal, so errors have no unit; give more rows")
     return Objective(network, config, heads_of(tasks, config), losses or Losses(squared_error, squared_error), variance)
+
+
+def variance_of(tasks: TaskSet) -> float:
+    """In regression, the variance of the validation targets, summed over their numbers."""
+    return float(np.var(tasks.validation.targets, axis=0).sum())  # type: ignore[arg-type]
 
 
 def heads_of(tasks: TaskSet, config: TrainConfig | None = None) -> Heads:

@@ -92,19 +92,25 @@ OnOutcome = Callable[[int, Outcome], None]
 
 
 class Programs:
-    """Compiled programs, kept for whatever comes with the same shapes and settings."""
+    """Compiled programs, kept without rows for whatever comes with the same shapes and settings; the last 16."""
+
+    most = 16
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, Program] = {}
 
     def get(self, key: Hashable, tasks: TaskSet, make: Callable[[], Program]) -> Program:
         """The program of that key, filled with those tasks."""
-        if key in self._kept:
-            return engine.refill(self._kept[key], tasks)
-        return self._kept.setdefault(key, make())
+        kept = self._kept.pop(key, None)
+        program = make() if kept is None else engine.refill(kept, tasks)
+        self._kept[key] = engine.emptied(program)
+        while len(self._kept) > self.most:
+            del self._kept[next(iter(self._kept))]
+        return program
 
-    def __len__(self) -> int:
-        return len(self._kept)
+
+_PROGRAMS = Programs()
+"""Of this process: a second run like the first compiles nothing."""
 
 
 def run(
@@ -114,17 +120,15 @@ def run(
     on_outcome: OnOutcome | None = None,
     together: int | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    programs: Programs | None = None,
 ) -> list[Result]:
     """Run every job from where it stands to its end; an interruption leaves checkpoints behind.
 
     ``together`` jobs of one shape run side by side; by default one on a CPU, and on accelerators as many as fit.
     """
     finished: dict[int, Result] = {}
-    kept = Programs() if programs is None else programs
     with leased([job.folder for job in jobs if job.folder is not None]) as leases:
         for numbers in _by_shape(jobs):
-            group = _Group([jobs[number] for number in numbers], together, kept, leases)
+            group = _Group([jobs[number] for number in numbers], together, leases)
             steps = group.run(checkpoint_seconds)
             try:
                 for place, record, result in steps:
@@ -140,11 +144,11 @@ def run(
     return [finished[number] for number in range(len(jobs))]
 
 
-def seconds_per_update(jobs: Sequence[Job], programs: Programs, updates: int = 5) -> list[float]:
+def seconds_per_update(jobs: Sequence[Job], updates: int = 5) -> list[float]:
     """Seconds of one update of each job when it runs alone, its share of measuring included, compilation aside."""
     seconds: dict[int, float] = {}
     for numbers in _by_shape(jobs):
-        group = _Group([jobs[number] for number in numbers], 1, programs)
+        group = _Group([jobs[number] for number in numbers], 1)
         program = group.program
         for place, number in enumerate(numbers):
             state, (data, test, _) = group.first_state(place), group.rows[place]
@@ -196,9 +200,7 @@ class _Group:
     each (:func:`metasched.schedulers.either`); what is stored is only its own.
     """
 
-    def __init__(
-        self, jobs: Sequence[Job], together: int | None, programs: Programs, leases: Mapping[Path, Lease] | None = None
-    ) -> None:
+    def __init__(self, jobs: Sequence[Job], together: int | None, leases: Mapping[Path, Lease] | None = None) -> None:
         self.jobs = jobs
         self.leases = leases or {}
         first = jobs[0]
@@ -231,7 +233,7 @@ class _Group:
             )
 
         key = (_shape(first), tuple(distinct), known, config.abstain, together, own_rows)
-        self.program = programs.get(key, first.tasks, make)
+        self.program = _PROGRAMS.get(key, first.tasks, make)
         rows = {number: engine.lane_rows(self.program, tasks) for number, tasks in targets.items()}
         self.rows = {place: rows[id(job.tasks)] for place, job in enumerate(jobs)}
 
@@ -391,6 +393,19 @@ def _scheduler(job: Job, plan: Plan | None) -> Scheduler:
     return choices.build(spec.scheduler, spec.options, job.tasks.sizes, job.config, plan)
 
 
+class _Itself:
+    """Equal to what is of the very same object, which it keeps: the number of one that is gone may be another's."""
+
+    def __init__(self, one: object) -> None:
+        self._one = one
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other._one is self._one
+
+    def __hash__(self) -> int:
+        return id(self._one)
+
+
 def _kind(job: Job, plan: Plan | None) -> Hashable:
     """What makes two jobs share a scheduler's functions; all else that they need is in its state."""
     spec = job.description.spec
@@ -399,7 +414,7 @@ def _kind(job: Job, plan: Plan | None) -> Hashable:
     name = "single" if spec.scheduler.startswith(choices.SINGLE) else spec.scheduler
     kind = (name, repr(sorted(spec.options.items())), job.config.abstain)
     tabled = plan is None or spec.options.get("refresh", 1) != 0 or name != "mdp" or plan.policy.actions is not None
-    return kind if tabled else (*kind, id(plan))
+    return kind if tabled else (*kind, _Itself(plan))
 
 
 def outcome_of(description: Description, records: Sequence[Record]) -> Outcome:

@@ -211,12 +211,11 @@ def train(
     word = scheduler if isinstance(scheduler, str) else "own"
     name = network if isinstance(network, str) else "own"
     options = scheduler_options or {}
-    programs = engine.Programs()
 
     def work(word: str, where: Path | None) -> Run:
         known: dict[str, Any] = {"learner": learner, "own": own, "out": where, "together": seeds_at_once or 1}
         jobs = begun(jobs_of(tasks, name, word, settings, seeds, options, **known), where)
-        how = {"together": seeds_at_once, "checkpoint_seconds": checkpoint_seconds, "programs": programs}
+        how = {"together": seeds_at_once, "checkpoint_seconds": checkpoint_seconds}
         return _execute(jobs, where, on_record, sinks, **how)
 
     if word != BEST_SINGLE:

@@ -17,7 +17,7 @@ from metasched.datasets import save_npz
 from metasched.errors import ConfigError, RunError
 from metasched.runs import run as engine
 from metasched.runs.executors.local import Local, environment
-from metasched.runs.executors.worker import Desk, Order, obey
+from metasched.runs.executors.worker import Order, obey
 from metasched.runs.origin import versions
 from metasched.runs.states import failure, state_of
 from metasched.runs.train import begun, jobs_of
@@ -155,7 +155,7 @@ def test_workers_end_with_a_driver_that_is_killed_and_others_go_on_from_the_chec
 def test_a_worker_with_other_versions_is_refused_with_both_named(tasks, tmp_path):
     (job,) = jobs_in(tmp_path, tasks, ("uniform",), (0,))
     order = Order(folders=(str(job.folder),), rows=("",), versions={**versions(), "jax": "0.1"}, checkpoint_seconds=1)
-    answer = obey(order, Desk())
+    answer = obey(order)
     assert answer.ending == "refused"
     assert f"jax {versions()['jax']}, this process 0.1" in answer.error
 

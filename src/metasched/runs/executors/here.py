@@ -5,7 +5,7 @@ from pathlib import Path
 
 from metasched.runs import run as engine
 from metasched.runs.executors.queue import OnCounts
-from metasched.runs.run import Job, OnOutcome, Programs
+from metasched.runs.run import Job, OnOutcome
 
 
 class Here:
@@ -16,12 +16,11 @@ class Here:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self._programs = Programs()
 
     def run(self, jobs: Sequence[Job], on_outcome: OnOutcome, on_counts: OnCounts | None = None) -> None:
         """Bring the outcome of every job."""
         del on_counts
-        engine.run(jobs, on_outcome=on_outcome, programs=self._programs)
+        engine.run(jobs, on_outcome=on_outcome)
 
     def close(self) -> None:
         """Nothing to let go of."""

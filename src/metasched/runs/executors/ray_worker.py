@@ -6,12 +6,11 @@ from typing import Any
 from metasched.optional import require
 from metasched.runs.compiled import keep_compiled_programs
 from metasched.runs.executors.travel import Message, work
-from metasched.runs.executors.worker import Answer, Desk, refusal
+from metasched.runs.executors.worker import Answer, refusal
 from metasched.tasks import TaskSet
 
 MOST_SETS = 8
 """Task sets that a worker keeps."""
-_DESK = Desk()
 _SETS: dict[str, TaskSet] = {}
 
 
@@ -30,7 +29,7 @@ def serve(
         return
     ray = require("ray", "ray")
     own = [_fetched(ray, reference) for reference in tasks]
-    yield from work(descriptions, ray.get(list(luggage)), own, seconds, _DESK)
+    yield from work(descriptions, ray.get(list(luggage)), own, seconds)
 
 
 def _fetched(ray: Any, reference: Any) -> TaskSet:

@@ -21,7 +21,7 @@ from metasched.runs import folder
 from metasched.runs import run as engine
 from metasched.runs.checkpoint import NEWEST, PREVIOUS
 from metasched.runs.executors.base import place_of
-from metasched.runs.executors.worker import Answer, Desk, failed, job_of
+from metasched.runs.executors.worker import Answer, failed, job_of
 from metasched.runs.folder import METRICS, OUTCOME, Description
 from metasched.runs.run import Job
 from metasched.tasks import TaskSet
@@ -55,7 +55,7 @@ def unpack(luggage: Luggage, place: Path) -> None:
 
 
 def work(
-    descriptions: Sequence[bytes], luggage: Sequence[Luggage], tasks: Sequence[TaskSet], seconds: float, desk: Desk
+    descriptions: Sequence[bytes], luggage: Sequence[Luggage], tasks: Sequence[TaskSet], seconds: float
 ) -> Iterator[Message | Answer]:
     """Make runs from where they stand: a message for every checkpoint and every end, and an answer at last."""
     with tempfile.TemporaryDirectory(prefix="metasched-run-") as scratch:
@@ -65,10 +65,10 @@ def work(
             folder.create({place: msgspec.json.decode(described, type=Description)})
             unpack(luggage[number], place)
             jobs.append(job_of(place, tasks[number]))
-        yield from _made(jobs, seconds, desk)
+        yield from _made(jobs, seconds)
 
 
-def _made(jobs: Sequence[Job], seconds: float, desk: Desk) -> Iterator[Message | Answer]:
+def _made(jobs: Sequence[Job], seconds: float) -> Iterator[Message | Answer]:
     """The engine runs in a thread of its own and waits whenever somebody fetches a message."""
     out: queue.Queue[Message | Answer] = queue.Queue(maxsize=1)
     seen: dict[int, int] = {}
@@ -82,7 +82,7 @@ def _made(jobs: Sequence[Job], seconds: float, desk: Desk) -> Iterator[Message |
 
     def make() -> None:
         try:
-            engine.run(jobs, on_record=send, programs=desk.programs(), checkpoint_seconds=seconds)
+            engine.run(jobs, on_record=send, checkpoint_seconds=seconds)
             out.put(Answer(ending="done"))
         except Exception as error:
             out.put(failed(error))

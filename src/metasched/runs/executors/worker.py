@@ -22,12 +22,9 @@ from metasched.runs import folder
 from metasched.runs import run as engine
 from metasched.runs.executors import rows
 from metasched.runs.origin import device, versions
-from metasched.runs.run import Job, Programs
+from metasched.runs.run import Job
 from metasched.runs.spec import differences
 from metasched.tasks import TaskSet
-
-MOST_PROGRAMS = 24
-"""Compiled programs that a worker keeps; one more and it forgets them all."""
 
 
 def one_thread() -> dict[str, str]:
@@ -61,19 +58,6 @@ class Answer(Struct, frozen=True, kw_only=True):
     details: str = ""
 
 
-class Desk:
-    """What a worker keeps between two orders: compiled programs."""
-
-    def __init__(self) -> None:
-        self._programs = Programs()
-
-    def programs(self) -> Programs:
-        """Those so far, or an empty collection when they are many."""
-        if len(self._programs) > MOST_PROGRAMS:
-            self._programs = Programs()
-        return self._programs
-
-
 def refusal(wanted: Mapping[str, str]) -> str | None:
     """Why this worker may not take part: other versions than whoever gives the orders has."""
     mine = versions()
@@ -82,14 +66,14 @@ def refusal(wanted: Mapping[str, str]) -> str | None:
     return None
 
 
-def obey(order: Order, desk: Desk) -> Answer:
+def obey(order: Order) -> Answer:
     """Make the runs of an order."""
     refused = refusal(order.versions)
     if refused:
         return Answer(ending="refused", error=refused)
     try:
         jobs = [job_of(Path(place), _tasks(source)) for place, source in zip(order.folders, order.rows, strict=True)]
-        engine.run(jobs, programs=desk.programs(), checkpoint_seconds=order.checkpoint_seconds)
+        engine.run(jobs, checkpoint_seconds=order.checkpoint_seconds)
     except folder.BusyError as error:
         return Answer(ending="busy", error=str(error))
     except Exception as error:
@@ -125,9 +109,8 @@ def _serve(orders: IO[bytes], answers: IO[bytes]) -> None:
         os._exit(0)  # whoever gave the orders is gone, or wants no more: a run can be left at any moment
 
     Thread(target=listen, name="orders", daemon=True).start()
-    desk = Desk()
     while True:
-        answer = obey(msgspec.json.decode(pending.get(), type=Order), desk)
+        answer = obey(msgspec.json.decode(pending.get(), type=Order))
         answers.write(msgspec.json.encode(answer) + b"\n")
         answers.flush()
 
