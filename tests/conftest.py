@@ -4,8 +4,9 @@ from campaign.compiling import QUICK
 
 # Most of the suite's time is compiling; tests need right programs, not fast ones. Read when JAX starts.
 os.environ.setdefault("XLA_FLAGS", QUICK)
-for library in ("OMP", "OPENBLAS"):  # as many tests run at once as there are cores, each with one thread
-    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+# As many tests run at once as there are cores, each with one thread.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
 import jax

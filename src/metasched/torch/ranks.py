@@ -13,13 +13,18 @@ from metasched.chooser import Chooser, Draw
 from metasched.errors import ConfigError
 
 
+def processes() -> int:
+    """How many processes train together."""
+    together = distributed.is_available() and distributed.is_initialized()
+    return int(distributed.get_world_size()) if together else 1
+
+
 class Ranks:
     """How many processes train together, which one this is, and how rank 0 tells the others its draws."""
 
     def __init__(self) -> None:
-        together = distributed.is_available() and distributed.is_initialized()
-        self.number: int = distributed.get_world_size() if together else 1
-        self.mine: int = distributed.get_rank() if together else 0
+        self.number = processes()
+        self.mine: int = distributed.get_rank() if self.number > 1 else 0
         self._group = distributed.new_group(backend="gloo") if self.number > 1 else None
 
     @property

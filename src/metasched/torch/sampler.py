@@ -11,7 +11,7 @@ from torch.utils import data
 from metasched.chooser import Chooser, Draw
 from metasched.errors import ConfigError
 from metasched.schedulers import options as check
-from metasched.torch.ranks import Ranks, Told
+from metasched.torch.ranks import Ranks, Told, processes
 
 
 class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
@@ -40,16 +40,17 @@ class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
     def __init__(self, chooser: Chooser, batches: int) -> None:
         self.chooser = chooser
         self._batches = check.whole("batches", batches, least=1)
-        self._ranks = Ranks()
         sizes = chooser.sizes
         if None in sizes:
             raise ConfigError("the chooser has streams, which have no row numbers; give it the sizes, or use Mixer")
         smallest = min(size or 0 for size in sizes)
-        if self._ranks.number > 1 and (chooser.batch_size % self._ranks.number or chooser.batch_size > smallest):
+        number = processes()
+        if number > 1 and (chooser.batch_size % number or chooser.batch_size > smallest):
             raise ConfigError(
-                f"batch_size is {chooser.batch_size}; give a multiple of the {self._ranks.number} ranks and at most "
+                f"batch_size is {chooser.batch_size}; give a multiple of the {number} ranks and at most "
                 f"the smallest source's {smallest} rows, so that no two ranks train on the same row"
             )
+        self._ranks = Ranks()  # it connects all processes, so it comes after everything that may be refused
         self._delivered = 0  # batches of this epoch that credit() has handed out
         self._waiting: deque[Draw] = deque()  # asked for and not yet handed out
         self._resumed = False
