@@ -42,6 +42,17 @@ def groupby(lines: Iterable[dict[str, Any]], key: Callable[[dict[str, Any]], Any
     return groups
 
 
+def name_of(line: dict[str, Any]) -> str:
+    """What a run is called: its method, with k where the target's gradient is kept for other than 4 steps; of a check
+    also its rate.
+
+    >>> name_of({"kind": "run", "method": "ours+every=8", "rate": 0.002})
+    'ours, k = 8'
+    """
+    name = re.sub(r"\+every=(\d+)", r", k = \1", line["method"])
+    return name if line["kind"] == "run" else f"{name}, rate {line['rate']:g}"
+
+
 class Lines(NamedTuple):
     """All lines of one size."""
 
@@ -57,8 +68,7 @@ class Lines(NamedTuple):
         runs: dict[str, dict[int, dict[str, Any]]] = {}
         for line in lines:
             if line["kind"] in ("run", "check"):
-                name = line["method"] if line["kind"] == "run" else f"{line['method']}, rate {line['rate']:g}"
-                runs.setdefault(name, {})[line["seed"]] = line
+                runs.setdefault(name_of(line), {})[line["seed"]] = line
         tried: dict[str, dict[str, float]] = {}
         tuning = [line for line in lines if line["kind"] == "tune"]
         for (method, variant), ends in groupby(tuning, lambda line: (line["method"], line["variant"])).items():
@@ -75,6 +85,8 @@ class Lines(NamedTuple):
 
     def step(self, method: str) -> float:
         """Seconds of a step: without a reward those of uniform; with one from gradients, if not timed, of ours."""
+        if method.startswith(f"{OURS}, k"):
+            return self.seconds[method]
         base = re.split("[+,]", method)[0]
         reward = METHODS[base].get("reward")
         return self.seconds.get(base, self.seconds[BASELINE if reward == "loss" else OURS]) if reward else self.plain
@@ -142,7 +154,7 @@ def contrasts(lines: Lines) -> str:
     """Ours less each other method, paired by seed; below zero is better. The last is the target's control, stopped."""
     rows = ["| ours less | bits per byte at equal time | at equal steps |", "|---|---|---|"]
     timed, ended = lines.equal_time(OURS), lines.at(OURS, 1.0)
-    for name in (*RIVALS, *(name for name in lines.runs if name.startswith(f"{ALONE}, "))):
+    for name in (*RIVALS, *(name for name in lines.runs if name.startswith((f"{ALONE}, ", f"{OURS}, k")))):
         if name in lines.runs:
             words = [gap(timed, lines.equal_time(name)), gap(ended, lines.at(name, 1.0))]
             rows.append(f"| {name}{' (planned)' * (name == BASELINE)} | {' | '.join(words)} |")
