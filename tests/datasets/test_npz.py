@@ -220,6 +220,20 @@ def npy_header(text):
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
 
 
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("point", [0x110000, 2**32 - 1, 0xD800])
+def test_text_with_numbers_that_are_no_characters_is_one_line(tmp_path, order, point):
+    """NumPy reads such an array and fails with a SystemError when a value of it is looked at."""
+    array = np.array(["good", "bad"], f"{order}U4")
+    array.view(f"{order}u4")[5] = point
+    np.save(tmp_path / "labels.npy", array)
+    with pytest.raises(DataError, match=r"labels\.npy holds numbers that are no characters"):
+        read_npy(tmp_path / "labels.npy")
+    array.view(f"{order}u4")[5] = ord("𝔸")
+    np.save(tmp_path / "labels.npy", array)
+    assert read_npy(tmp_path / "labels.npy").tolist() == ["good", "b𝔸d"]
+
+
 class TestDeclaredSizes:
     def member(self, tmp_path, content, compression=zipfile.ZIP_STORED):
         with zipfile.ZipFile(tmp_path / "x.npz", "w", compression) as archive:
