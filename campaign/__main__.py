@@ -13,11 +13,12 @@ from pathlib import Path
 from campaign.attacks import ATTACKS, find
 from campaign.table import Count, Effort, Result, Verdict, count, markdown
 
+INTERRUPTED = 130
 _SECONDS_BETWEEN_LINES = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the attacks that were named, or all; exit code 1 if anything did not hold."""
+    """Run the attacks that were named, or all; exit code 1 if anything did not hold, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m campaign", description="Attack metasched, and count what held.")
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"by default all: {', '.join(ATTACKS)}")
     parser.add_argument("--attempts", type=int, help="for each attack; by default the long form's")
@@ -34,8 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             counts.append(_run(name, Effort(given.seed, attempts, given.workers, Path(place))))
         if given.out:
             _write(given.out, counts[-1], given.seed)
+        if not counts[-1].whole:
+            break
     print(markdown(counts))
-    return 0 if all(each.clean for each in counts) else 1
+    return INTERRUPTED if not counts[-1].whole else 0 if all(each.clean for each in counts) else 1
 
 
 def _run(name: str, effort: Effort) -> Count:

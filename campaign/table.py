@@ -59,11 +59,12 @@ Attack = Callable[[Effort], Iterator[Result]]
 
 @dataclass
 class Count:
-    """Results of one attack, counted by verdict; those that did not hold are kept."""
+    """Results of one attack, counted by verdict; those that did not hold are kept. ``whole``: nobody interrupted it."""
 
     attack: str
     verdicts: Counter[Verdict]
     failures: list[Result]
+    whole: bool = False
 
     @property
     def attempts(self) -> int:
@@ -90,6 +91,7 @@ def count(attack: str, results: Iterable[Result], on_result: Callable[[Result], 
                 counted.failures.append(result)
             if on_result:
                 on_result(result)
+        counted.whole = True
     return counted
 
 

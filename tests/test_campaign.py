@@ -56,6 +56,17 @@ def test_results_are_counted_in_a_table_and_the_exit_code_says_whether_all_held(
     assert main(["protocol"]) == 0
 
 
+def test_ctrl_c_ends_all_attacks_with_the_table_so_far(monkeypatch, capsys):
+    def interrupted(_):
+        yield Result("a")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("campaign.__main__.find", lambda _: interrupted)
+    assert main(["protocol", "kills"]) == 130
+    assert "| protocol | 1 | 1 | 0 | 0 | 0 | 0 |" in (out := capsys.readouterr().out)
+    assert "kills" not in out
+
+
 def test_an_attack_that_tried_nothing_has_not_held(monkeypatch):
     monkeypatch.setattr("campaign.__main__.find", lambda _: lambda _: iter(()))
     assert main(["protocol"]) == 1
