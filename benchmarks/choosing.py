@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 import metasched as ms
-from metasched.experiments.base import target_drawn
+from metasched.experiments.definition import target_drawn
 from metasched.experiments.sources import CONFIG
-from metasched.runs.run import run
+from metasched.runs.runner import run
 from metasched.runs.train import jobs_of
 
 SETS = {

@@ -46,7 +46,7 @@ def idle_worker() -> None:
     from metasched.files import write_whole
     from metasched.runs import folder, outcome
     from metasched.runs.executors.worker import Answer, Order
-    from metasched.runs.run import outcome_of
+    from metasched.runs.runner import outcome_of
 
     for line in sys.stdin.buffer:
         for place in map(Path, msgspec.json.decode(line, type=Order).folders):

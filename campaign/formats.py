@@ -19,9 +19,9 @@ import numpy as np
 import metasched as ms
 from campaign.mutate import Edit, edits, json_edits
 from metasched.chooser import Chooser
-from metasched.datasets import cifar100, climatenet, extreme_weather, hoda, mnist, optdigits, reviews
 from metasched.datasets.npz import read_npy
 from metasched.datasets.rows import Reading, read_rows
+from metasched.experiments.datasets import cifar100, climatenet, extreme_weather, hoda, mnist, optdigits, reviews
 from metasched.learners import model_file
 from metasched.report import results
 from metasched.runs import checkpoint, folder, outcome

@@ -26,9 +26,9 @@ from metasched.learners import engine as compiled
 from metasched.learners import model_file
 from metasched.learners.networks import Mlp
 from metasched.learners.stream import Stream
-from metasched.runs import run as engine
+from metasched.runs import runner as engine
 from metasched.runs.lease import LEASE, Lease
-from metasched.runs.run import Job
+from metasched.runs.runner import Job
 from metasched.runs.train import begun, jobs_of
 
 CRASHES = 3

@@ -144,9 +144,9 @@ def _work(place: str, words: list[str], limit: int | None, share: float) -> None
 
 def _save_often() -> None:
     """A checkpoint after every chunk of updates."""
-    from metasched.runs import run, train
+    from metasched.runs import runner, train
 
-    for function in (run.run, train.train):
+    for function in (runner.run, train.train):
         function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), "checkpoint_seconds": 0.0}
 
 

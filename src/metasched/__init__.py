@@ -8,6 +8,7 @@
 
 from metasched import datasets, dependence, planning, schedulers
 from metasched.chooser import Chooser, Draw
+from metasched.chooser.mix import MixedStream, mix
 from metasched.comparison import Comparison, compare
 from metasched.errors import MetaschedError
 from metasched.learners import networks, rewards
@@ -16,7 +17,6 @@ from metasched.learners.diagnose import Diagnosis, diagnose
 from metasched.learners.model import Model
 from metasched.learners.networks import Network
 from metasched.learners.probe import plan
-from metasched.mix import MixedStream, mix
 from metasched.planning.plan import Plan
 from metasched.runs.models import load_model
 from metasched.runs.origin import version_of

@@ -23,11 +23,11 @@ from metasched.report.cells import Cell
 from metasched.report.remarks import Remarks
 from metasched.report.results import of_outcomes
 from metasched.report.verdict import Verdict, decide
-from metasched.runs import doubts
-from metasched.runs.choices import BASELINE, BEST_SINGLE, TARGET_ONLY, check_word
+from metasched.runs import diagnostics
 from metasched.runs.compare import DEFAULT, SINGLE_BEST, Grid, OnProgress, named_first, run_methods, runs_of
 from metasched.runs.executors import AUTO, Machines
 from metasched.runs.outcome import Outcome, by_cell
+from metasched.runs.scheduler_spec import BASELINE, BEST_SINGLE, TARGET_ONLY, check_word
 from metasched.seeds import counting
 from metasched.tasks import TaskSet
 
@@ -216,7 +216,7 @@ def compare(
         check_word(word, besides=(SINGLE_BEST, BEST_SINGLE))
     numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
     settings = config or TrainConfig()
-    smaller = doubts.small_source(tasks, settings.batch_size)
+    smaller = diagnostics.small_source(tasks, settings.batch_size)
     settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
     where = None if out is None else Path(out)
     grid, machines = Grid(tasks, network, learner, settings, numbers), Machines(executor, workers, address)
@@ -227,10 +227,10 @@ def compare(
         by_method.setdefault(outcome.method, []).append(outcome)
     names = dict(zip(words, by_method, strict=True))
     ours = names[named_first(words)]
-    lines = [*tasks.warnings, *doubts.of_tasks(tasks), *smaller]
-    lines += doubts.of_runs(by_method[ours], linear, by_method[TARGET_ONLY])
+    lines = [*tasks.warnings, *diagnostics.of_tasks(tasks), *smaller]
+    lines += diagnostics.of_runs(by_method[ours], linear, by_method[TARGET_ONLY])
     rivals = {_used(word, by_method[name][0], where): by_method[name] for word, name in names.items()}
-    lines += doubts.above(
+    lines += diagnostics.above(
         by_method[ours], {use: runs for use, runs in rivals.items() if runs[0].method not in (ours, TARGET_ONLY)}
     )
     comparison = Comparison(tasks, outcomes, linear, lines, ours, where)

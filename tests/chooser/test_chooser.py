@@ -15,9 +15,9 @@ import pytest
 import metasched as ms
 from helpers import made, make_tasks
 from metasched import schedulers
-from metasched.cursors import CURSORS, advance, labels_at, starts_of
 from metasched.errors import ConfigError
 from metasched.schedulers.base import Scheduler
+from metasched.tasks.cursors import CURSORS, advance, labels_at, starts_of
 
 SIZES = [7, 12, 5, 9]
 

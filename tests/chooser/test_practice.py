@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import metasched as ms
 from helpers import make_tasks
 from metasched.errors import ConfigError
-from metasched.learners import measured
+from metasched.learners import reference_results
 
 SOURCES = {"web": 40, "books": 12, "code": 30}
 
@@ -68,7 +68,11 @@ class TestNamesAndRows:
         assert chooser.shares() == {"web": 0, "books": 0, "code": 0}
 
     def test_auto_is_what_did_best_in_our_results(self):
-        assert ms.Chooser("auto", SOURCES, 4).scheduler == measured.best("joint") == measured.best("meta")
+        assert (
+            ms.Chooser("auto", SOURCES, 4).scheduler
+            == reference_results.best("joint")
+            == reference_results.best("meta")
+        )
 
 
 class TestProportions:

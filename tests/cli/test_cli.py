@@ -13,7 +13,7 @@ import metasched as ms
 from helpers import make_tasks
 from metasched.cli import demo, main
 from metasched.cli.common import stdout
-from metasched.learners import measured
+from metasched.learners import reference_results
 from metasched.runs import checkpoint
 
 SMALL = ["--batch-size", "4", "--meta-updates", "4", "--quiet"]
@@ -51,7 +51,7 @@ class TestTrain:
 
     def test_auto_says_what_it_chose_and_why(self, saved, capsys):
         main(["train", saved, "--out", "runs/a", *SMALL])
-        name, why = measured.best("joint"), measured.why("joint")
+        name, why = reference_results.best("joint"), reference_results.why("joint")
         assert f"auto chose {name}: {why}" in capsys.readouterr().out.replace("\n", " ")
 
     def test_json_is_one_line_for_every_meta_update_and_a_last_one_with_the_result(self, saved, capsys):
@@ -347,7 +347,7 @@ class TestDiagnose:
         main(["diagnose", saved, "--permutations", "99", "--steps", "0"])
         printed = capsys.readouterr().out
         assert "task-1: no sign that order carries information" in printed
-        name = measured.best("joint")
+        name = reference_results.best("joint")
         assert printed.startswith(f"set: Use --scheduler {name}: order carries no information here")
 
     def test_json_and_a_chart(self, saved, capsys):

@@ -10,8 +10,8 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched import schedulers
-from metasched.datasets import cifar100, climatenet, mnist, optdigits, semeion
 from metasched.experiments import EXPERIMENTS, Cell, Experiment, paper_methods, source_methods
+from metasched.experiments.datasets import cifar100, climatenet, mnist, optdigits, semeion
 from metasched.learners.networks import default_network
 from metasched.runs import outcome
 from metasched.runs.train import jobs_of

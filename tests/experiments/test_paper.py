@@ -9,10 +9,10 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched.experiments import Cell, Experiment, paper, paper_methods, source_methods
-from metasched.experiments.base import target_drawn
+from metasched.experiments.definition import target_drawn
 from metasched.experiments.evidence import _tested, write_evidence
 from metasched.runs import outcome as outcomes
-from metasched.runs import run as engine
+from metasched.runs import runner as engine
 from metasched.runs.executors import Machines
 
 CONFIG = ms.TrainConfig(

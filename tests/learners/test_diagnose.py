@@ -4,7 +4,7 @@ import pytest
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError
-from metasched.learners import measured
+from metasched.learners import reference_results
 from metasched.learners.diagnose import diagnose
 from metasched.learners.networks import mlp
 
@@ -58,14 +58,14 @@ EVERY = {
 def test_what_is_recommended_exists_and_is_what_our_results_bear_out(labels, learner):
     result = diagnose(tasks_with(labels), permutations=499, steps=0, learner=learner)
     assert result.recommendation in ms.schedulers.names()
-    usual, shown = measured.best(learner), measured.ORDER[learner].get(result.recommendation)
+    usual, shown = reference_results.best(learner), reference_results.ORDER[learner].get(result.recommendation)
     assert result.recommendation == usual or shown[usual][1] > 0
 
 
 @pytest.mark.parametrize("labels", EVERY.values(), ids=list(EVERY))
 def test_the_reason_is_one_sentence_with_a_number_of_our_results(labels):
     reason = recommended(labels).reason
-    assert measured.why("joint") in reason
+    assert reference_results.why("joint") in reason
     assert not reason.endswith(".")
     assert ". " not in reason
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from helpers import make_own_label_tasks, make_tasks
-from metasched.learners import engine, measure
+from metasched.learners import engine, evaluation
 from metasched.learners.networks import mlp
 from scenes import program_for, records_of, run_all, start
 
@@ -61,7 +61,7 @@ def test_measures_every_so_often_on_a_subset_and_at_the_end_on_everything(record
 
 
 def test_accuracy_in_chunks_equals_accuracy_at_once(program, records, monkeypatch):
-    monkeypatch.setattr(measure, "ROWS_AT_ONCE", 32)
+    monkeypatch.setattr(evaluation, "ROWS_AT_ONCE", 32)
     assert records_of(program)[-1]["final"] == records[-1]["final"]
 
 

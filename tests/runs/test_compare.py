@@ -13,7 +13,7 @@ from helpers import Stop, make_regression, make_tasks
 from metasched.errors import ConfigError, DataError, RunError
 from metasched.runs import compare as comparing
 from metasched.runs import outcome as outcomes
-from metasched.runs import run as engine
+from metasched.runs import runner as engine
 from metasched.runs import tuning
 from metasched.runs.compare import Grid, run_methods
 from metasched.runs.tuning import FOLDS, fold_sets

@@ -7,7 +7,7 @@ import pytest
 import metasched as ms
 from metasched.errors import RunError
 from metasched.runs import lease as leases
-from metasched.runs import run as engine
+from metasched.runs import runner as engine
 from metasched.runs.folder import BusyError
 from metasched.runs.lease import LEASE, Lease, LostError, holder, leased
 from metasched.runs.train import begun, jobs_of

@@ -11,7 +11,7 @@ import pytest
 import metasched as ms
 from helpers import Stop, make_tasks, stop_after
 from metasched.errors import ConfigError, RunError
-from metasched.learners import gradients, measured, model_file
+from metasched.learners import gradients, model_file, reference_results
 from metasched.learners.networks import mlp
 from metasched.runs import checkpoint, folder
 
@@ -66,9 +66,9 @@ class TestTrain:
         found = run(tasks, scheduler="auto", learner=learner, out=tmp_path / "a")
         said = json.loads((tmp_path / "a" / "run.json").read_text())
         assert said["method"] == "auto"
-        assert said["spec"]["scheduler"] == measured.best(learner)
-        assert found.reason == said["reason"] == measured.why(learner)
-        assert run(tasks, scheduler=measured.best(learner), learner=learner).records == found.records
+        assert said["spec"]["scheduler"] == reference_results.best(learner)
+        assert found.reason == said["reason"] == reference_results.why(learner)
+        assert run(tasks, scheduler=reference_results.best(learner), learner=learner).records == found.records
 
     def test_left_to_itself_it_trains_jointly_and_chooses_by_transfer(self, tasks):
         left = ms.train(tasks, config=CONFIG)

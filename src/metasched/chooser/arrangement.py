@@ -14,12 +14,12 @@ from metasched.chooser.recipe import AUTO, BEST, Recipe
 from metasched.chooser.record import Record
 from metasched.chooser.sources import Given, Sources, labels_of, numbers_by_name, sources_of
 from metasched.chooser.step import Step, compiled, first_state, replayed, room_for
-from metasched.cursors import CURSORS, UNBOUNDED, batch_rows, labels_at, positions_after, starts_of
 from metasched.errors import ConfigError
 from metasched.schedulers import options as check
 from metasched.schedulers.base import Scheduler, State
 from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
+from metasched.tasks.cursors import CURSORS, UNBOUNDED, batch_rows, labels_at, positions_after, starts_of
 
 LARGEST_BATCH = 2**24
 """Rows of one draw, whose numbers are handed out as an array."""

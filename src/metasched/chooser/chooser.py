@@ -26,15 +26,15 @@ from numpy.typing import ArrayLike, NDArray
 from metasched.chooser import state as states
 from metasched.chooser.arrangement import Settings, arranged
 from metasched.chooser.draw import ABSTAINS, Draw, Open
-from metasched.chooser.heard import finite
 from metasched.chooser.recipe import Recipe
 from metasched.chooser.record import Record
+from metasched.chooser.reward_clipping import finite
 from metasched.chooser.sources import Given, Sources, warn_of_small
 from metasched.chooser.step import named
-from metasched.cursors import advance
 from metasched.errors import ConfigError
 from metasched.schedulers import options as check
 from metasched.schedulers.base import Scheduler, State
+from metasched.tasks.cursors import advance
 
 _MOST_NOTES = 64
 
@@ -163,7 +163,7 @@ class Chooser:
     def tell(self, draw: Draw, reward: float) -> None:
         """Say what ``draw`` brought.
 
-        A reward far outside the recent ones is heard as lying at their edge (``metasched.chooser.heard``).
+        A reward far outside the recent ones is heard as lying at their edge (``metasched.chooser.reward_clipping``).
 
         Args:
             draw: one that this chooser handed out and that has no reward yet.

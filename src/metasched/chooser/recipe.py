@@ -15,7 +15,7 @@ from metasched.schedulers.base import Scheduler
 
 AUTO = "auto"
 BEST = "thompson"
-"""What ``auto`` stands for: what ended highest above ``uniform`` in our results (``metasched.learners.measured``)."""
+"""What ``auto`` stands for: the best scheduler of our results (``metasched.learners.reference_results``)."""
 TARGET_ONLY = "target-only"
 PRIOR = 10
 """Draws that proportions are worth under a scheduler that learns, by source, unless told otherwise."""

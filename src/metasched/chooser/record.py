@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.chooser.draw import ABSTAINS
-from metasched.chooser.heard import FIRST, RECENT, heard, judged
+from metasched.chooser.reward_clipping import FIRST, RECENT, heard, judged
 
 
 class Record:

@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from metasched.chooser.draw import ABSTAINS
-from metasched.chooser.heard import LARGEST
 from metasched.chooser.recipe import TARGET_ONLY
+from metasched.chooser.reward_clipping import LARGEST
 from metasched.chooser.sources import LARGEST_SIZE, MOST_SOURCES, Source, Sources
 from metasched.errors import ConfigError
 from metasched.seeds import LARGEST as LARGEST_SEED

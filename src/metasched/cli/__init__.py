@@ -13,6 +13,7 @@ from rich.markup import escape
 from metasched.cli import compare, data, demo, evidence, paper, predict, report, status, train
 from metasched.cli.common import app, stderr
 from metasched.errors import MetaschedError
+from metasched.plugins import register_all
 from metasched.printing import printable
 from metasched.runs.compiled import keep_compiled_programs
 from metasched.runs.origin import version_of
@@ -23,6 +24,7 @@ __all__ = ["compare", "data", "demo", "evidence", "main", "paper", "predict", "r
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     keep_compiled_programs()
+    register_all("commands")
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if words == ["--version"]:

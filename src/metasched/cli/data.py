@@ -192,7 +192,7 @@ def simulate(
         seed: Same seed, same events.
         quiet: No progress bar.
     """
-    from metasched.datasets.simulate import simulate_weather
+    from metasched.experiments.datasets.simulate import simulate_weather
     from metasched.report import progress
 
     with progress.counting(stderr(), "images", quiet) as on_image:

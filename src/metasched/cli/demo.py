@@ -35,7 +35,7 @@ def demo(seeds: int = 7, out: Path | None = None, quiet: bool = False, json: boo
     from metasched.optional import require
     from metasched.report import demonstration, page, progress, results
     from metasched.runs.outcome import Outcome
-    from metasched.runs.run import run
+    from metasched.runs.runner import run
     from metasched.runs.train import begun, jobs_of
 
     for module in ("altair", "jinja2", "vl_convert"):

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from metasched.cli.common import Options, app, pairs, print_json, put, stderr, stdout
 from metasched.errors import ConfigError, DataError
-from metasched.foreign import opened
+from metasched.untrusted import opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

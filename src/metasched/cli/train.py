@@ -60,7 +60,7 @@ def train(
         json: Print every meta-update as a line of JSON when it happens, and a last line with the result.
     """
     from metasched.runs import train as runs
-    from metasched.runs.choices import BEST_SINGLE
+    from metasched.runs.scheduler_spec import BEST_SINGLE
 
     options = pairs("--option", option)
     chosen = counting(seeds, further.seed)
@@ -120,7 +120,7 @@ def _tracked(
     """Run ``work`` and show how it goes, then print what came of it."""
     from metasched.learners.baseline import baseline
     from metasched.report import progress, tables
-    from metasched.runs import doubts
+    from metasched.runs import diagnostics
     from metasched.runs.folder import runs_in
 
     try:
@@ -159,7 +159,7 @@ def _tracked(
     if len(run.tasks.validation.labels) <= MOST_LABELLED:
         linear = baseline(run.tasks, run.outcomes[0].spec.config["balanced_accuracy"])
         put(f"\n{linear.name} on the target's labelled rows alone: {linear.score:.4f}")
-        lines += [*doubts.unscaled(run.tasks), *doubts.of_runs(run.outcomes, linear)]
+        lines += [*diagnostics.unscaled(run.tasks), *diagnostics.of_runs(run.outcomes, linear)]
     for line in lines:
         say(f"! {line}")
     put(f"\nRun: {run.out or folder}")

@@ -1,8 +1,7 @@
 """Data sets: ``load(name, **options)`` gives a :class:`~metasched.TaskSet`.
 
 ``load`` also takes the path of a table (``.csv``, ``.tsv``, ``.parquet``), of a folder of tables or of images, or of an
-``.npz`` file. A new data set is one file with a function
-``load`` and one line in ``_SETS``.
+``.npz`` file. :func:`register` adds a data set by name.
 """
 
 import json
@@ -14,40 +13,68 @@ from importlib import import_module
 from inspect import signature
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from metasched.datasets.columns import from_columns, table_files
-from metasched.datasets.folder import from_images
+from metasched.datasets.images import from_images
 from metasched.datasets.npz import from_npz, save_npz
 from metasched.datasets.store import DataFile
 from metasched.datasets.tables import SUFFIXES
 from metasched.errors import ConfigError, DataError, MetaschedError, meant, nearest, unknown
+from metasched.plugins import register_all
 from metasched.tasks import TaskSet
 from metasched.tasks.options import check
 
-__all__ = ["files", "from_columns", "from_images", "from_npz", "load", "names", "save_npz"]
+__all__ = ["files", "from_columns", "from_images", "from_npz", "load", "names", "register", "save_npz"]
 
 SetLike: TypeAlias = TaskSet | str | os.PathLike[str]
 """A task set, or the name or path of one."""
-
-_SETS = {
-    "activity": "WISDM: phone sensors of 24 users in recorded order, target another user",
-    "cifar": "Meta-CIFAR-100: four superclasses of animals, or all 19, target large carnivores",
-    "demo": "MNIST at six angles, one source with wrong labels, one photo; target another angle; needs no files",
-    "digits": "Semeion and Optical Recognition windows, target MNIST",
-    "gas": "Gas Sensor Array Drift: batches of ageing sensors, target the last",
-    "many": "digits four times: as they are, with shuffled labels, wrong labels, odd inputs; target MNIST",
-    "reviews": "FDU-MTL: reviews of 15 kinds as bags of words, target books or another",
-    "rotated": "MNIST at twelve angles, target an angle between two of them",
-    "scripts": "digits of eight scripts, and letters; target USPS",
-    "weather": "ExtremeWeather boxes by slot, five of 16 variables each",
-    "weather-points": "ClimateNet points by region, five of 16 variables each",
-}
 
 _KINDS = "a CSV, Parquet or .npz file, a folder of tables or of images"
 MOST_BESIDE = 1000
 """Names beside a path that is not there which are compared with it."""
 _VARIANT_OPTIONS = tuple(name for name in signature(TaskSet.variant).parameters if name != "self")
+
+
+class _Registered(NamedTuple):
+    """A data set by name: one line on what it is, and where its loader is, as ``module:function``."""
+
+    about: str
+    loader: str
+
+
+_SETS: dict[str, _Registered] = {}
+_FILES: list[str] = []
+
+
+def register(name: str, about: str, loader: str) -> None:
+    """Add a data set to those that :func:`load` knows by name.
+
+    Args:
+        name: what people call it.
+        about: one line on what it is.
+        loader: the function that makes it, as ``"package.module:function"``; imported when the set is loaded.
+
+    Examples:
+        >>> ms.datasets.register("winds", "winds at three stations", "winds.reader:load")
+    """
+    _SETS[name] = _Registered(about, loader)
+
+
+def register_files(listing: str) -> None:
+    """Add a function ``"package.module:function"`` that lists the files of data sets by collection."""
+    _FILES.append(listing)
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _sets() -> Mapping[str, _Registered]:
+    """All data sets by name, in alphabetical order."""
+    register_all("data_sets")
+    return dict(sorted(_SETS.items()))
 
 
 def names() -> tuple[str, ...]:
@@ -60,12 +87,12 @@ def names() -> tuple[str, ...]:
         >>> "digits" in ms.datasets.names()
         True
     """
-    return tuple(_SETS)
+    return tuple(_sets())
 
 
 def describe(name: str) -> str:
     """One line on what a data set is."""
-    return _SETS[name]
+    return _sets()[name].about
 
 
 def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
@@ -126,13 +153,12 @@ def _recipe(name: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
         stored = json.loads(json.dumps(whole))
     except TypeError:
         return None
-    return {"set": name if name in _SETS else str(Path(name).resolve()), "options": stored}
+    return {"set": name if name in _sets() else str(Path(name).resolve()), "options": stored}
 
 
 def _builder(name: str) -> Callable[..., TaskSet]:
-    if name in _SETS:
-        module = import_module(f"metasched.datasets.{name.replace('-', '_')}")
-        return module.load  # type: ignore[no-any-return]
+    if name in _sets():
+        return _imported(_sets()[name].loader)  # type: ignore[no-any-return]
     path = Path(name)
     try:
         path.stat()
@@ -146,7 +172,7 @@ def _builder(name: str) -> Callable[..., TaskSet]:
         return partial(from_columns, path)
     if path.is_dir():
         return partial(from_images, path)
-    raise DataError(f"{path}: is no data set; give {_KINDS}, or one of {', '.join(_SETS)}")
+    raise DataError(f"{path}: is no data set; give {_KINDS}, or one of {', '.join(_sets())}")
 
 
 def _absent(path: Path) -> MetaschedError:
@@ -157,8 +183,8 @@ def _absent(path: Path) -> MetaschedError:
         near = nearest(name, beside)
         hint = f"did you mean {path.with_name(near)}? " if near is not None else ""
         return DataError(f"{path}: no such file or folder; {hint}Give {_KINDS}")
-    listed = ", ".join(_SETS)
-    return ConfigError(f"no data set, file or folder '{name}'; {meant(name, [*_SETS, *beside])}Data sets: {listed}")
+    listed = ", ".join(_sets())
+    return ConfigError(f"no data set, file or folder '{name}'; {meant(name, [*_sets(), *beside])}Data sets: {listed}")
 
 
 def _loadable(folder: Path) -> Iterator[str]:
@@ -173,7 +199,7 @@ def _loadable(folder: Path) -> Iterator[str]:
 
 
 def files() -> Mapping[str, tuple[DataFile, ...]]:
-    """The files we can vouch for: each has its size, its SHA-256 and where it can be had.
+    """The public files behind the registered data sets: each has its size, its SHA-256 and where it can be had.
 
     Returns:
         Files by collection.
@@ -182,29 +208,5 @@ def files() -> Mapping[str, tuple[DataFile, ...]]:
         >>> [file.path for file in ms.datasets.files()["semeion"]]
         ['semeion/semeion.data']
     """
-    from metasched.datasets import (
-        activity,
-        cifar100,
-        climatenet,
-        gas,
-        glyphs,
-        hoda,
-        mnist,
-        optdigits,
-        reviews,
-        semeion,
-        usps,
-    )
-
-    return {
-        "activity": (activity.FILE,),
-        "cifar100": tuple(cifar100.FILES.values()),
-        "cifar100-more": tuple(cifar100.SAMPLE_FILES.values()),
-        "climatenet": tuple(climatenet.FILES.values()),
-        "gas": gas.FILES,
-        "mnist": tuple(mnist.FILES.values()),
-        "optdigits": tuple(optdigits.FILES.values()),
-        "reviews": reviews.FILES,
-        "scripts": (usps.FILE, hoda.FILE, *(file for own in glyphs.FILES.values() for file in own)),
-        "semeion": (semeion.FILE,),
-    }
+    register_all("data_sets")
+    return {name: listed for path in _FILES for name, listed in _imported(path)().items()}

@@ -9,10 +9,10 @@ import numpy as np
 from metasched.datasets.store import sha256
 from metasched.datasets.tables import LARGEST_BYTES, SUFFIXES, column_names, place_in, read_columns, refuse_large
 from metasched.errors import ConfigError, DataError, unknown
-from metasched.foreign import file_size
 from metasched.tasks import Provenance, TaskSet
 from metasched.tasks.assemble import Goal
 from metasched.tasks.table import Table, by_source, from_tables
+from metasched.untrusted import file_size
 
 
 def table_files(folder: Path) -> list[Path]:

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from metasched.datasets.store import sha256
 from metasched.errors import DataError, given
-from metasched.foreign import file_size
 from metasched.tasks import TEST, VALIDATION, RowNumbers, Split, Task, TaskSet, as_targets, refuse_overlap
 from metasched.tasks.assemble import divide, target_parts
+from metasched.untrusted import file_size
 
 LARGEST_BYTES = 8 * 1024**3
 MOST_PACKED = 1100

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.datasets.folder import LARGEST_BYTES as LARGEST_IMAGES
-from metasched.datasets.folder import SUFFIXES as IMAGES
-from metasched.datasets.folder import natural, read_image
+from metasched.datasets.images import LARGEST_BYTES as LARGEST_IMAGES
+from metasched.datasets.images import SUFFIXES as IMAGES
+from metasched.datasets.images import natural, read_image
 from metasched.datasets.npz import open_npz
 from metasched.datasets.tables import LARGEST_BYTES, SEPARATORS, place_in, read_columns, refuse_large
 from metasched.datasets.tables import SUFFIXES as TABLES
 from metasched.errors import ConfigError, DataError
-from metasched.foreign import file_size
 from metasched.tasks import TEST, Inputs, Place, Preparation, as_inputs, from_pixels
 from metasched.tasks.preparation import as_numbers, as_texts, is_number
+from metasched.untrusted import file_size
 
 MOST_NAMED = 5
 """Arrays of a file that a message names."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from metasched.datasets.transfer import BrokenOffError, opened
+from metasched.datasets.download import BrokenOffError, opened
 from metasched.errors import StoreError
 
 CHUNK = 1 << 20

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.errors import ConfigError, DataError, given
-from metasched.foreign import file_size
 from metasched.optional import require
 from metasched.tasks import Inputs, Place
 from metasched.tasks.arrow import columns_of
 from metasched.tasks.preparation import is_number, shown
+from metasched.untrusted import file_size
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from metasched.experiments.base import REGIMES, Cell, Experiment
 from metasched.experiments.cifar import CIFAR
+from metasched.experiments.definition import REGIMES, Cell, Experiment
 from metasched.experiments.digits import DIGITS
 from metasched.experiments.methods import Method, paper_methods, source_methods
 from metasched.experiments.sources import ACTIVITY, GAS, MANY, NOISY, REVIEWS, ROTATED, SCRIPTS

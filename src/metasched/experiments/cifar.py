@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
+from metasched.experiments.definition import Cell, Experiment, few_label_cells, robust_cells
 from metasched.learners.config import TrainConfig
 
 FEW = TrainConfig(

@@ -1,6 +1,6 @@
 """Digits: five windows of Semeion and Optical Recognition teach MNIST."""
 
-from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
+from metasched.experiments.definition import Cell, Experiment, few_label_cells, robust_cells
 from metasched.learners.config import TrainConfig
 
 FEW = TrainConfig(batches_per_update=35, meta_updates=60, eval_every=2, validation_batch="all", reward="scaled")

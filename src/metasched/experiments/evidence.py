@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from metasched.experiments.base import Experiment
+from metasched.experiments.definition import Experiment
 from metasched.files import write_json
 from metasched.learners.diagnose import Diagnosis, diagnose
 from metasched.runs.origin import origin, versions

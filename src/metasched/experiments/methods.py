@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from metasched.runs.choices import SINGLE, TARGET_ONLY, USEFUL, family
 from metasched.runs.outcome import OURS
+from metasched.runs.scheduler_spec import SINGLE, TARGET_ONLY, USEFUL, family
 from metasched.schedulers.base import Family
 from metasched.schedulers.thompson import FADE
 from metasched.tasks import TaskSet

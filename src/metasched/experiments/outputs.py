@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from metasched.experiments import EXPERIMENTS
-from metasched.experiments.base import REGIMES, Cell, Regime
+from metasched.experiments.definition import REGIMES, Cell, Regime
 
 PAPER_SETS = ("digits", "cifar", "weather")
 EVERY_SET = tuple(EXPERIMENTS)

@@ -14,27 +14,27 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from metasched import foreign
+from metasched import untrusted
 from metasched.datasets import store
-from metasched.datasets.simulate import simulate_weather
-from metasched.datasets.weather import FILE
 from metasched.errors import DataError, RunError
-from metasched.experiments.base import Cell, Experiment, target_drawn
 from metasched.experiments.compact import compact
+from metasched.experiments.datasets.simulate import simulate_weather
+from metasched.experiments.datasets.weather import FILE
+from metasched.experiments.definition import Cell, Experiment, target_drawn
 from metasched.experiments.methods import SUPERVISED, Method
+from metasched.experiments.supervised import supervised
 from metasched.files import make_folder, write_json
 from metasched.learners.config import TrainConfig
-from metasched.learners.measure import measured_order
-from metasched.learners.supervised import supervised
+from metasched.learners.evaluation import measured_order
 from metasched.runs import folder
 from metasched.runs import outcome as outcomes
-from metasched.runs import run as engine
-from metasched.runs.choices import SINGLE
+from metasched.runs import runner as engine
 from metasched.runs.executors import Executor, Machines, executing
 from metasched.runs.kept import finish
 from metasched.runs.origin import device
 from metasched.runs.outcome import OURS, Final, Outcome, Study
-from metasched.runs.run import Job
+from metasched.runs.runner import Job
+from metasched.runs.scheduler_spec import SINGLE
 from metasched.runs.states import WORK
 from metasched.runs.train import jobs_of
 from metasched.runs.tuning import GRIDS, mean_finals
@@ -82,7 +82,7 @@ def claim(out: Path, quick: bool) -> None:
         folder.refuse_linked(path, out)
     used = mark.exists() or any(out.glob("*/*.jsonl"))
     again = "choose another --out"
-    if used and (foreign.read_json(mark, dict[str, Any], again) if mark.exists() else {"quick": False}) != asked:
+    if used and (untrusted.read_json(mark, dict[str, Any], again) if mark.exists() else {"quick": False}) != asked:
         raise RunError(f"{out}: holds {'full' if quick else 'quick'} results; choose another --out")
     make_folder(mark.parent)
     write_json(mark, asked)
@@ -278,7 +278,7 @@ def _tune(experiment: Experiment, learner: str, sweep: Sweep, executor: Executor
     name = f"{experiment.name}/tuning" if learner == "meta" else f"{experiment.name}/tuning-{learner}"
     path = sweep.out / WORK / f"{name}.json"
     if path.exists():
-        return foreign.read_json(path, dict[str, Any], "remove it to tune again")
+        return untrusted.read_json(path, dict[str, Any], "remove it to tune again")
     cell = _tuned_in(experiment, learner)
     seeds = TUNING_SEEDS if cell.draw_labels is None else MORE_TUNING_SEEDS
     rows = _rows_by_seed(cell, experiment.load(cell, sweep.data.get(experiment.name)), seeds, tuning=True)

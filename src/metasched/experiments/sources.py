@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from metasched.experiments.base import LABELS, Cell, Experiment
+from metasched.experiments.definition import LABELS, Cell, Experiment
 from metasched.experiments.methods import source_methods
 from metasched.learners.config import TrainConfig
 

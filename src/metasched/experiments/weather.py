@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from metasched.datasets.weather import TEST_FEATURES
-from metasched.experiments.base import Cell, Experiment, few_label_cells, robust_cells
+from metasched.experiments.datasets.weather import TEST_FEATURES
+from metasched.experiments.definition import Cell, Experiment, few_label_cells, robust_cells
 from metasched.learners.config import TrainConfig
 
 FEW = TrainConfig(

@@ -1,6 +1,6 @@
 """``diagnose``: does order matter, do tasks move together, is the reward stationary, and what follows from that.
 
-What follows is never more than our own results bear out (:mod:`~metasched.learners.measured`).
+What follows is never more than our own results bear out (:mod:`~metasched.learners.reference_results`).
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from metasched.datasets import SetLike, as_tasks
 from metasched.dependence import Association, OrderTest, cross_task_association, holm, independence_test
-from metasched.learners import measured
+from metasched.learners import reference_results
 from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
 from metasched.learners.probe import initial_model
@@ -141,7 +141,7 @@ def recommend(
     names = [task.name for task in tasks.tasks]
     ordered = [name for name, p, order in zip(names, p_values, orders, strict=True) if p < alpha > order.local_p_value]
     drifting = [name for name, p in zip(names, p_values, strict=True) if p < alpha and name not in ordered]
-    usual, why = measured.best(learner), measured.why(learner)
+    usual, why = reference_results.best(learner), reference_results.why(learner)
     if not ordered and not drifting:
         return usual, f"order carries no information here (no task's labels differ from shuffled ones), and {why}"
     if not ordered:
@@ -156,7 +156,7 @@ def recommend(
         linked = [(i, j) for i in range(len(names)) for j in range(i) if association[i, j] < alpha]
         if linked:
             found += f", and tasks move together ({_listed([f'{names[j]} with {names[i]}' for i, j in linked])})"
-    scheduler, told = measured.with_order(learner)
+    scheduler, told = reference_results.with_order(learner)
     return scheduler, f"{found}; {told}"
 
 

@@ -20,15 +20,15 @@ from metasched.errors import ConfigError, unknown
 from metasched.learners import gradients
 from metasched.learners.checks import check_losses, check_network, lanes_that_fit, settle_memory
 from metasched.learners.config import TrainConfig
+from metasched.learners.evaluation import Measured, Scorer, full_scorer, measure, measured_subset, read_score
 from metasched.learners.gradients import Estimator
 from metasched.learners.inner import Schedule
 from metasched.learners.joint import joint
-from metasched.learners.lanes import over_lanes
 from metasched.learners.losses import Losses, Objective, Rows, objective_of, variance_of
-from metasched.learners.measure import Measured, Scorer, full_scorer, measure, measured_subset, read_score
 from metasched.learners.meta import meta
 from metasched.learners.networks import Network, Weights
 from metasched.learners.protocol import Knobs, Learner, State, Update
+from metasched.learners.replicas import over_lanes
 from metasched.learners.rewards import Reward
 from metasched.learners.stream import Data, device_data, host_rows, target_rows
 from metasched.schedulers.base import Scheduler

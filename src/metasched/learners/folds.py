@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.learners.lanes import over_lanes
 from metasched.learners.losses import Rows
+from metasched.learners.replicas import over_lanes
 
 
 class Folds(NamedTuple):

@@ -9,11 +9,11 @@ import optax
 from metasched.learners.config import TrainConfig
 from metasched.learners.folds import Folds, copies_of, each_copy
 from metasched.learners.gradients import Estimator, MetaParameters, Scene, start_of
+from metasched.learners.held_out_schedule import follow, rehearse
 from metasched.learners.inner import Adapted, Schedule, descend
 from metasched.learners.losses import Objective, Rows, score
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Knobs, Learner, Update
-from metasched.learners.rehearsal import follow, rehearse
 from metasched.learners.stream import Data, Stream, first_stream, without
 from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms

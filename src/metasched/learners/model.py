@@ -16,8 +16,8 @@ from metasched.errors import ConfigError, DataError
 from metasched.files import write_whole
 from metasched.learners import model_file
 from metasched.learners.config import TrainConfig
+from metasched.learners.evaluation import full_scorer, pieces, read_score
 from metasched.learners.losses import Heads, Objective, Rows, outputs
-from metasched.learners.measure import full_scorer, pieces, read_score
 from metasched.learners.model_file import About
 from metasched.learners.networks import Cnn, Mlp, Network, Weights
 from metasched.optional import require

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as format_tensors
 
-from metasched import foreign
+from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import make_folder, write_whole
 from metasched.learners.networks import Cnn, Mlp, Network, Size, Weights, build
@@ -91,14 +91,14 @@ def _read_about(folder: Path) -> _Content:
     path = folder / ABOUT
     if not path.is_file():
         raise RunError(f"{folder}: holds no model (no {ABOUT}); give a saved model or a run that has ended")
-    content = foreign.read_json(path, dict[str, Any], _REPAIR)
-    version = foreign.checked(content.get("format"), int, path, _REPAIR)
+    content = untrusted.read_json(path, dict[str, Any], _REPAIR)
+    version = untrusted.checked(content.get("format"), int, path, _REPAIR)
     if version > FORMAT:
         raise RunError(
             f"{path}: was written by a newer metasched (format {version}, this one reads {FORMAT}); "
             "upgrade: pip install -U metasched"
         )
-    whole = foreign.checked(content, _Content, path, _REPAIR)
+    whole = untrusted.checked(content, _Content, path, _REPAIR)
     if version != FORMAT or whole.model_sha256 != _digest_of(whole.model):
         raise RunError(f"{path}: is damaged (its checksum does not match); {_REPAIR}")
     return whole
@@ -118,7 +118,7 @@ def _template(folder: Path, about: About, network: Network) -> Weights:
 
 def _read_weights(path: Path, template: Weights, digest: str) -> Weights:
     expected = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(template))
-    stored = foreign.read_bytes(path, expected + LARGEST_HEADER, _REPAIR)
+    stored = untrusted.read_bytes(path, expected + LARGEST_HEADER, _REPAIR)
     if hashlib.sha256(stored).hexdigest() != digest:
         raise RunError(f"{path}: is damaged (its SHA-256 is not the one in {ABOUT}); {_REPAIR}")
     try:

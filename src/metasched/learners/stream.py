@@ -6,12 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from metasched import cursors
 from metasched.learners.config import TrainConfig
 from metasched.learners.folds import Folds, folds_of
 from metasched.learners.losses import Rows
 from metasched.schedulers.base import Scheduler
-from metasched.tasks import TaskSet
+from metasched.tasks import TaskSet, cursors
 
 
 class Data(NamedTuple):

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.cursors import advance, batch_rows, labels_at, starts_of
 from metasched.tasks import Labels
+from metasched.tasks.cursors import advance, batch_rows, labels_at, starts_of
 
 
 def replay(

@@ -28,7 +28,7 @@ from metasched.report.sheets import (
     sheet,
     signed,
 )
-from metasched.runs.choices import BASELINE
+from metasched.runs.scheduler_spec import BASELINE
 
 NONE_NAMED = "no method was named as ours before the runs: every comparison is exploratory"
 

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from metasched import foreign
+from metasched import untrusted
 from metasched.errors import DataError
 from metasched.files import write_json
 
@@ -33,7 +33,7 @@ class Remarks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def read(path: Path) -> Remarks:
     """The remarks in a file."""
-    return foreign.read_json(path, Remarks, "give the command of the comparison again", DataError)
+    return untrusted.read_json(path, Remarks, "give the command of the comparison again", DataError)
 
 
 def write(path: Path, remarks: Remarks) -> None:

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as format_tensors
 
-from metasched import foreign
+from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import rename, write_error, write_whole
 from metasched.learners.trees import Tensors
@@ -75,7 +75,7 @@ def drop_previous(folder: Path) -> None:
 def updates(folder: Path) -> int:
     """How many updates the newest checkpoint says were made; 0 when none can be read. Its arrays are not looked at."""
     for name in (NEWEST, PREVIOUS):
-        with suppress(RunError, *_DAMAGE), foreign.opened(folder / name, _FIX) as stream:
+        with suppress(RunError, *_DAMAGE), untrusted.opened(folder / name, _FIX) as stream:
             return _facts(stream.read(8 + LARGEST_HEADER)).update
     return 0
 
@@ -83,7 +83,7 @@ def updates(folder: Path) -> int:
 def _read(path: Path, size: int) -> tuple[Tensors, int] | None:
     """A checkpoint, unless it is damaged."""
     try:
-        content = foreign.read_bytes(path, size + LARGEST_HEADER, _FIX)
+        content = untrusted.read_bytes(path, size + LARGEST_HEADER, _FIX)
         facts, tensors = _facts(content), parse_tensors(content)
     except (RunError, *_DAMAGE):
         return None

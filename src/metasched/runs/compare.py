@@ -14,18 +14,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from metasched import foreign
+from metasched import untrusted
 from metasched.errors import ConfigError, RunError
 from metasched.files import make_folder, write_json
 from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
 from metasched.runs import folder
-from metasched.runs.choices import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY
 from metasched.runs.executors import Counts, Executor, Machines, executing
 from metasched.runs.folder import COMPARISON
 from metasched.runs.kept import finish
 from metasched.runs.outcome import OURS, OWN_RUNS, Outcome, Study
-from metasched.runs.run import Job, Own
+from metasched.runs.runner import Job, Own
+from metasched.runs.scheduler_spec import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY
 from metasched.runs.spec import differences, first_in_words
 from metasched.runs.states import WORK
 from metasched.runs.train import begun, jobs_of
@@ -255,7 +255,9 @@ def _claimed(out: Path | None, grid: Grid, words: Sequence[str]) -> Iterator[Non
         folder.refuse_content(out, COMPARISON)
         make_folder(out)
     with folder.locked(out):
-        stored = foreign.read_json(mark, dict[str, Any], "compare again in another folder") if mark.exists() else asked
+        stored = (
+            untrusted.read_json(mark, dict[str, Any], "compare again in another folder") if mark.exists() else asked
+        )
         _refuse_fewer_seeds(out, stored.get("seeds"), grid.seeds)
         if found := dict(differences(stored | {"seeds": asked["seeds"]}, asked)):
             raise RunError(f"{out}: holds a comparison {first_in_words(found)}; choose another folder")

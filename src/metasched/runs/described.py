@@ -4,9 +4,9 @@ from pathlib import Path
 
 from metasched.errors import ConfigError, MetaschedError, RunError
 from metasched.learners.config import TrainConfig
-from metasched.runs import choices
+from metasched.runs import scheduler_spec
 from metasched.runs.folder import RUN, Description
-from metasched.runs.run import Job, Own
+from metasched.runs.runner import Job, Own
 from metasched.runs.settled import settled
 from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
@@ -29,6 +29,6 @@ def _check(description: Description, tasks: TaskSet) -> None:
         raise ConfigError("batches_per_update and eval_every must be settled")
     check_seed(spec.seed)
     settled(tasks, spec.learner, spec.network, config, Own())
-    choices.check_stored(spec.scheduler, spec.options, tasks, config)
+    scheduler_spec.check_stored(spec.scheduler, spec.options, tasks, config)
     if len(description.about.tasks) != len(tasks.tasks):
         raise ConfigError(f"it names {len(description.about.tasks)} tasks, the data have {len(tasks.tasks)}")

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from metasched import foreign
+from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import PART, append, make_folder, write_error, write_whole
 from metasched.learners.config import TrainConfig
@@ -96,12 +96,12 @@ def describe(folder: Path) -> Description:
     path = folder / RUN
     if not path.is_file():
         raise RunError(f"{folder}: is not a run folder (it has no readable {RUN}); {_why_no_run(folder)}")
-    content = foreign.read_json(path, dict[str, Any], _AGAIN)
-    version = foreign.checked(content.pop("format", None), int, path, _AGAIN)
+    content = untrusted.read_json(path, dict[str, Any], _AGAIN)
+    version = untrusted.checked(content.pop("format", None), int, path, _AGAIN)
     if version != FORMAT:
         age, fix = ("a newer", "upgrade: pip install -U metasched") if version > FORMAT else ("an earlier", _AGAIN)
         raise RunError(f"{folder}: was written by {age} metasched (format {version}, this one reads {FORMAT}); {fix}")
-    description = foreign.checked(content, Description, path, _AGAIN)
+    description = untrusted.checked(content, Description, path, _AGAIN)
     for setting in description.spec.config:
         if setting not in TrainConfig.__dataclass_fields__:
             raise RunError(f"{path}: has a setting '{setting}' that this metasched does not know; {_AGAIN}")

@@ -9,7 +9,7 @@ from metasched.runs import folder
 from metasched.runs import outcome as outcomes
 from metasched.runs.executors import Counts, Executor
 from metasched.runs.outcome import Outcome
-from metasched.runs.run import Job
+from metasched.runs.runner import Job
 
 OnFinished = Callable[[int, str], None]
 """Called with how many of the runs have finished, and where the others stand, in words."""

@@ -18,7 +18,7 @@ from threading import Event, Thread
 import msgspec
 from msgspec import Struct
 
-from metasched import foreign
+from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import PART, append, write_error
 from metasched.runs.folder import BusyError, locked
@@ -115,7 +115,7 @@ def _beating(leases: Sequence[Lease]) -> Iterator[None]:
 def holder(place: Path) -> Holder | None:
     """Who holds the lease of a run folder; None where nobody does."""
     try:
-        return foreign.read_json(place / LEASE, Holder, "remove it")
+        return untrusted.read_json(place / LEASE, Holder, "remove it")
     except RunError:
         return None
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from metasched import foreign
+from metasched import untrusted
 from metasched.errors import DataError
 from metasched.files import write_whole
 from metasched.runs.spec import Count, RunSpec
@@ -138,7 +138,7 @@ def encode(outcome: Outcome) -> bytes:
 
 def content(path: Path) -> bytes:
     """All bytes of a file of outcomes."""
-    return foreign.read_bytes(path, LARGEST, "give a file of results", DataError)
+    return untrusted.read_bytes(path, LARGEST, "give a file of results", DataError)
 
 
 def read(path: Path) -> Iterator[Outcome]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from metasched import foreign
+from metasched import untrusted
 from metasched.errors import RunError
 from metasched.runs.spec import Count
 
@@ -63,7 +63,7 @@ def as_line(record: Mapping[str, Any]) -> bytes:
 
 def read_lines(path: Path, most: int | None = None) -> Iterator[dict[str, Any]]:
     """The first ``most`` records of a file, or all; the first line that is not whole JSON ends them."""
-    with foreign.opened(path, _FIX) as stream:
+    with untrusted.opened(path, _FIX) as stream:
         number = 0
         while number != most:
             number += 1
@@ -93,7 +93,7 @@ def check(records: Sequence[Mapping[str, Any]], updates: int, total: int, shape:
 
 def _checked(record: Any, number: int, holder: str) -> dict[str, Any]:
     form: type[Line] | type[LastLine] = LastLine if isinstance(record, dict) and "diverged" in record else Line
-    line: Line | LastLine = foreign.checked(record, form, holder, _FIX)
+    line: Line | LastLine = untrusted.checked(record, form, holder, _FIX)
     if line.update != number:
         raise RunError(f"{holder}: is of update {line.update}; {_FIX}")
     if isinstance(line, Line) and max(line.tasks, default=0) > len(line.drawn):

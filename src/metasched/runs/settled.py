@@ -7,7 +7,7 @@ from metasched.learners.engine import check_learner
 from metasched.learners.joint import check_settings
 from metasched.learners.losses import objective_of
 from metasched.learners.networks import default_network
-from metasched.runs.run import Own
+from metasched.runs.runner import Own
 from metasched.tasks import TaskSet
 
 

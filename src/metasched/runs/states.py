@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-from metasched import foreign
+from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import write_json
 from metasched.runs.folder import OUTCOME, RUN
@@ -43,7 +43,7 @@ def forget_failure(place: Path) -> None:
 def failure(place: Path) -> Failure | None:
     """Why the run has failed; None where it has not, or nobody can tell any more."""
     try:
-        return foreign.read_json(place / FAILURE, Failure, "remove it")
+        return untrusted.read_json(place / FAILURE, Failure, "remove it")
     except RunError:
         return None
 

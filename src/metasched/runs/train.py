@@ -20,14 +20,14 @@ from metasched.learners.model import Model
 from metasched.learners.networks import Network
 from metasched.learners.rewards import Reward
 from metasched.runs import folder
-from metasched.runs import run as engine
+from metasched.runs import runner as engine
 from metasched.runs import trackers as tracker_room
-from metasched.runs.choices import BEST_SINGLE, SINGLE, Choice, choose, family
 from metasched.runs.described import stored_job
 from metasched.runs.folder import Description
 from metasched.runs.origin import origin, versions
 from metasched.runs.outcome import About, Outcome
-from metasched.runs.run import CHECKPOINT_SECONDS, Job, Own, Result
+from metasched.runs.runner import CHECKPOINT_SECONDS, Job, Own, Result
+from metasched.runs.scheduler_spec import BEST_SINGLE, SINGLE, Choice, choose, family
 from metasched.runs.settled import settled
 from metasched.runs.spec import DataSpec, RunSpec, first_in_words
 from metasched.runs.trackers import Tracker

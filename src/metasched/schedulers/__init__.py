@@ -12,7 +12,6 @@ from metasched.schedulers.abstain import with_abstain
 from metasched.schedulers.base import Family, Scheduler, State, key_of_draw
 from metasched.schedulers.cyclic import cyclic
 from metasched.schedulers.discounted_ucb import discounted_ucb
-from metasched.schedulers.either import either
 from metasched.schedulers.epsilon_greedy import epsilon_greedy
 from metasched.schedulers.exp3 import exp3
 from metasched.schedulers.gittins import gittins
@@ -23,6 +22,7 @@ from metasched.schedulers.sequential import sequential
 from metasched.schedulers.single import single
 from metasched.schedulers.sliding_ucb import sliding_ucb
 from metasched.schedulers.softmax import softmax
+from metasched.schedulers.switch import either
 from metasched.schedulers.thompson import thompson
 from metasched.schedulers.ucb import ucb
 from metasched.schedulers.uniform import uniform

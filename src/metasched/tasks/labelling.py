@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.errors import ConfigError, DataError, given
+from metasched.tasks.label_typos import strays
 from metasched.tasks.preparation import Cells, Place, as_numbers, as_texts, is_number
-from metasched.tasks.strays import strays
 
 MOST_CLASSES = 1000
 MOST_WHOLE_NUMBERS = 100

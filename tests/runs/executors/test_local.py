@@ -15,7 +15,7 @@ import metasched as ms
 from helpers import make_tasks
 from metasched.datasets import save_npz
 from metasched.errors import ConfigError, RunError
-from metasched.runs import run as engine
+from metasched.runs import runner as engine
 from metasched.runs.executors.local import Local, environment
 from metasched.runs.executors.worker import Order, obey
 from metasched.runs.origin import versions

@@ -10,7 +10,7 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched.errors import ConfigError, RunError
-from metasched.runs import run as engine
+from metasched.runs import runner as engine
 from metasched.runs.lease import Lease
 from metasched.runs.states import failure, state_of
 from metasched.runs.train import begun, jobs_of

@@ -11,7 +11,7 @@ import jax
 
 from metasched.errors import ConfigError, unknown
 from metasched.runs.executors.base import Executor
-from metasched.runs.executors.here import Here
+from metasched.runs.executors.in_process import Here
 from metasched.runs.executors.local import Local, cores
 from metasched.runs.executors.queue import Counts
 

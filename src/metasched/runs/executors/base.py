@@ -9,7 +9,7 @@ from metasched.runs import outcome as outcomes
 from metasched.runs.executors.queue import Fault, OnCounts
 from metasched.runs.folder import OUTCOME
 from metasched.runs.outcome import Outcome
-from metasched.runs.run import Job, OnOutcome, likeness
+from metasched.runs.runner import Job, OnOutcome, likeness
 from metasched.runs.states import Failure, forget_failure, record_failure
 
 

@@ -32,7 +32,7 @@ from metasched.runs.executors.queue import Bundle, OnCounts, Queue
 from metasched.runs.executors.rows import RowFiles
 from metasched.runs.executors.worker import Answer, Order, one_thread
 from metasched.runs.origin import versions
-from metasched.runs.run import CHECKPOINT_SECONDS, Job, OnOutcome
+from metasched.runs.runner import CHECKPOINT_SECONDS, Job, OnOutcome
 
 ROWS = "rows"
 LOGS = "workers"

@@ -28,12 +28,12 @@ from metasched.runs.executors.base import (
     write_faults,
 )
 from metasched.runs.executors.queue import Bundle, OnCounts, Queue
-from metasched.runs.executors.travel import Message, pack, unpack
+from metasched.runs.executors.remote import Message, pack, unpack
 from metasched.runs.executors.worker import Answer, one_thread
 from metasched.runs.folder import BusyError
 from metasched.runs.lease import Lease, leased
 from metasched.runs.origin import versions
-from metasched.runs.run import CHECKPOINT_SECONDS, Job, OnOutcome
+from metasched.runs.runner import CHECKPOINT_SECONDS, Job, OnOutcome
 from metasched.tasks import TaskSet
 
 CONNECT_SECONDS = 5.0

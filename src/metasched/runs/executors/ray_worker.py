@@ -5,7 +5,7 @@ from typing import Any
 
 from metasched.optional import require
 from metasched.runs.compiled import keep_compiled_programs
-from metasched.runs.executors.travel import Message, work
+from metasched.runs.executors.remote import Message, work
 from metasched.runs.executors.worker import Answer, refusal
 from metasched.tasks import TaskSet
 

@@ -19,10 +19,10 @@ from msgspec import Struct
 
 from metasched.errors import MetaschedError
 from metasched.runs import folder
-from metasched.runs import run as engine
+from metasched.runs import runner as engine
 from metasched.runs.executors import rows
 from metasched.runs.origin import device, versions
-from metasched.runs.run import Job
+from metasched.runs.runner import Job
 from metasched.runs.spec import differences
 from metasched.tasks import TaskSet
 

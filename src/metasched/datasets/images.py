@@ -1,0 +1,209 @@
+"""Task sets from a folder tree of images: ``task/class/image``.
+
+The folders ``validation`` and ``test`` hold the target, or one of the tasks is named as the target and divided. Rows of
+a task are in the natural order of their file names across its classes (``frame2`` before ``frame10``), so name files by
+time when time matters.
+"""
+
+import hashlib
+import math
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.errors import ConfigError, DataError, given
+from metasched.optional import require
+from metasched.tasks import TEST, VALIDATION, Provenance, TaskSet
+from metasched.tasks.assemble import divide, target_parts
+from metasched.untrusted import file_size
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What a file may be, whatever its name says; Pillow knows formats that run other programs."""
+LARGEST_FILE = 256 * 1024**2
+LARGEST_BYTES = 8 * 1024**3
+
+
+def from_images(
+    root: str | os.PathLike[str],
+    *,
+    size: tuple[int, int] | None = None,
+    colour: bool = True,
+    target: str | None = None,
+    target_labels: int | None = None,
+    seed: int = 0,
+    allow_overlap: bool = False,
+    limit: int = LARGEST_BYTES,
+) -> TaskSet:
+    """Read ``root/<task>/<class>/<image>`` with the target in ``root/validation`` and ``root/test``; needs the extra
+    ``images``.
+
+    If every task has the class folders of the target the label set is shared; otherwise each has its own. Links that
+    lead out of ``root`` are refused.
+
+    Args:
+        root: the folder.
+        size: (height, width) that images are resized to; by default they keep theirs, which must be one for all.
+        colour: whether images become (height, width, 3), in [0, 1], or (height, width).
+        target: the task that is the target, without those two folders.
+        target_labels: how many of its rows are for validation, in proportion to the classes; by default half, at most
+            100.
+        seed: decides which.
+        allow_overlap: let a validation row be a test row too.
+        limit: bytes that the images may take in memory.
+
+    Returns:
+        The task set.
+
+    Raises:
+        MetaschedError: for a folder or image that is missing, damaged or of another size; the line names it.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from PIL import Image
+        >>> for number in range(16):
+        ...     folder = Path("pictures", ["photos", "sketches"][number % 2], ["day", "night"][number // 8])
+        ...     folder.mkdir(parents=True, exist_ok=True)
+        ...     Image.new("L", (4, 4), 9 * number).save(folder / f"{number}.png")
+        >>> ms.datasets.from_images("pictures", target="sketches", colour=False)
+        TaskSet('pictures', tasks=['photos'], sizes=[8])
+    """
+    root = Path(root)
+    if not root.is_dir():
+        raise DataError(f"{root}: no such folder")
+    if size is not None and (len([*size]) != 2 or min(size) < 1):
+        raise ConfigError(f"size is {size}; give (height, width)")
+    parts = {path.name: path for path in _inside(root) if path.is_dir()}
+    own = target_parts(list(parts), target, str(root))
+    classes = {name: _class_folders(path) for name, path in parts.items()}
+    wanted = sorted({name for part in own for name in classes[part]})
+    shared = all(set(names) <= set(wanted) for names in classes.values())
+    label_names = {name: wanted if shared or name in own else classes[name] for name in parts}
+    files = {name: _files(path, label_names[name]) for name, path in parts.items()}
+    shape = _shape(root, next(iter(files.values()))[0][0], size, colour)
+    taken = 4 * math.prod(shape) * sum(map(len, files.values()))
+    if taken > limit:
+        raise DataError(
+            f"{root}: images of {shape[0]} × {shape[1]} take {taken:,} bytes, more than the limit of {limit:,}; give a "
+            f"smaller {given('size', (32, 32))}, or raise it with {given('limit', taken)}"
+        )
+    pairs = {}
+    provenance = {}
+    for name in parts:
+        images, labels, digest = _read(root, files[name], shape, size)
+        pairs[name] = images, labels
+        provenance[name] = Provenance(f"images in {name}", np.arange(len(labels)), {name: digest})
+    notes: tuple[str, ...] = ()
+    if target is not None:
+        (images, labels), origin = pairs.pop(target), provenance.pop(target)
+        validation, test, note = divide(labels, target, target_labels, seed)
+        pairs |= {VALIDATION: (images[validation], labels[validation]), TEST: (images[test], labels[test])}
+        provenance |= {VALIDATION: origin.take(validation), TEST: origin.take(test)}
+        notes = (note,)
+    goal = {VALIDATION: pairs.pop(VALIDATION), TEST: pairs.pop(TEST)}
+    tasks = TaskSet.from_arrays(
+        pairs,
+        **goal,
+        classes=wanted if shared else {**{name: label_names[name] for name in pairs}, "target": wanted},
+        name=root.name,
+        allow_overlap=allow_overlap,
+    )
+    tasks = replace(tasks, provenance=provenance, notes=notes)
+    if target is None and target_labels is not None:
+        return tasks.variant(target_labels=target_labels, seed=seed)
+    return tasks
+
+
+def _class_folders(part: Path) -> list[str]:
+    return [path.name for path in _inside(part) if path.is_dir()]
+
+
+def _inside(folder: Path) -> list[Path]:
+    """What a folder holds, by name, but for what is hidden."""
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be listed ({error.strerror}); check its permissions") from None
+
+
+def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
+    """The images of a part with their labels, in natural order of names."""
+    files = [
+        (path, label)
+        for label, name in enumerate(names)
+        if (part / name).is_dir()
+        for path in _inside(part / name)
+        if path.suffix.lower() in SUFFIXES
+    ]
+    if not files:
+        raise DataError(f"{part}: holds no images in class folders; expected {part}/<class>/<image>")
+    return sorted(files, key=lambda item: (natural(item[0].name), item[1]))
+
+
+def _shape(root: Path, first: Path, size: tuple[int, int] | None, colour: bool) -> tuple[int, ...]:
+    """Shape of one input: that of the first image, or what was asked for."""
+    with _opened(root, first) as image:
+        height, width = size or (image.height, image.width)
+    return (height, width, 3) if colour else (height, width)
+
+
+def _read(
+    root: Path, files: list[tuple[Path, int]], shape: tuple[int, ...], size: tuple[int, int] | None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], str]:
+    """Images (n, *shape) uint8, labels (n,) and a checksum over the files."""
+    digest = hashlib.sha256()
+    images = np.empty((len(files), *shape), np.uint8)
+    for row, (path, _) in enumerate(files):
+        with _opened(root, path) as image:
+            if size is None and (image.height, image.width) != shape[:2]:
+                raise DataError(
+                    f"{path}: is {image.height} × {image.width}, others {shape[0]} × {shape[1]}; to resize all give "
+                    f"{given('size', shape[:2])}"
+                )
+            images[row] = _pixels(image, shape)
+        digest.update(path.read_bytes())
+    return images, np.array([label for _, label in files]), digest.hexdigest()
+
+
+def read_image(root: Path, path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """One image below ``root``, resized to ``shape`` (height, width[, 3])."""
+    with _opened(root, path) as image:
+        return _pixels(image, shape)
+
+
+@contextmanager
+def _opened(root: Path, path: Path) -> Iterator[Any]:
+    """An image of Pillow's; damage, too many pixels and links out of ``root`` become a :class:`DataError`."""
+    pillow = require("PIL.Image", "images")
+    file_size(path, LARGEST_FILE)
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise DataError(f"{path}: is a link that leads out of {root}; copy the image instead")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            with pillow.open(path, formats=FORMATS) as image:
+                yield image
+    except DataError:
+        raise
+    except Exception as error:  # Pillow raises many kinds for a damaged or oversized image
+        raise DataError(f"{path}: not a readable image ({error}); replace or remove it") from None
+
+
+def _pixels(image: Any, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    converted = image.convert("RGB" if len(shape) == 3 else "L")
+    if converted.size != (shape[1], shape[0]):
+        converted = converted.resize((shape[1], shape[0]), require("PIL.Image", "images").Resampling.BILINEAR)
+    return np.asarray(converted, dtype=np.uint8)
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A key that sorts numbers inside names by value: frame2 before frame10."""
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)

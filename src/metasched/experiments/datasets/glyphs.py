@@ -1,0 +1,132 @@
+"""Digits of seven scripts and the letters A … J, as the files of several collections hold them.
+
+Kannada-MNIST and Dig-MNIST (Prabhu, arXiv:1908.01242), CMATERdb 3 (Das et al. 2012; Bangla, Devanagari, Telugu), Thai
+drawings, TibetanMNIST and notMNIST (Bulatov 2011). Every reader gives images (n, h, w) of bytes with bright ink on a
+dark ground, and labels (n,), in file order.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.datasets.npz import open_npz, read_npy
+from metasched.datasets.store import listed, locate
+from metasched.errors import DataError
+from metasched.experiments.datasets import mnist
+from metasched.tasks import Labels
+
+_LARGEST_BYTES = 1 << 26
+
+
+FILES = {
+    "kannada": listed(
+        "scripts/kannada",
+        "GitHub vinayprabhu/Kannada_MNIST",
+        """
+        4628f3fa7b1d32137449dd356be4601da0c28c420b79f1b745a5134504ca35ca 1120203 X_kannada_MNIST_test-idx3-ubyte.gz
+        30f2711ac2b2325c6e1a1da3606f5f76691289c030e602278b221b8c91daffe8   10128 y_kannada_MNIST_test.npy
+        """,
+    ),
+    "dig-mnist": listed(
+        "scripts/kannada",
+        "GitHub vinayprabhu/Kannada_MNIST",
+        """
+        abda37c59d3d65ef89505860c18e7b7f7e80bfb2ba361ec1df68949e0c630aaa 1395287 X_dig_MNIST-idx3-ubyte.gz
+        7540b55622addaf6f737e39c77b4ddbb6a351daeda5536821b96fb74ccd48635   10368 y_dig_MNIST.npy
+        """,
+    ),
+    "bangla": listed(
+        "scripts/cmaterdb",
+        "GitHub prabhuomkar/CMATERdb",
+        """
+        502957392649eecad013ac425b54fecc6d06dbc06bc647a46b0cfc6b96e2c130  489289 bangla-training.npz
+        d1c9780ba5decc135175a021bd29961cd7316db009f428d8c04b84ba36a6d67a   98295 bangla-testing.npz
+        """,
+    ),
+    "devanagari": listed(
+        "scripts/cmaterdb",
+        "GitHub prabhuomkar/CMATERdb",
+        """
+        e690d54f7c82e12e3c5ba99221672dc3fc7b6ad493e495077f7e26332558ae86  234882 devanagari-training.npz
+        1636fa10484100486b96a3e938cee4c6adeddcfb1e91c9dbb5166fb9a260216d   47017 devanagari-testing.npz
+        """,
+    ),
+    "telugu": listed(
+        "scripts/cmaterdb",
+        "GitHub prabhuomkar/CMATERdb",
+        """
+        32f9b5b135c8084f0cf646bc6a70358767653b1f8c6d19bd64ad5d5cbf1d9467  241764 telugu-training.npz
+        182806a45091da53b4ad98d4425130c0ebbf9bc1bf50fb58b3e5ea65ee33c7c6   48946 telugu-testing.npz
+        """,
+    ),
+    "thai": listed(
+        "scripts/thai",
+        "GitHub kittinan/thai-handwriting-number, reduced to 28 × 28",
+        """
+        b145214a98b1fb2a66e85f8a316c169a10570332871252e950ca21f04f13836e  609707 thai28.npz
+        """,
+    ),
+    "tibetan": listed(
+        "scripts/tibetan",
+        "GitHub bat67/TibetanMNIST, reduced to 28 × 28",
+        """
+        630f4817e0cdfad3895aa3335aa7d9be1ce763e4ac23eb99eeed8afd919a7352 4447114 tibetan28.npz
+        """,
+    ),
+    "notmnist": listed(
+        "scripts/notmnist",
+        "GitHub davidflanagan/notMNIST-to-MNIST",
+        """
+        70ae9e06201f2827e5b0a3781a3169d735dd2efc69996b9eeaee7f10ed4044d7 3172375 t10k-images-idx3-ubyte.gz
+        1fa03836e01c862542f8eb83463bb951bebec6fcb3efa28dad748c6b38a9021b    5118 t10k-labels-idx1-ubyte.gz
+        """,
+    ),
+}
+
+
+def read(name: str) -> tuple[NDArray[np.uint8], Labels]:
+    """The images and labels of one of :data:`FILES`."""
+    paths = [locate(file) for file in FILES[name]]
+    if name in ("bangla", "devanagari", "telugu"):
+        parts = [photographs(path) for path in paths]
+        images, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    elif name in ("thai", "tibetan"):
+        images, labels = drawings(paths[0], dark_ink=name == "thai")
+    else:
+        images, labels = mnist.read_idx(paths[0]), _labels(paths[1])
+    return images, checked(f"scripts/{name}", images, labels)
+
+
+def photographs(path: Path) -> tuple[NDArray[np.uint8], Labels]:
+    """A ``.npz`` file of ``images`` (n, 32, 32, 3), dark ink on a light ground, and ``labels``: CMATERdb."""
+    with open_npz(path, _LARGEST_BYTES) as content:
+        images, labels = content["images"], content["labels"]
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
+        raise DataError(f"{path}: images are {images.dtype} {images.shape}, expected bytes (n, h, w, 3); replace it")
+    return 255 - images[..., 0], labels  # black and white, so one channel says it all
+
+
+def drawings(path: Path, dark_ink: bool) -> tuple[NDArray[np.uint8], Labels]:
+    """A ``.npz`` file of ``x`` (n, 28, 28) and ``y``."""
+    with open_npz(path, _LARGEST_BYTES) as content:
+        images, labels = content["x"], content["y"]
+    return 255 - images if dark_ink else images, labels
+
+
+def _labels(path: Path) -> NDArray[np.uint8]:
+    return read_npy(path) if path.suffix == ".npy" else mnist.read_idx(path)
+
+
+def checked(where: str, images: NDArray[np.uint8], labels: NDArray[np.integer]) -> Labels:
+    """The labels as int32, if they and the images belong together."""
+    fit = images.dtype == np.uint8 and labels.dtype.kind in "iu" and images.ndim == 3
+    if not fit or labels.shape != images.shape[:1]:
+        raise DataError(
+            f"{where}: images {images.dtype} {images.shape} and labels {labels.dtype} {labels.shape} "
+            "do not belong together; replace the files with good copies"
+        )
+    wrong = np.flatnonzero((labels < 0) | (labels > 9))
+    if wrong.size:
+        raise DataError(f"{where}: row {wrong[0]} has label {labels[wrong[0]]}, outside 0 … 9; replace the file")
+    return labels.astype(np.int32)

@@ -1,0 +1,24 @@
+"""What the experiments add to the library: data sets by name."""
+
+from metasched import datasets
+
+SETS = {
+    "activity": "WISDM: phone sensors of 24 users in recorded order, target another user",
+    "cifar": "Meta-CIFAR-100: four superclasses of animals, or all 19, target large carnivores",
+    "demo": "MNIST at six angles, one source with wrong labels, one photo; target another angle; needs no files",
+    "digits": "Semeion and Optical Recognition windows, target MNIST",
+    "gas": "Gas Sensor Array Drift: batches of ageing sensors, target the last",
+    "many": "digits four times: as they are, with shuffled labels, wrong labels, odd inputs; target MNIST",
+    "reviews": "FDU-MTL: reviews of 15 kinds as bags of words, target books or another",
+    "rotated": "MNIST at twelve angles, target an angle between two of them",
+    "scripts": "digits of eight scripts, and letters; target USPS",
+    "weather": "ExtremeWeather boxes by slot, five of 16 variables each",
+    "weather-points": "ClimateNet points by region, five of 16 variables each",
+}
+
+
+def data_sets() -> None:
+    """Register every data set by name; its module is imported when it is loaded."""
+    for name, about in SETS.items():
+        datasets.register(name, about, f"metasched.experiments.datasets.{name.replace('-', '_')}:load")
+    datasets.register_files("metasched.experiments.datasets.files:files")

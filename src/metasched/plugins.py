@@ -1,0 +1,33 @@
+"""Packages that add data sets, report outputs or commands.
+
+A plugin is a module with any of the functions ``data_sets``, ``outputs`` and ``commands``. Each of them registers what
+the package has of that kind. They are called the first time somebody asks for such a name, so ``import metasched``
+stays fast. The experiments of this project are a plugin like any other: nothing else in the package imports them.
+Other packages can announce theirs as an entry point in the group ``metasched.plugins``.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Literal
+
+BUILT_IN = "metasched.experiments.plugin"
+GROUP = "metasched.plugins"
+Kind = Literal["data_sets", "outputs", "commands"]
+
+
+@cache
+def register_all(kind: Kind) -> None:
+    """Let every plugin register what it has of one kind. Later calls do nothing."""
+    for module in _modules():
+        register = getattr(module, kind, None)
+        if register is not None:
+            register()
+
+
+def _modules() -> Iterator[ModuleType]:
+    yield import_module(BUILT_IN)
+    for entry in entry_points(group=GROUP):
+        yield entry.load()

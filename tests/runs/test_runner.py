@@ -1,0 +1,304 @@
+"""One engine: whatever runs side by side, or after one another in one program, is the same run alone, bit for bit."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+import optax
+import pytest
+
+import metasched as ms
+from helpers import Stop, make_tasks, stop_after
+from metasched import schedulers
+from metasched.errors import ConfigError
+from metasched.learners import engine
+from metasched.learners.networks import Network, mlp
+from metasched.runs import checkpoint
+from metasched.runs import outcome as outcomes
+from metasched.runs import runner as runs
+from metasched.runs.runner import Own, Programs, outcome_of
+from metasched.runs.scheduler_spec import methods
+from metasched.runs.train import begun, jobs_of
+
+CONFIG = ms.TrainConfig(batch_size=5, meta_updates=3, batches_per_update=5, eval_every=2, validation_batch="all")
+NETWORK = mlp(3, (6,))
+RATES = ((0.05, 3e-3), (0.3, 1e-3))
+OPTIONS = {"gittins-planned": ("gittins", {"refresh": 0}), "mdp-planned": ("mdp", {"refresh": 0})}
+NAMES = (*methods(), "single:2", *OPTIONS)
+
+
+def source(seed=0):
+    return make_tasks(sizes=(60, 50, 40), validation=12, test=80, seed=seed)
+
+
+def jobs_for(name, tasks, seeds=(3,), config=CONFIG, **more):
+    word, options = OPTIONS.get(name, (name, {}))
+    return jobs_of(tasks, "own", word, config, seeds, options, learner="meta", own=Own(network=NETWORK), **more)
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return source()
+
+
+@pytest.fixture(scope="module")
+def mixed(tasks):
+    """Every method with two seeds, rates, rewards, and now and then abstaining, in as few programs as there can be."""
+    jobs = []
+    for number, name in enumerate(NAMES):
+        inner, outer = RATES[number % 2]
+        reward = ("scaled", "accuracy", "gain")[number % 3]
+        may_abstain = name in ("ucb", "exp3", "cyclic")
+        config = replace(CONFIG, inner_rate=inner, outer_rate=outer, reward=reward, abstain=may_abstain)
+        jobs += jobs_for(name, tasks, (3, 8), config)
+    return jobs
+
+
+@pytest.fixture(scope="module")
+def together(mixed):
+    return runs.run(mixed)
+
+
+def same_numbers(found, expected):
+    assert found.records == expected.records
+    assert msgspec.structs.replace(found.outcome, origin=expected.outcome.origin) == expected.outcome
+    mine, other = (jax.tree.leaves(result.state.parameters) for result in (found, expected))
+    assert [np.asarray(leaf).tobytes() for leaf in mine] == [np.asarray(leaf).tobytes() for leaf in other]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_among_others_is_the_run_alone_bit_for_bit(mixed, together, name):
+    place = 2 * NAMES.index(name) + 1
+    (alone,) = runs.run([mixed[place]])
+    same_numbers(together[place], alone)
+
+
+def test_methods_differ_in_what_they_draw(together):
+    drawn = {name: together[2 * place].outcome.drawn for place, name in enumerate(NAMES)}
+    assert drawn["target-only"] == (0, 0, 0)
+    assert drawn["single:2"] == (0, 75, 0)
+    assert len({drawn["cyclic"], drawn["ucb"], drawn["gittins"], drawn["thompson"], drawn["single:2"]}) >= 4
+
+
+def test_side_by_side_is_one_after_another_bit_for_bit(tasks):
+    config = replace(CONFIG, adapt_on_target=2, reward="gain")
+    jobs = [job for name in ("uniform", "gittins") for job in jobs_for(name, tasks, (4, 0, 7), config)]
+    for found, expected in zip(runs.run(jobs, together=4), runs.run(jobs), strict=True):
+        same_numbers(found, expected)
+
+
+def test_every_seed_and_every_rate_has_a_plan_of_its_own(tasks):
+    """Static Gittins follows the rewards of the initial model, which the seed decides, at the rate of the run."""
+    jobs = []
+    for rate in (0.003, 3.0):
+        jobs += jobs_for("gittins-planned", tasks, range(6), replace(CONFIG, inner_rate=rate, steps_per_batch=3))
+    group = runs._Group(jobs, None)
+    tables = [np.asarray(group.first_state(place).stream.scheduler) for place in range(len(jobs))]
+    for job, table in zip(jobs, tables, strict=True):
+        plan = ms.plan(tasks, NETWORK, job.config, seed=job.description.spec.seed)
+        np.testing.assert_allclose(table, plan.indices, rtol=1e-6)
+    assert len({table.tobytes() for table in tables}) > 6
+
+
+def test_programs_are_compiled_once_for_all_rows_of_one_shape(tasks, monkeypatch):
+    made = []
+    real = engine.prepare
+    monkeypatch.setattr(engine, "prepare", lambda *given, **more: made.append(1) or real(*given, **more))
+    monkeypatch.setattr(runs, "_PROGRAMS", Programs())
+    other = source(seed=1)
+    names = ("cyclic", "gittins", "mdp-planned", "single:1", "single:3")
+    for rows in (tasks, other):
+        shared = runs.run([job for name in names for job in jobs_for(name, rows)])
+    assert made == [1]
+    monkeypatch.setattr(runs, "_PROGRAMS", Programs())
+    fresh = runs.run([job for name in names for job in jobs_for(name, other)])
+    for found, expected in zip(shared, fresh, strict=True):
+        same_numbers(found, expected)
+
+
+def test_of_programs_the_last_used_are_kept_and_none_keeps_rows(tasks, monkeypatch):
+    made = []
+    monkeypatch.setattr(Programs, "most", 2)
+    programs = Programs()
+    program = engine.prepare(tasks, NETWORK, schedulers.make("cyclic", num_tasks=len(tasks.sizes)), CONFIG, ())
+
+    def get(key):
+        return programs.get(key, tasks, lambda: made.append(key) or program)
+
+    for key in "abac":  # b is the one that was not used for longest
+        get(key)
+    assert [get(key).tasks for key in "acb"] == [tasks] * 3
+    assert made == ["a", "b", "c", "b"]
+    assert all(kept.data is kept.test is kept.tasks is None for kept in programs._kept.values())
+
+
+def test_timing_a_run_gives_seconds(tasks):
+    jobs = [job for name in ("gittins", "target-only") for job in jobs_for(name, tasks)]
+    seconds = runs.seconds_per_update(jobs, updates=2)
+    assert len(seconds) == 2
+    assert all(0 < each < 10 for each in seconds)
+
+
+class TestFolders:
+    def test_a_run_goes_on_among_other_neighbours(self, tasks, tmp_path):
+        """What a run stores is its own state, whatever program it was in."""
+        names = ("ucb", "gittins", "exp3")
+
+        def jobs(names):
+            found = [job for name in names for job in jobs_for(name, tasks, out=tmp_path / name)]
+            return [job for name, job in zip(names, found, strict=True) for job in begun([job], tmp_path / name)]
+
+        whole = runs.run([job._replace(folder=None) for job in jobs(names)])
+        stop = stop_after(7)
+        with pytest.raises(Stop):
+            runs.run(jobs(names), on_record=lambda _, record: stop(record), checkpoint_seconds=0)
+        (alone,) = runs.run(jobs(["gittins"]))
+        same_numbers(alone, whole[1])
+        for found, expected in zip(runs.run(jobs(names)), whole, strict=True):
+            same_numbers(found, expected)
+
+    def test_a_finished_run_has_its_outcome_as_one_line(self, tasks, tmp_path):
+        jobs = begun(jobs_for("ucb", tasks, out=tmp_path / "a"), tmp_path / "a")
+        (result,) = runs.run(jobs)
+        (line,) = outcomes.read(tmp_path / "a" / "outcome.jsonl")
+        assert line == result.outcome
+        assert (tmp_path / "a" / "outcome.jsonl").read_bytes().count(b"\n") == 1
+
+
+def test_an_outcome_has_the_curve_the_schedule_and_what_was_drawn(tasks):
+    (job,) = jobs_for("cyclic", tasks, config=replace(CONFIG, abstain=True))
+    (result,) = runs.run([job])
+    outcome = result.outcome
+    assert outcome.run == job.description.spec.name
+    assert (outcome.method, outcome.family) == ("cyclic", "static")
+    assert outcome.updates == (2, 3)
+    assert outcome.samples == tuple(record["samples"] for record in result.records[1:])
+    assert outcome.schedule == ((2, 1, 1, 1), (1, 2, 1, 1), (1, 1, 2, 1))
+    assert outcome.abstained == 3
+    assert sum(outcome.drawn) == sum(map(sum, outcome.drawn_by_label)) == outcome.samples[-1] == 60
+    assert outcome.final.test_accuracy == result.records[-1]["final"]["test_accuracy"]
+    assert outcome_of(job.description, [{"update": 2, "diverged": "why"}]).diverged.cause == "why"
+
+
+def marked(*seeds):
+    """A linear network with one more weight, which nothing trains: 1 for these seeds, 0 for the others."""
+    keys = [jax.random.key_data(jax.random.split(jax.random.key(seed), 3)[0]) for seed in seeds]
+
+    def init(key, inputs):
+        mark = jnp.any(jnp.stack([jnp.all(jax.random.key_data(key) == other) for other in keys]))
+        return {"w": 0.1 * jax.random.normal(key, (inputs.shape[1], 3)), "mark": mark.astype(jnp.float32)}
+
+    return Network(init, lambda weights, x: x @ weights["w"] + 0 * weights["mark"])
+
+
+def explosive(at):
+    """SGD whose step number ``at`` throws marked weights to infinity."""
+
+    def update(gradient, count, parameters):
+        bad = (count == at) & (parameters.weights["mark"] > 0)
+        return jax.tree.map(lambda g: jnp.where(bad, jnp.inf, -0.1 * g), gradient), count + 1
+
+    return optax.GradientTransformation(lambda parameters: jnp.int32(0), update)
+
+
+EXPLOSIVE = {"network": marked(1), "optimiser": explosive(2)}
+DIVERGING = ms.TrainConfig(batch_size=4, meta_updates=6, eval_every=2)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+class TestDiverging:
+    def train(self, tasks, at_once, **options):
+        known = {"scheduler": "uniform", "seeds": (0, 1, 2), "config": DIVERGING, "seeds_at_once": at_once}
+        return ms.train(tasks, learner="meta", **{**known, **options})
+
+    def test_a_seed_ends_alone_with_update_and_cause_also_after_resuming(self, tasks, tmp_path, at_once):
+        """Step 2, counted from 0, belongs to meta-update 3: the loss of the fourth is the first that is not finite."""
+        result = self.train(tasks, at_once, **EXPLOSIVE)
+        assert set(result.diverged) == {1}
+        assert result.diverged[1]["update"] == 4
+        assert "the loss is no longer finite" in result.diverged[1]["diverged"]
+        assert set(result.final) == set(result.models) == {0, 2}
+        with pytest.raises(ConfigError, match="seed 1 diverged and has no model; those of seeds 0, 2 have one"):
+            result.model(1)
+        assert [record["update"] for record in result.records if record["seed"] == 1] == [1, 2, 3, 4]
+        others = [record for record in result.records if record["seed"] != 1]
+        assert others == self.train(tasks, 1, **EXPLOSIVE, seeds=(0, 2)).records
+        with pytest.raises(Stop):
+            self.train(
+                tasks, at_once, **EXPLOSIVE, out=tmp_path / "cut", on_record=stop_after(14), checkpoint_seconds=0
+            )
+        for _ in range(2):
+            assert self.train(tasks, at_once, **EXPLOSIVE, out=tmp_path / "cut").records == result.records
+
+    def test_an_infinite_loss_with_finite_weights_ends_the_seed_for_good(self, tasks, tmp_path, at_once):
+        network = marked(1)._replace(apply=lambda weights, x: x @ weights["w"] + 100 * weights["mark"])
+
+        def loss(outputs, label):
+            return -jax.nn.log_softmax(outputs)[label] + jnp.where(outputs[0] > 50, jnp.inf, 0)
+
+        options = {"network": network, "target_loss": loss, "out": tmp_path / "a"}
+        whole = self.train(tasks, at_once, **options)
+        assert whole.diverged[1]["update"] == 1
+        assert self.train(tasks, at_once, **options).records == whole.records
+        assert np.isfinite(whole.parameters[1].weights["w"]).all()
+
+
+DEVICES = """
+import json, sys
+import jax
+import metasched as ms
+from metasched.learners import engine, rewards
+from metasched.learners.networks import mlp
+tasks = ms.datasets.load(sys.argv[1])
+config = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=1)
+program = engine.prepare(tasks, mlp(3, (6,)), ms.schedulers.uniform(3), config, [rewards.scaled], together=8)
+states = {seed: program.start(program.data, seed, engine.knobs_of(config)) for seed in range(8)}
+stacked = engine._stack(program, list(states.values()))
+after = program.chunk(program.data, program.test, stacked, 0, 1)[0]
+devices = [len({shard.device for shard in tree.update.addressable_shards}) for tree in (stacked, after)]
+records = [[seed, record] for _, chunk in engine.run(program, states) for seed, record in chunk]
+print(json.dumps({"found": len(jax.devices()), "devices": devices, "records": records}))
+"""
+
+
+def test_eight_seeds_are_dealt_out_to_eight_devices_and_give_the_same_numbers(tmp_path):
+    ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
+    done = subprocess.run(
+        [sys.executable, "-c", DEVICES, str(tmp_path / "set.npz")],
+        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    eight = json.loads(done.stdout)
+    assert eight["found"] == 8
+    assert eight["devices"] == [8, 8]
+    config = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=1)
+    one = ms.train(make_tasks(), mlp(3, (6,)), "uniform", config, learner="meta", seeds=range(8)).records
+    expected = {(record["seed"], record["update"]): record for record in one}
+    assert len(eight["records"]) == len(expected)
+    for seed, record in eight["records"]:
+        other = expected[seed, record["update"]]
+        assert record["tasks"] == other["tasks"]
+        assert record["loss"] == pytest.approx(other["loss"], abs=1e-5)
+        assert record["test_accuracy"] == pytest.approx(other["test_accuracy"], abs=1e-5)
+
+
+def test_an_interrupt_between_two_records_leaves_a_checkpoint(tmp_path):
+    """Ctrl-C may come while somebody else, a tracker or a progress bar, has the record."""
+    config = ms.TrainConfig(batch_size=2, meta_updates=4)
+    jobs = begun(jobs_of(make_tasks(), "mlp", "uniform", config, [0], {}, out=tmp_path), tmp_path)
+
+    def interrupted(_, record):
+        if record["update"] == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runs.run(jobs, on_record=interrupted)
+    assert checkpoint.updates(jobs[0].folder) >= 2
