@@ -60,9 +60,9 @@ def made(rows):
 @pytest.fixture(scope="module", params=["rested", "global"])
 def program(request, rows, made):
     """One program for all of them: who decides is part of the state."""
-    either = with_notes(schedulers.either(list(made.values())))
+    several = with_notes(schedulers.switch(list(made.values())))
     config = {**CONFIG, "meta_updates": UPDATES, "gradient": "first-order", "cursor": request.param}
-    return program_for(rows, mlp(3, (4,)), either, told=("gain",), **config)
+    return program_for(rows, mlp(3, (4,)), several, told=("gain",), **config)
 
 
 @pytest.mark.parametrize("case", CASES)

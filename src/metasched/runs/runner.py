@@ -213,7 +213,7 @@ class _Group:
         known = tuple(dict.fromkeys(told))
         self.rewards = [known.index(reward) for reward in told]
         self.shared = len(distinct) > 1
-        scheduler = schedulers.either(list(distinct.values())) if self.shared else self.schedulers[0]
+        scheduler = schedulers.switch(list(distinct.values())) if self.shared else self.schedulers[0]
         config = replace(first.config, abstain=any(job.config.abstain for job in jobs))
         if together is None:
             together = engine.side_by_side(first.tasks, first.network, config, len(jobs))

@@ -22,7 +22,7 @@ from metasched.schedulers.sequential import sequential
 from metasched.schedulers.single import single
 from metasched.schedulers.sliding_ucb import sliding_ucb
 from metasched.schedulers.softmax import softmax
-from metasched.schedulers.switch import either
+from metasched.schedulers.switch import switch
 from metasched.schedulers.thompson import thompson
 from metasched.schedulers.ucb import ucb
 from metasched.schedulers.uniform import uniform
@@ -52,7 +52,6 @@ __all__ = [
     "State",
     "cyclic",
     "discounted_ucb",
-    "either",
     "epsilon_greedy",
     "exp3",
     "family",
@@ -67,6 +66,7 @@ __all__ = [
     "single",
     "sliding_ucb",
     "softmax",
+    "switch",
     "thompson",
     "ucb",
     "uniform",

@@ -16,7 +16,7 @@ class EitherState(NamedTuple):
     states: tuple[Any, ...]
 
 
-def either(schedulers: Sequence[Scheduler], which: int = 0) -> Scheduler:
+def switch(schedulers: Sequence[Scheduler], which: int = 0) -> Scheduler:
     """The scheduler number ``which`` of several for the same tasks.
 
     ``which`` is part of the state: one compiled program compares any number of schedulers, one run after another or
@@ -30,7 +30,7 @@ def either(schedulers: Sequence[Scheduler], which: int = 0) -> Scheduler:
         The scheduler, which is active.
 
     Examples:
-        >>> both = ms.schedulers.either([ms.schedulers.cyclic(3), ms.schedulers.single(3, task=2)], which=1)
+        >>> both = ms.schedulers.switch([ms.schedulers.cyclic(3), ms.schedulers.single(3, task=2)], which=1)
         >>> ms.Chooser(both, 3).ask().task
         2
     """
