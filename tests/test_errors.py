@@ -1,10 +1,21 @@
 import shlex
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 from metasched.cli.common import Rows, pairs
-from metasched.errors import FLAGS, ConfigError, DataError, MetaschedError, given, nearest, unknown
+from metasched.errors import (
+    FLAGS,
+    ConfigError,
+    DataError,
+    MetaschedError,
+    given,
+    nearest,
+    number,
+    unknown,
+    whole_number,
+)
 
 
 def test_a_misspelt_name_is_answered_with_the_nearest():
@@ -70,3 +81,23 @@ def test_bad_values_are_value_errors_for_python_users():
     assert issubclass(ConfigError, ValueError)
     assert issubclass(DataError, ValueError)
     assert issubclass(DataError, MetaschedError)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("value", [True, 1.0, "1", None, 0, np.float64(2), np.bool_(True)])
+    def test_a_whole_number_is_an_integer_within_its_bounds_and_no_truth_value(self, value):
+        with pytest.raises(ConfigError, match=r"^seeds is .*; give a whole number ≥ 1$"):
+            whole_number("seeds", value, 1)
+
+    def test_integers_of_numpy_are_whole_numbers(self):
+        assert type(whole_number("seeds", np.int64(3), 1)) is int
+        with pytest.raises(ConfigError, match=r"^seeds is 0; give a whole number from 1 to 9$"):
+            whole_number("seeds", np.int64(0), 1, 9)
+
+    @pytest.mark.parametrize("value", [True, "1", None, float("nan"), float("inf"), 10**400, 0, 2])
+    def test_a_number_is_finite_and_within_its_bounds(self, value):
+        with pytest.raises(ConfigError, match=r"^rate is .*; give a number > 0 and ≤ 1$"):
+            number("rate", value, above=0, most=1)
+
+    def test_a_number_comes_back_as_a_float(self):
+        assert [type(number("rate", value)) for value in (1, np.float32(0.5), np.int32(2))] == [float] * 3

@@ -4,9 +4,12 @@ The command line prints the message of a :class:`MetaschedError` and exits with 
 escapes is a bug of ours and keeps its traceback.
 """
 
+import math
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from numbers import Integral, Real
+from operator import ge, gt, le, lt
 from typing import Any
 
 FLAGS = ("label", "missing", "source", "target", "target_labels")
@@ -72,6 +75,66 @@ def nearest(name: str, known: Iterable[str], alike: float = 0.5) -> str | None:
         for near in get_close_matches(text, spelt, n=1, cutoff=alike):
             return spelt[near]
     return None
+
+
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """``value`` as an int from ``least`` to ``most``; True and False are not numbers.
+
+    >>> whole_number("seeds", 0, 1)
+    Traceback (most recent call last):
+    metasched.errors.ConfigError: seeds is 0; give a whole number ≥ 1
+    """
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        said = f"≥ {least}" if most is None else f"from {least} to {most}"
+        raise ConfigError(f"{name} is {_shown(value)}; give a whole number {said}")
+    return int(value)
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> float:
+    """``value`` as a finite float within the bounds; ``above`` and ``below`` exclude the bound itself.
+
+    >>> number("discount", 1.5, least=0, below=1)
+    Traceback (most recent call last):
+    metasched.errors.ConfigError: discount is 1.5; give a number ≥ 0 and < 1
+    """
+    bounds = [(above, ">", gt), (least, "≥", ge), (most, "≤", le), (below, "<", lt)]
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    try:
+        fits = real and math.isfinite(value)
+    except OverflowError:  # an int too large for a float
+        fits = False
+    if not fits or not all(bound is None or holds(value, bound) for bound, _, holds in bounds):
+        said = " and ".join(f"{sign} {bound:g}" for bound, sign, _ in bounds if bound is not None)
+        raise ConfigError(f"{name} is {_shown(value)}; give a number {said}".rstrip())
+    return float(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """``value``, which must be True or False."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} is {value!r}; give True or False")
+    return value
+
+
+def one_of(name: str, value: Any, known: Collection[str]) -> str:
+    """``value``, which must be one of the words in ``known``."""
+    if not isinstance(value, str) or value not in known:
+        raise unknown(name, value, known)
+    return value
+
+
+def _shown(value: Any) -> str:
+    """A rejected value in a message: NumPy's numbers as Python's, everything else by its ``repr``."""
+    return repr(value.item() if isinstance(value, Integral | Real) and hasattr(value, "item") else value)
 
 
 def given(option: str, value: Any = None) -> str:

@@ -14,8 +14,7 @@ from metasched.chooser.recipe import AUTO, BEST, Recipe
 from metasched.chooser.record import Record
 from metasched.chooser.sources import Given, Sources, labels_of, numbers_by_name, sources_of
 from metasched.chooser.step import Step, compiled, first_state, replayed, room_for
-from metasched.errors import ConfigError
-from metasched.schedulers import options as check
+from metasched.errors import ConfigError, flag, number, one_of, whole_number
 from metasched.schedulers.base import Scheduler, State
 from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
@@ -168,20 +167,20 @@ def arranged(
     recipe = Recipe(
         scheduler,
         options,
-        check.whole("batch_size", batch_size, least=1, most=LARGEST_BATCH),
-        check.flag("abstain", asked.abstain),
+        whole_number("batch_size", batch_size, least=1, most=LARGEST_BATCH),
+        flag("abstain", asked.abstain),
         None if asked.weights is None else numbers_by_name("weights", asked.weights, sources),
-        None if asked.temperature is None else check.number("temperature", asked.temperature, above=0),
-        check.number("min_share", asked.min_share, least=0, most=1),
-        None if asked.prior is None else check.whole("prior", asked.prior, least=0),
+        None if asked.temperature is None else number("temperature", asked.temperature, above=0),
+        number("min_share", asked.min_share, least=0, most=1),
+        None if asked.prior is None else whole_number("prior", asked.prior, least=0),
         None if asked.loss_weights is None else numbers_by_name("loss_weights", asked.loss_weights, sources),
     )
     looks = recipe.looks_at_labels or asked.labels is not None
     by_default = not looks and (recipe.name != "own" or labels is None)
-    shuffle = by_default if asked.shuffle is None else check.flag("shuffle", asked.shuffle)
+    shuffle = by_default if asked.shuffle is None else flag("shuffle", asked.shuffle)
     if shuffle and looks:
         raise ConfigError(f"'{recipe.name}' with labels looks at what comes next; give shuffle=False")
-    cursor = check.choice("cursor", asked.cursor, CURSORS)
+    cursor = one_of("cursor", asked.cursor, CURSORS)
     seed = check_seed(asked.seed)
     seen = None if labels is None or shuffle else labels_of(labels, sources)
     return Arrangement(recipe, sources, cursor, shuffle, seed, seen)

@@ -31,8 +31,7 @@ from metasched.chooser.record import Record
 from metasched.chooser.reward_clipping import finite
 from metasched.chooser.sources import Given, Sources, warn_of_small
 from metasched.chooser.step import named
-from metasched.errors import ConfigError
-from metasched.schedulers import options as check
+from metasched.errors import ConfigError, number, whole_number
 from metasched.schedulers.base import Scheduler, State
 from metasched.tasks.cursors import advance
 
@@ -231,7 +230,7 @@ class Chooser:
         """
         with self._lock:
             sources = self._now.sources.having(name, size)
-            self._change(sources, self._now.recipe.weighing(name, check.number("weight", weight, least=0)))
+            self._change(sources, self._now.recipe.weighing(name, number("weight", weight, least=0)))
         warn_of_small([sources.all[sources.number_of(name)]], self.batch_size)
 
     def remove_source(self, name: str) -> None:
@@ -298,7 +297,7 @@ class Chooser:
             {'web': 0.5, 'books': 0.5}
         """
         if last is not None:
-            check.whole("last", last, least=1)
+            whole_number("last", last, least=1)
         with self._lock:
             shares = self._record.shares(last)
             return {name: float(shares[number]) for name, number in self._numbers().items()}
@@ -319,7 +318,7 @@ class Chooser:
             >>> chooser.log()["reward/web"], chooser.log()["draws/web"]
             (0.5, 1.0)
         """
-        check.whole("last", last, least=1)
+        whole_number("last", last, least=1)
         with self._lock:
             return self._record.log(self._numbers(), last)
 

@@ -17,9 +17,8 @@ from typing import Any
 
 from metasched.chooser import Chooser, Draw
 from metasched.chooser.streams import Position, Source, Stream
-from metasched.errors import ConfigError
+from metasched.errors import ConfigError, one_of, whole_number
 from metasched.schedulers import Scheduler
-from metasched.schedulers import options as check
 
 FORMAT = 1
 ENDS = ("repeat", "drop", "stop")
@@ -120,8 +119,8 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         self.names = tuple(sources)
         self.chooser = chooser
         self._single = batch_size is None
-        self._batch_size = 1 if batch_size is None else check.whole("batch_size", batch_size, least=1)
-        self._at_end = check.choice("at_end", at_end, ENDS)
+        self._batch_size = 1 if batch_size is None else whole_number("batch_size", batch_size, least=1)
+        self._at_end = one_of("at_end", at_end, ENDS)
         self._streams = [Stream(name, source) for name, source in sources.items()]
         for stream in self._streams:
             if at_end == "repeat" and stream.is_empty():

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.errors import ConfigError, unknown
-from metasched.schedulers import options as check
+from metasched.errors import ConfigError, number, unknown, whole_number
 from metasched.tasks import TaskSet
 
 MOST_SOURCES = 100_000
@@ -108,7 +107,7 @@ def sources_of(given: Given) -> Sources:
     if isinstance(given, Mapping):
         pairs = list(given.items())
     elif isinstance(given, int):
-        number = check.whole("the number of sources", given, least=1, most=MOST_SOURCES)
+        number = whole_number("the number of sources", given, least=1, most=MOST_SOURCES)
         pairs = [(str(place), None) for place in range(1, number + 1)]
     elif isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ConfigError(f"the sources are {given!r}; give sizes by name, a list of sizes, or their number")
@@ -149,7 +148,7 @@ def numbers_by_name(what: str, given: Any, sources: Sources, above: float | None
     if set(values) != set(sources.names):
         raise ConfigError(f"{what} are {given!r}; give one number for each source: {', '.join(sources.names)}")
     bound = {"least": 0.0} if above is None else {"above": above}
-    return {name: check.number(f"{what} of '{name}'", _plain(value), **bound) for name, value in values.items()}
+    return {name: number(f"{what} of '{name}'", _plain(value), **bound) for name, value in values.items()}
 
 
 def _source(name: Any, size: Any) -> Source:
@@ -157,7 +156,7 @@ def _source(name: Any, size: Any) -> Source:
         raise ConfigError(f"the name of a source is {name!r}; give a word")
     return Source(
         name,
-        None if size is None else check.whole(f"size of source '{name}'", _plain(size), least=1, most=LARGEST_SIZE),
+        None if size is None else whole_number(f"size of source '{name}'", _plain(size), least=1, most=LARGEST_SIZE),
     )
 
 

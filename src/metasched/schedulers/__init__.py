@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from metasched.errors import unknown
-from metasched.schedulers import options as _options
+from metasched.errors import flag, unknown, whole_number
 from metasched.schedulers.abstain import with_abstain
 from metasched.schedulers.base import Family, Scheduler, State, key_of_draw
 from metasched.schedulers.cyclic import cyclic
@@ -155,7 +154,7 @@ def make(
         'active'
     """
     factory = _factory(name)
-    arms = _options.whole("num_tasks", num_tasks, least=1) + _options.flag("abstain", abstain)
+    arms = whole_number("num_tasks", num_tasks, least=1) + flag("abstain", abstain)
     accepted = [key for key in signature(factory).parameters if key not in ("num_tasks", "plan")]
     for key in options:
         if key not in accepted:

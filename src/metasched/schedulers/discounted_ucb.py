@@ -5,7 +5,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from metasched.schedulers import arms, options
+from metasched.errors import number, one_of
+from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
 
@@ -41,10 +42,10 @@ def discounted_ucb(
         >>> chooser.shares()["south"] > 0.6
         True
     """
-    factor = options.number("discount", discount, least=0.5, below=1)
-    width = options.number("upper", upper, above=0)
-    weight = options.number("xi", xi, above=0.5)
-    options.choice("scale", scale, arms.SCALES)
+    factor = number("discount", discount, least=0.5, below=1)
+    width = number("upper", upper, above=0)
+    weight = number("xi", xi, above=0.5)
+    one_of("scale", scale, arms.SCALES)
 
     def select(state: Arms, labels: jax.Array) -> jax.Array:
         del labels

@@ -5,7 +5,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from metasched.schedulers import arms, options
+from metasched.errors import number
+from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler, key_of_draw
 
@@ -38,8 +39,8 @@ def epsilon_greedy(num_tasks: int, epsilon: float = 0.1, decay: float = 0.0) -> 
         >>> chooser.shares()["south"] > 0.7
         True
     """
-    share = options.number("epsilon", epsilon, least=0, most=1)
-    rate = options.number("decay", decay, least=0)
+    share = number("epsilon", epsilon, least=0, most=1)
+    rate = number("decay", decay, least=0)
 
     def select(state: Arms, labels: jax.Array) -> jax.Array:
         del labels

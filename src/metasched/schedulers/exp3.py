@@ -6,7 +6,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from metasched.schedulers import arms, options
+from metasched.errors import number, one_of
+from metasched.schedulers import arms
 from metasched.schedulers.base import Scheduler, key_of_draw
 
 
@@ -52,9 +53,9 @@ def exp3(num_tasks: int, rate: float = 1.0, explore: float = 0.0, scale: str = "
         >>> chooser.shares()["south"] > 0.6
         True
     """
-    factor = options.number("rate", rate, above=0)
-    share = options.number("explore", explore, least=0, most=1)
-    options.choice("scale", scale, arms.SCALES)
+    factor = number("rate", rate, above=0)
+    share = number("explore", explore, least=0, most=1)
+    one_of("scale", scale, arms.SCALES)
 
     def init(key: jax.Array) -> Weights:
         edge = (0.0, 1.0) if scale == "fixed" else (jnp.inf, -jnp.inf)

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from metasched.errors import number, whole_number
 from metasched.planning.gittins_jax import gittins_index_jax
-from metasched.schedulers import arms, options
+from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
 from metasched.schedulers.plans import PlanLike, require_plan, transitions_of
@@ -61,10 +62,10 @@ def gittins(
         >>> chooser.ask().task == plan.gittins_action(np.array([task.labels[0] for task in tasks.tasks]))
         True
     """
-    every = options.whole("refresh", refresh, least=0)
+    every = whole_number("refresh", refresh, least=0)
     known = require_plan(plan, "gittins", num_tasks, every)
-    fade = options.number("forget", forget, above=0, most=1)
-    width, weight = options.number("upper", upper, least=0), options.number("xi", xi, above=1)
+    fade = number("forget", forget, above=0, most=1)
+    width, weight = number("upper", upper, least=0), number("xi", xi, above=1)
     tasks = jnp.arange(num_tasks)
     if every == 0:
         planned = np.asarray(known.indices, np.float32)

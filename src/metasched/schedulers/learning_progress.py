@@ -5,7 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from metasched.schedulers import arms, options
+from metasched.errors import number
+from metasched.schedulers import arms
 from metasched.schedulers.base import Scheduler, key_of_draw
 
 
@@ -48,8 +49,8 @@ def learning_progress(num_tasks: int, rate: float = 0.1, epsilon: float = 0.1) -
         >>> chooser.shares(last=10)  # what still rises is practised
         {'north': 0.0, 'south': 1.0}
     """
-    alpha = options.number("rate", rate, above=0, most=1)
-    share = options.number("epsilon", epsilon, least=0, most=1)
+    alpha = number("rate", rate, above=0, most=1)
+    share = number("epsilon", epsilon, least=0, most=1)
 
     def init(key: jax.Array) -> Progress:
         nothing = jnp.zeros(num_tasks, jnp.float32)

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from metasched.errors import ConfigError
-from metasched.schedulers import options
+from metasched.errors import ConfigError, one_of
 from metasched.schedulers.base import Scheduler
 
 MOST = 1_000_000
@@ -51,7 +50,7 @@ def sequential(
             f"passes is {passes}; give one whole number from 1 to {MOST:,} for each of the {num_tasks} tasks"
         )
     counts = given.astype(np.int32)
-    drawn = options.choice("order", order, ("given", "random")) == "random"
+    drawn = one_of("order", order, ("given", "random")) == "random"
 
     def init(key: jax.Array) -> SequentialState:
         tasks = jnp.arange(num_tasks, dtype=jnp.int32)

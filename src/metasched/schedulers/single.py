@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from metasched.schedulers import options
+from metasched.errors import whole_number
 from metasched.schedulers.base import Scheduler
 
 
@@ -24,7 +24,7 @@ def single(num_tasks: int, task: int = 0) -> Scheduler:
         >>> ms.Chooser(ms.schedulers.single(3, task=2), 3).ask().task
         2
     """
-    always = options.whole("task", task, least=0, most=num_tasks - 1)
+    always = whole_number("task", task, least=0, most=num_tasks - 1)
 
     def init(key: jax.Array) -> jax.Array:
         del key

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from metasched.schedulers import arms, options
+from metasched.errors import number, one_of, whole_number
+from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
 
@@ -49,10 +50,10 @@ def sliding_ucb(
         >>> chooser.shares()["south"] > 0.6
         True
     """
-    length = options.whole("window", window, least=1, most=1_000_000)
-    width = options.number("upper", upper, above=0)
-    weight = options.number("xi", xi, above=0.5)
-    options.choice("scale", scale, arms.SCALES)
+    length = whole_number("window", window, least=1, most=1_000_000)
+    width = number("upper", upper, above=0)
+    weight = number("xi", xi, above=0.5)
+    one_of("scale", scale, arms.SCALES)
 
     def init(key: jax.Array) -> Window:
         del key

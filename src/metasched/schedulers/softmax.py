@@ -5,7 +5,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from metasched.schedulers import arms, options
+from metasched.errors import flag, number, one_of
+from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler, key_of_draw
 
@@ -40,9 +41,9 @@ def softmax(num_tasks: int, temperature: float = 0.5, anneal: bool = False, scal
         >>> chooser.shares()["south"] > 0.7
         True
     """
-    tau = options.number("temperature", temperature, above=0)
-    shrinks = options.flag("anneal", anneal)
-    options.choice("scale", scale, arms.SCALES)
+    tau = number("temperature", temperature, above=0)
+    shrinks = flag("anneal", anneal)
+    one_of("scale", scale, arms.SCALES)
 
     def select(state: Arms, labels: jax.Array) -> jax.Array:
         del labels

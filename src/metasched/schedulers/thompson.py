@@ -5,7 +5,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from metasched.schedulers import arms, options
+from metasched.errors import number, one_of
+from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler, key_of_draw
 
@@ -50,10 +51,10 @@ def thompson(
         >>> chooser.shares()["south"] > 0.8
         True
     """
-    options.choice("model", model, ("gaussian", "beta"))
-    options.choice("scale", scale, (*arms.SCALES, "within"))
-    fade = options.number("forget", forget, above=0, most=1)
-    stretch = options.number("width", width, above=0)
+    one_of("model", model, ("gaussian", "beta"))
+    one_of("scale", scale, (*arms.SCALES, "within"))
+    fade = number("forget", forget, above=0, most=1)
+    stretch = number("width", width, above=0)
 
     def gaussian(state: Arms, labels: jax.Array) -> jax.Array:
         del labels

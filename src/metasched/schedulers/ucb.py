@@ -5,7 +5,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from metasched.schedulers import arms, options
+from metasched.errors import number, one_of
+from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
 
@@ -41,9 +42,9 @@ def ucb(num_tasks: int, upper: float = 1.0, xi: float = 1.1, scale: str = "sprea
         >>> chooser.shares()["south"] > 0.7
         True
     """
-    width = options.number("upper", upper, above=0)
-    weight = options.number("xi", xi, above=1)
-    options.choice("scale", scale, arms.SCALES)
+    width = number("upper", upper, above=0)
+    weight = number("xi", xi, above=1)
+    one_of("scale", scale, arms.SCALES)
 
     def select(state: Arms, labels: jax.Array) -> jax.Array:
         del labels

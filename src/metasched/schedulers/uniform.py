@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from metasched.errors import ConfigError
-from metasched.schedulers import options
+from metasched.errors import ConfigError, whole_number
 from metasched.schedulers.base import Scheduler, key_of_draw
 
 
@@ -43,7 +42,7 @@ def uniform(num_tasks: int, tasks: Sequence[int] | None = None) -> Scheduler:
     known = range(num_tasks) if tasks is None else tuple(tasks)
     if not known or len(set(known)) < len(known):
         raise ConfigError(f"tasks are {list(known)}; give one or more different indices")
-    drawn = np.array([options.whole("tasks", task, least=0, most=num_tasks - 1) for task in known], np.int32)
+    drawn = np.array([whole_number("tasks", task, least=0, most=num_tasks - 1) for task in known], np.int32)
 
     def init(key: jax.Array) -> UniformState:
         return UniformState(jax.random.key_data(key), jnp.int32(0))

@@ -7,8 +7,7 @@ from typing import Any
 from torch.utils import data
 
 from metasched.chooser import Chooser, Draw
-from metasched.errors import ConfigError
-from metasched.schedulers import options as check
+from metasched.errors import ConfigError, whole_number
 from metasched.torch.ranks import Ranks, Told
 from metasched.torch.sampler import with_arrays, with_tensors
 
@@ -47,7 +46,7 @@ class Mixer(Told, data.IterableDataset):  # type: ignore[misc]
             raise ConfigError(f"there are {len(sources)} sources, but the chooser has {len(chooser.sizes)}")
         self.chooser = chooser
         self._sources = tuple(sources)
-        self._batches = None if batches is None else check.whole("batches", batches, least=1)
+        self._batches = None if batches is None else whole_number("batches", batches, least=1)
         self._ranks = Ranks()
         self._taken = [0] * len(sources)  # batches of each source in its present pass
         self._delivered = 0

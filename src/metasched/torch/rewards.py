@@ -18,8 +18,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import nn
 
-from metasched.errors import ConfigError
-from metasched.schedulers import options as check
+from metasched.errors import ConfigError, flag, whole_number
 
 Measure: TypeAlias = Callable[[Any, Any], Any]
 """``measure(model, rows)``: logits (…, C) and labels (…), or one loss; labels of −100 do not count."""
@@ -152,8 +151,8 @@ class Transfer:
         self._model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
         self._measure = loss_or_logits or logits
         self._parameters = selected(self._model, parameters)
-        self._every = check.whole("every", every, least=1)
-        self._train = check.flag("train", train)
+        self._every = whole_number("every", every, least=1)
+        self._train = flag("train", train)
         self._calls = 0
         self._slope: list[torch.Tensor | None] = []
         self._length = 0.0

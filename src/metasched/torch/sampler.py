@@ -9,8 +9,7 @@ import torch
 from torch.utils import data
 
 from metasched.chooser import Chooser, Draw
-from metasched.errors import ConfigError
-from metasched.schedulers import options as check
+from metasched.errors import ConfigError, whole_number
 from metasched.torch.ranks import Ranks, Told, processes
 
 
@@ -39,7 +38,7 @@ class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
 
     def __init__(self, chooser: Chooser, batches: int) -> None:
         self.chooser = chooser
-        self._batches = check.whole("batches", batches, least=1)
+        self._batches = whole_number("batches", batches, least=1)
         sizes = chooser.sizes
         if None in sizes:
             raise ConfigError("the chooser has streams, which have no row numbers; give it the sizes, or use Mixer")

@@ -18,8 +18,7 @@ from transformers import Trainer
 
 from metasched import schedulers
 from metasched.chooser import Chooser, Draw
-from metasched.errors import ConfigError, RunError, unknown
-from metasched.schedulers import options as check
+from metasched.errors import ConfigError, RunError, unknown, whole_number
 from metasched.schedulers.base import Scheduler
 from metasched.torch.rewards import Alignment, Parameters, Transfer, selected
 from metasched.transformers import checkpoint
@@ -116,10 +115,10 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         self.chooser = Chooser(scheduler, sizes, math.prod(self._shape), **{"seed": seed, **options})
         mine = self._shape[0] * self._shape[2]
         share = max(1, min(mine // 2, self._shape[2])) if target_batch_size is None else target_batch_size
-        self._target_batch = check.whole("target_batch_size", share, least=1)
+        self._target_batch = whole_number("target_batch_size", share, least=1)
         self._target_reads = 0
         self._unlogged = 0  # draws
-        self._every = check.whole("target_every", target_every, least=1)
+        self._every = whole_number("target_every", target_every, least=1)
         self._parameters = reward_parameters
         selected(self.model, reward_parameters)
         self._worth: Transfer | None = None  # with the target's gradient in it; made when one is wanted
