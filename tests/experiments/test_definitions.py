@@ -1,5 +1,6 @@
 """The experiments as they are defined: consistent, and their cells change what they say they change."""
 
+import re
 from dataclasses import asdict, replace
 from inspect import signature
 from pathlib import Path
@@ -12,6 +13,7 @@ from helpers import make_tasks
 from metasched import schedulers
 from metasched.experiments import EXPERIMENTS, Cell, Experiment, paper_methods, source_methods
 from metasched.experiments.datasets import cifar100, climatenet, mnist, optdigits, semeion
+from metasched.experiments.definition import target_drawn
 from metasched.learners.networks import default_network
 from metasched.runs import outcome
 from metasched.runs.train import jobs_of
@@ -135,6 +137,38 @@ def test_every_cell_loads_and_its_settings_fit(needs, name):
             assert np.array_equal(np.bincount(task.labels), np.bincount(plain.labels))
         if cell.name in ("robust-40", "robust-80"):
             assert len(cell.noisy) / len(tasks.tasks) == pytest.approx(int(cell.name[-2:]) / 100, abs=0.11)
+
+
+SOURCES = {"digits": 5, "cifar": 4, "weather": 5, "weather-points": 5}
+"""How many sources the data sets with spoilt cells have."""
+
+
+def test_spoilt_tasks_are_numbered_from_1_and_as_many_as_the_cell_says():
+    """Number 0 would wrap around to the last task."""
+    seen = set()
+    for experiment in EXPERIMENTS.values():
+        for cell in experiment.cells:
+            spoilt = (*cell.noisy, *([] if cell.irrelevant is None else [cell.irrelevant]))
+            if not spoilt:
+                continue
+            sources = SOURCES[experiment.dataset]
+            assert set(spoilt) <= set(range(1, sources + 1)), (experiment.name, cell.name)
+            assert len(set(spoilt)) == len(spoilt)
+            share = re.search(r"(\d+) ?% noisy", cell.variant)
+            expected = 1 if share is None else min(round(int(share[1]) / 100 * sources), sources - 1)
+            assert len(spoilt) == expected, (experiment.name, cell.name)
+            seen.add((experiment.name, cell.name))
+    assert {("noisy", "joint-30-80"), ("noisy", "meta-30-40"), ("digits", "robust-irrelevant")} <= seen
+
+
+@pytest.mark.parametrize("name", ["joint-30", "joint-30-40", "meta-30-80"])
+def test_the_noisy_cells_are_the_rows_of_their_results(needs, name):
+    needs(*(file.path for file in FILES["digits"]))
+    cell = EXPERIMENTS["noisy"].cell(name)
+    tasks = target_drawn(EXPERIMENTS["noisy"].load(cell), cell.draw_labels, 0, tuning=False)
+    run = next(run for run in outcome.read(RESULTS / "noisy" / f"{name}.jsonl") if run.spec.seed == 0)
+    assert tasks.fingerprint == run.spec.data.fingerprint
+    assert tasks.useful == run.about.useful
 
 
 @pytest.fixture
