@@ -18,7 +18,7 @@ from typing import NamedTuple
 from metasched.optional import require
 from metasched.report import compare, page, results, sheets
 from metasched.report.cells import Cell, Evidence, Method
-from metasched.runs.scheduler_spec import BASELINE
+from metasched.schedulers.resolve import BASELINE
 from tables import BLIND, ORDERED, TABLES, expected, of_order, p_values, plain
 
 ROOT = Path(__file__).parent.parent

@@ -7,7 +7,7 @@ import numpy as np
 from metasched.experiments import published
 from metasched.report import compare, sheets, statistics
 from metasched.report.cells import TARGET_ONLY, USEFUL, Cell, Evidence, Method
-from metasched.runs.scheduler_spec import BASELINE
+from metasched.schedulers.resolve import BASELINE
 
 SHOWN = (
     *(f"digits/few-label-{labels}" for labels in (10, 30, 100)),

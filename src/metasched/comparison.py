@@ -27,7 +27,7 @@ from metasched.runs import diagnostics
 from metasched.runs.compare import DEFAULT, SINGLE_BEST, Grid, OnProgress, named_first, run_methods, runs_of
 from metasched.runs.executors import AUTO, Machines
 from metasched.runs.outcome import Outcome, by_cell
-from metasched.runs.scheduler_spec import BASELINE, BEST_SINGLE, TARGET_ONLY, check_word
+from metasched.schedulers.resolve import BASELINE, BEST_SINGLE, TARGET_ONLY, check_word
 from metasched.seeds import counting
 from metasched.tasks import TaskSet
 

@@ -15,7 +15,7 @@ from metasched.cli.commands import Commands
 from metasched.cli.common import app
 from metasched.errors import ConfigError
 from metasched.learners import rewards
-from metasched.runs.scheduler_spec import methods
+from metasched.schedulers.resolve import methods
 
 EVERY = [[name] for name in app.names() if name != "data"] + [["data", name] for name in app.members["data"].names()]
 

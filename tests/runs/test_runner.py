@@ -23,8 +23,8 @@ from metasched.runs import checkpoint
 from metasched.runs import outcome as outcomes
 from metasched.runs import runner as runs
 from metasched.runs.runner import Own, Programs, outcome_of
-from metasched.runs.scheduler_spec import methods
 from metasched.runs.train import begun, jobs_of
+from metasched.schedulers.resolve import methods
 
 CONFIG = ms.TrainConfig(batch_size=5, meta_updates=3, batches_per_update=5, eval_every=2, validation_batch="all")
 NETWORK = mlp(3, (6,))

@@ -15,6 +15,7 @@ from metasched.learners import reference_results
 from metasched.learners.networks import mlp
 from metasched.runs import scheduler_spec
 from metasched.runs import train as runs
+from metasched.schedulers import resolve
 
 CONFIG = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=3, inner_rate=0.2)
 NETWORK = mlp(3, (8,))
@@ -29,7 +30,7 @@ def chosen(word, learner="meta", **options):
 
 
 def test_every_method_says_what_family_it_is():
-    families = {name: scheduler_spec.family(name) for name in (*scheduler_spec.methods(), "single:2")}
+    families = {name: resolve.family(name) for name in (*resolve.methods(), "single:2")}
     assert {name for name, family in families.items() if family == "static"} == {"cyclic", "sequential", "uniform"}
     assert {name for name, family in families.items() if family == "control"} == {"single", "target-only", "single:2"}
 

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from metasched.chooser.draw import ABSTAINS, Draw, Open
 from metasched.chooser.mixture import Mixture
 from metasched.chooser.permutation import shuffled_rows
-from metasched.chooser.recipe import AUTO, BEST, Recipe
+from metasched.chooser.recipe import Recipe
 from metasched.chooser.record import Record
 from metasched.chooser.sources import Given, Sources, labels_of, numbers_by_name, sources_of
 from metasched.chooser.step import Step, compiled, first_state, replayed, room_for
 from metasched.errors import ConfigError, flag, number, one_of, whole_number
 from metasched.schedulers.base import Scheduler, State
+from metasched.schedulers.resolve import AUTO, BEST
 from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
 from metasched.tasks.cursors import CURSORS, UNBOUNDED, batch_rows, labels_at, positions_after, starts_of
@@ -174,6 +175,7 @@ def arranged(
         number("min_share", asked.min_share, least=0, most=1),
         None if asked.prior is None else whole_number("prior", asked.prior, least=0),
         None if asked.loss_weights is None else numbers_by_name("loss_weights", asked.loss_weights, sources),
+        given.useful if isinstance(given, TaskSet) else None,
     )
     looks = recipe.looks_at_labels or asked.labels is not None
     by_default = not looks and (recipe.name != "own" or labels is None)

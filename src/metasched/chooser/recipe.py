@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched import schedulers
 from metasched.chooser.mixture import Mixture, mixed, proportions
 from metasched.chooser.sources import Source, Sources
 from metasched.errors import ConfigError
 from metasched.schedulers.base import Scheduler
+from metasched.schedulers.resolve import TARGET_ONLY, build, needs_plan, plan_options, resolve
 
-AUTO = "auto"
-BEST = "thompson"
-"""What ``auto`` stands for: the best scheduler of our results (``metasched.learners.reference_results``)."""
-TARGET_ONLY = "target-only"
 PRIOR = 10
 """Draws that proportions are worth under a scheduler that learns, by source, unless told otherwise."""
 
@@ -34,6 +30,7 @@ class Recipe:
     min_share: float = 0.0
     prior: int | None = None
     loss_weights: Mapping[str, float] | None = None
+    useful: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -48,7 +45,7 @@ class Recipe:
     @property
     def looks_at_labels(self) -> bool:
         """Whether the order of rows matters to the scheduler, as far as its name tells."""
-        return self.name in schedulers.names() and schedulers.needs_plan(self.name)
+        return needs_plan(self.name)
 
     @property
     def remakes(self) -> bool:
@@ -108,23 +105,20 @@ class Recipe:
     def _scheduler(self, sources: Sources, active: Sequence[Source]) -> Scheduler:
         if isinstance(self.scheduler, Scheduler):
             return self.scheduler
-        if self.name == TARGET_ONLY:
-            if self.options:
-                raise ConfigError(f"scheduler '{TARGET_ONLY}' takes no options: leave out {', '.join(self.options)}")
-            return schedulers.make("single", num_tasks=len(active), abstain=True, task=len(active))
-        options = dict(self.options)
+        options = {key: value for key, value in self.options.items() if key != "plan"}
+        if asked := plan_options(self.name, options):
+            raise ConfigError(f"'{self.name}' takes a plan that is made already: give {', '.join(asked)} to ms.plan")
         if self.name == "single" and "task" in options:
-            options["task"] = _arm(sources, options["task"])
+            options["task"] = _active_name(sources, options["task"])
         if self.name == "uniform" and options.get("tasks") is not None:
             if self.weights is not None or self.temperature is not None:
                 raise ConfigError("'uniform' takes tasks or weights, not both; give the others weight 0")
-            options["tasks"] = [_arm(sources, task) for task in options["tasks"]]
+            options["tasks"] = [_active_name(sources, task) for task in options["tasks"]]
         if self.name == "exp3" and self.min_share:
             options = {"explore": self._floor(active), **options}
-        passes = [max(1, (one.size or 1) // self.batch_size) for one in active]
-        return schedulers.make(
-            self.name, num_tasks=len(active), abstain=self.abstain, **{"passes": np.array(passes), **options}
-        )
+        spec = resolve(self.name, options, [one.name for one in active], useful=self.useful)
+        sizes, plan = [one.size for one in active], self.options.get("plan")
+        return build(spec, sizes, batch_size=self.batch_size, abstain=self.abstain, plan=plan)
 
     def _floor(self, active: Sequence[Source]) -> float:
         """The share of draws that gives each of N sources ``min_share``, where they have equal weights."""
@@ -135,11 +129,12 @@ class Recipe:
         return min(1.0, self.min_share * len(active))
 
 
-def _arm(sources: Sources, given: Any) -> int:
-    number = sources.number_of(given)
-    if number not in sources.active:
+def _active_name(sources: Sources, given: Any) -> str:
+    """The name of a source that is given by name or, as in ``draw.task``, by number from 0."""
+    source = sources.all[sources.number_of(given)]
+    if source.removed:
         raise ConfigError(f"source '{given}' was removed; make a chooser without it")
-    return sources.active.index(number)
+    return source.name
 
 
 def _plain(value: Any) -> Any:

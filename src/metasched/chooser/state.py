@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from metasched.chooser.draw import ABSTAINS
-from metasched.chooser.recipe import TARGET_ONLY
 from metasched.chooser.reward_clipping import LARGEST
 from metasched.chooser.sources import LARGEST_SIZE, MOST_SOURCES, Source, Sources
 from metasched.errors import ConfigError
+from metasched.schedulers.resolve import TARGET_ONLY
 from metasched.seeds import LARGEST as LARGEST_SEED
 
 FORMAT = 3

@@ -11,7 +11,7 @@ import tyro
 from metasched import schedulers
 from metasched.learners import rewards
 from metasched.learners.config import TrainConfig
-from metasched.runs.scheduler_spec import AUTO, BEST_SINGLE, SINGLE, TARGET_ONLY, USEFUL
+from metasched.schedulers.resolve import AUTO, BEST_SINGLE, SINGLE, TARGET_ONLY, USEFUL
 
 FIRST = ("reward", "meta_updates", "batch_size")
 """Settings that stand among the first flags; the others have a group of their own."""

@@ -60,7 +60,7 @@ def train(
         json: Print every meta-update as a line of JSON when it happens, and a last line with the result.
     """
     from metasched.runs import train as runs
-    from metasched.runs.scheduler_spec import BEST_SINGLE
+    from metasched.schedulers.resolve import BEST_SINGLE
 
     options = pairs("--option", option)
     chosen = counting(seeds, further.seed)

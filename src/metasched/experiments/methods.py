@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metasched.runs.outcome import OURS
-from metasched.runs.scheduler_spec import SINGLE, TARGET_ONLY, USEFUL, family
 from metasched.schedulers.base import Family
+from metasched.schedulers.resolve import SINGLE, TARGET_ONLY, USEFUL, family
 from metasched.schedulers.thompson import FADE
 from metasched.tasks import TaskSet
 

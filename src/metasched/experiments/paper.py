@@ -34,10 +34,10 @@ from metasched.runs.kept import finish
 from metasched.runs.origin import device
 from metasched.runs.outcome import OURS, Final, Outcome, Study
 from metasched.runs.runner import Job
-from metasched.runs.scheduler_spec import SINGLE
 from metasched.runs.states import WORK
 from metasched.runs.train import jobs_of
 from metasched.runs.tuning import GRIDS, mean_finals
+from metasched.schedulers.resolve import SINGLE
 from metasched.tasks import TEST, TaskSet
 
 TUNING_SEEDS = (1001, 1002)

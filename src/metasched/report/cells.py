@@ -12,8 +12,8 @@ from metasched.experiments import REGIMES
 from metasched.report.remarks import Remarks
 from metasched.report.statistics import Floats
 from metasched.runs.outcome import About, Family, Origin, Outcome
-from metasched.runs.scheduler_spec import TARGET_ONLY as TARGET_ONLY
-from metasched.runs.scheduler_spec import USEFUL as USEFUL
+from metasched.schedulers.resolve import TARGET_ONLY as TARGET_ONLY
+from metasched.schedulers.resolve import USEFUL as USEFUL
 
 
 @dataclass(frozen=True, eq=False)

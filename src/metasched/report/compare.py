@@ -16,7 +16,7 @@ from metasched.report import statistics
 from metasched.report.cells import TARGET_ONLY, Cell, Method
 from metasched.report.statistics import Arrivals, Bounded, Floats, Interval
 from metasched.runs.outcome import OURS
-from metasched.runs.scheduler_spec import BASELINE
+from metasched.schedulers.resolve import BASELINE
 
 ALPHA = 0.05
 MARGIN = 0.02

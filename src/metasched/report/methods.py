@@ -11,7 +11,7 @@ from metasched.report.cells import Cell, Method
 from metasched.report.pieces import UnavailableError, makes
 from metasched.report.results import Results
 from metasched.report.sheets import MISSING, Columns, Number, Sheet, samples, sheet, signed
-from metasched.runs.scheduler_spec import BASELINE
+from metasched.schedulers.resolve import BASELINE
 
 NOTE = (
     "Mean over seeds ± half of its bootstrap 95 % interval; the mean difference by seed with its interval, not "

@@ -28,7 +28,7 @@ from metasched.report.sheets import (
     sheet,
     signed,
 )
-from metasched.runs.scheduler_spec import BASELINE
+from metasched.schedulers.resolve import BASELINE
 
 NONE_NAMED = "no method was named as ours before the runs: every comparison is exploratory"
 

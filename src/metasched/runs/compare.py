@@ -25,11 +25,11 @@ from metasched.runs.folder import COMPARISON
 from metasched.runs.kept import finish
 from metasched.runs.outcome import OURS, OWN_RUNS, Outcome, Study
 from metasched.runs.runner import Job, Own
-from metasched.runs.scheduler_spec import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY
 from metasched.runs.spec import differences, first_in_words
 from metasched.runs.states import WORK
 from metasched.runs.train import begun, jobs_of
 from metasched.runs.tuning import FOLDS, GRIDS, SEED, Rates, fold_sets, mean_finals
+from metasched.schedulers.resolve import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY
 from metasched.tasks import TaskSet
 
 CHOOSING = "thompson"

@@ -36,7 +36,7 @@ from metasched.runs.folder import Description
 from metasched.runs.lease import Lease, leased
 from metasched.runs.outcome import Outcome
 from metasched.runs.records import check
-from metasched.schedulers import Scheduler
+from metasched.schedulers import Scheduler, resolve
 from metasched.tasks import TaskSet
 
 CHECKPOINT_SECONDS = 10.0
@@ -167,7 +167,7 @@ def _by_shape(jobs: Sequence[Job]) -> list[list[int]]:
     apart = jax.default_backend() != "cpu"
     groups: dict[Hashable, list[int]] = {}
     for number, job in enumerate(jobs):
-        plans = apart and scheduler_spec.planned(job.description.spec.scheduler)
+        plans = apart and resolve.needs_plan(job.description.spec.scheduler)
         groups.setdefault((id(job.tasks.tasks), plans, _shape(job)), []).append(number)
     return list(groups.values())
 
@@ -374,10 +374,10 @@ def _plans(jobs: Sequence[Job]) -> list[Plan | None]:
     found: list[Plan | None] = []
     for job in jobs:
         spec = job.description.spec
-        if job.own.scheduler is not None or not scheduler_spec.planned(spec.scheduler):
+        if job.own.scheduler is not None or not resolve.needs_plan(spec.scheduler):
             found.append(None)
             continue
-        asked = scheduler_spec.plan_options(spec.scheduler, spec.options)
+        asked = resolve.plan_options(spec.scheduler, spec.options)
         options = (tuple(sorted(asked.items())), id(job.tasks))
         if options not in makers:
             makers[options] = planner(job.tasks, job.network, job.config, **asked)
@@ -411,7 +411,7 @@ def _kind(job: Job, plan: Plan | None) -> Hashable:
     spec = job.description.spec
     if job.own.scheduler is not None:
         return job.own.scheduler
-    name = "single" if spec.scheduler.startswith(scheduler_spec.SINGLE) else spec.scheduler
+    name = "single" if spec.scheduler.startswith(resolve.SINGLE) else spec.scheduler
     kind = (name, repr(sorted(spec.options.items())), job.config.abstain)
     tabled = plan is None or spec.options.get("refresh", 1) != 0 or name != "mdp" or plan.policy.actions is not None
     return kind if tabled else (*kind, _Itself(plan))

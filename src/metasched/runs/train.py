@@ -27,11 +27,12 @@ from metasched.runs.folder import Description
 from metasched.runs.origin import origin, versions
 from metasched.runs.outcome import About, Outcome
 from metasched.runs.runner import CHECKPOINT_SECONDS, Job, Own, Result
-from metasched.runs.scheduler_spec import BEST_SINGLE, SINGLE, Choice, choose, family
+from metasched.runs.scheduler_spec import Choice, choose
 from metasched.runs.settled import settled
 from metasched.runs.spec import DataSpec, RunSpec, first_in_words
 from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
+from metasched.schedulers.resolve import BEST_SINGLE, SINGLE, family
 from metasched.seeds import check_seed, counting
 from metasched.tasks import TaskSet
 
