@@ -74,7 +74,7 @@ def test_sources_with_shuffled_labels_are_named_and_the_good_one_is_not(comparis
 
 
 def test_what_is_off_with_the_rows_comes_first():
-    tasks = replace(sources_that_differ(), doubts=("label 'Yes' is not in the target",))
+    tasks = replace(sources_that_differ(), label_warnings=("label 'Yes' is not in the target",))
     config = ms.TrainConfig(batch_size=10, meta_updates=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from metasched.datasets.tables import place_in, read_columns, read_table
+from metasched.datasets.tables import read_columns, read_table, row_name_in
 from metasched.errors import ConfigError, DataError
 
 
@@ -45,11 +45,11 @@ class TestColumns:
         got = read_columns(path)
         assert list(got) == ["a", "b"]
         assert got["b"].tolist() == ["x\r\ny", "z"]
-        assert place_in(path)(1) == f"{path} line 5"
+        assert row_name_in(path)(1) == f"{path} line 5"
 
     def test_a_cell_too_long_to_count_lines_leaves_the_number_of_the_row(self, tmp_path):
         path = self.write(tmp_path, f"a,b\n{'x' * 200_000},1\n")
-        assert place_in(path)(0) == f"{path} row 1"
+        assert row_name_in(path)(0) == f"{path} row 1"
 
     def test_a_late_text_makes_the_whole_column_text(self, tmp_path):
         rows = ["1" * 100] * 20_000  # past the first megabyte, from which types would be inferred
@@ -109,7 +109,7 @@ class TestColumns:
         assert list(got) == list(same)
         np.testing.assert_array_equal(got["a"], same["a"])
         assert got["b"].tolist() == same["b"].tolist()
-        assert place_in(tmp_path / "t.parquet")(0).endswith("t.parquet row 1")
+        assert row_name_in(tmp_path / "t.parquet")(0).endswith("t.parquet row 1")
 
     def test_a_small_parquet_file_of_many_rows_is_refused_by_what_it_declares(self, tmp_path):
         arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

@@ -15,7 +15,7 @@ class TestSummary:
 
     def test_what_is_off_comes_last_with_a_mark(self, tasks):
         assert "!" not in tasks.summary()
-        odd = replace(tasks.variant(target_labels=1), doubts=("label 'Good' is not in the target",))
+        odd = replace(tasks.variant(target_labels=1), label_warnings=("label 'Good' is not in the target",))
         *_, label, few = odd.summary().splitlines()
         assert label == "  ! label 'Good' is not in the target"
         assert few.startswith("  ! the target has 1 labelled row and 30 test rows: with fewer than 8 of either")

@@ -1,11 +1,14 @@
+import datetime
+
 import numpy as np
 import pytest
 
-import metasched as ms
 from metasched.errors import DataError
 from metasched.tasks import Provenance
 from metasched.tasks.assemble import Goal
-from metasched.tasks.table import Table, by_source, from_tables
+from metasched.tasks.table import Table, by_source, columns_of, from_tables
+
+pa = pytest.importorskip("pyarrow")
 
 
 def table(name, **columns):
@@ -26,7 +29,7 @@ def shop(name, seed, city=("Bern", "Köln"), **more):
 
 
 def built(tables, target="c", label="label", **options):
-    return from_tables(ms.TaskSet, "shops", tables, Goal(target=target, label=label), **options)
+    return from_tables("shops", tables, Goal(target=target, label=label), **options)
 
 
 def test_inputs_are_standardised_by_the_rows_of_the_sources_alone():
@@ -49,7 +52,7 @@ def test_the_preparation_gives_the_same_inputs_again():
 
 def test_columns_may_stand_in_another_order():
     c = shop("c", 5)
-    turned = Table(c.name, dict(reversed(c.columns.items())), c.place, c.provenance)
+    turned = Table(c.name, dict(reversed(c.columns.items())), c.row_name, c.provenance)
     a = shop("a", 0)
     assert built({"a": a, "c": c}).fingerprint == built({"a": a, "c": turned}).fingerprint
 
@@ -110,7 +113,7 @@ class TestBySource:
         parts = by_source(mixed, "shop")
         assert list(parts) == ["b", "a"]
         assert parts["a"].columns["age"].tolist() == [2, 4]
-        assert parts["a"].place(1) == "all.csv line 5"
+        assert parts["a"].row_name(1) == "all.csv line 5"
         assert parts["a"].provenance.rows.tolist() == [1, 3]
         assert "shop" not in parts["a"].columns
 
@@ -127,3 +130,56 @@ class TestBySource:
     def test_a_misspelt_column_is_answered_with_the_nearest(self):
         with pytest.raises(DataError, match="did you mean 'shop'"):
             by_source(table("all", shop=["a"], age=[1]), "sopp")
+
+
+def columns(drop=(), **arrays):
+    return columns_of(pa.table(arrays), "mine.csv", drop)
+
+
+def test_numbers_have_nan_where_one_is_missing():
+    got = columns(a=pa.array([1, None]), b=[1, 2], c=pa.array([None, None]), d=pa.array([1, 2], pa.decimal128(3)))
+    np.testing.assert_array_equal(got["a"], [1, np.nan])
+    assert got["b"].dtype.kind == "i"
+    assert np.isnan(got["c"]).all()
+    assert got["d"].tolist() == [1, 2]
+
+
+def test_truth_values_are_numbers_or_missing():
+    got = columns(a=[True, False], b=pa.array([True, None]))
+    assert got["a"].tolist() == [True, False]
+    np.testing.assert_array_equal(got["b"], [1, np.nan])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_texts_have_none_where_one_is_missing(kind):
+    assert columns(a=pa.array(["x", None, "x"], kind))["a"].tolist() == ["x", None, "x"]
+
+
+def test_dictionaries_are_what_they_stand_for():
+    got = columns(a=pa.array(["x", None, "y"]).dictionary_encode(), b=pa.array([7, 8, 7]).dictionary_encode())
+    assert got["a"].tolist() == ["x", None, "y"]
+    assert got["b"].tolist() == [7, 8, 7]
+
+
+def test_chunks_with_dictionaries_of_their_own_are_joined():
+    chunks = pa.chunked_array([pa.array(["x", "y"]).dictionary_encode(), pa.array(["z", "y"]).dictionary_encode()])
+    assert columns(a=chunks)["a"].tolist() == ["x", "y", "z", "y"]
+
+
+@pytest.mark.parametrize("cell", [datetime.date(2020, 1, 1), [1, 2]])
+def test_other_kinds_are_refused_unless_left_out(cell):
+    with pytest.raises(DataError, match=r"mine\.csv: column 'a' holds .*; make it numbers or text, or .* drop=a"):
+        columns(a=[cell], b=[1])
+    assert list(columns(a=[cell], b=[1], drop=["a"])) == ["b"]
+
+
+def test_two_columns_of_one_name_are_refused():
+    with pytest.raises(DataError, match="two columns are named 'a'"):
+        columns_of(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), "mine.csv")
+
+
+@pytest.mark.parametrize("wrong", [-1, 5])
+def test_a_cell_that_points_to_no_text_is_refused(wrong):
+    cells = pa.DictionaryArray.from_arrays(pa.array([0, wrong], pa.int32()), pa.array(["a"]), safe=False)
+    with pytest.raises(DataError, match="column 'x' is damaged"):
+        columns_of(pa.table({"x": cells}), "t.parquet")

@@ -9,7 +9,7 @@ import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError
 from metasched.tasks import few_labels, stratified_rows
-from small_sets import build
+from small_sets import build, rows
 
 
 class TestVariants:
@@ -152,6 +152,19 @@ class TestByClass:
         assert view.sizes == tuple(np.bincount(labels))
         inputs = np.concatenate([task.inputs for task in tasks.tasks])
         np.testing.assert_array_equal(view.tasks[1].inputs, inputs[labels == 1])
+
+    def test_pooled_rows_name_each_source_once(self):
+        a, b = rows(seed=1), rows(seed=2)
+        tasks = build(tasks={"a": a, "b": b, "c": a}, validation=rows(seed=3), test=rows(seed=4))
+        origins = {
+            **tasks.provenance,
+            "a": ms.Provenance("x.csv", np.arange(6), {"x": "0"}),
+            "b": ms.Provenance("y.csv", np.arange(6), {"y": "1"}, "turned"),
+            "c": ms.Provenance("x.csv", np.arange(6), {"x": "0"}),
+        }
+        for origin in replace(tasks, provenance=origins).by_class(pooled=True).provenance.values():
+            if origin.source != "array":
+                assert (origin.source, origin.files, origin.note) == ("x.csv + y.csv", {"x": "0", "y": "1"}, "turned")
 
     def test_labels_of_their_own_cannot_be_pooled(self):
         own = build(classes={"a": ["cat", "dog"], "b": ["p", "q"], "target": ["x", "y"]})

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from metasched.datasets.store import sha256
-from metasched.datasets.tables import LARGEST_BYTES, SUFFIXES, column_names, place_in, read_columns, refuse_large
+from metasched.datasets.tables import LARGEST_BYTES, SUFFIXES, column_names, read_columns, refuse_large, row_name_in
 from metasched.errors import ConfigError, DataError, unknown
 from metasched.tasks import Provenance, TaskSet
 from metasched.tasks.assemble import Goal
@@ -99,7 +99,7 @@ def from_columns(
         )
         rows = np.arange(len(next(iter(columns.values()), ())))
         return Table(
-            str(file), columns, place_in(file, separator), Provenance(file.name, rows, {file.name: sha256(file)})
+            str(file), columns, row_name_in(file, separator), Provenance(file.name, rows, {file.name: sha256(file)})
         )
 
     if path.is_dir():
@@ -119,7 +119,7 @@ def from_columns(
         bins=bins,
         allow_overlap=allow_overlap,
     )
-    return from_tables(TaskSet, path.stem, tables, goal, categorical=codes, missing=missing, standardise=standardise)
+    return from_tables(path.stem, tables, goal, categorical=codes, missing=missing, standardise=standardise)
 
 
 def _listed(names: Sequence[str] | str) -> tuple[str, ...]:

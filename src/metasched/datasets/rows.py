@@ -18,10 +18,10 @@ from metasched.datasets.images import LARGEST_BYTES as LARGEST_IMAGES
 from metasched.datasets.images import SUFFIXES as IMAGES
 from metasched.datasets.images import natural, read_image
 from metasched.datasets.npz import open_npz
-from metasched.datasets.tables import LARGEST_BYTES, SEPARATORS, place_in, read_columns, refuse_large
+from metasched.datasets.tables import LARGEST_BYTES, SEPARATORS, read_columns, refuse_large, row_name_in
 from metasched.datasets.tables import SUFFIXES as TABLES
 from metasched.errors import ConfigError, DataError
-from metasched.tasks import TEST, Inputs, Place, Preparation, as_inputs, from_pixels
+from metasched.tasks import TEST, Inputs, Preparation, RowName, as_inputs, from_pixels
 from metasched.tasks.preparation import as_numbers, as_texts, is_number
 from metasched.untrusted import file_size
 
@@ -81,14 +81,14 @@ def _unlabelled(inputs: Inputs, names: list[str] | None = None) -> NewRows:
     return NewRows(inputs, counted, np.empty(0, np.int64), np.empty(0))
 
 
-def _check(answers: NDArray[Any], reading: Reading, place: Place) -> None:
+def _check(answers: NDArray[Any], reading: Reading, row_name: RowName) -> None:
     """Raise if a row is of a class that the model does not have."""
     known = set(map(str, range(len(reading.classes)))) if answers.dtype.kind in "iu" else set(reading.classes)
     for row, answer in enumerate(answers if reading.classes else ()):
         if str(answer) not in known:
             raise DataError(
-                f"{place(row)}: is labelled '{answer}', which is no class of the model ({', '.join(reading.classes)}); "
-                "mend the label or leave the labels out"
+                f"{row_name(row)}: is labelled '{answer}', which is no class of the model "
+                f"({', '.join(reading.classes)}); mend the label or leave the labels out"
             )
 
 
@@ -101,8 +101,8 @@ def _from_table(path: Path, reading: Reading, preparation: Preparation, options:
     absent = [column.name for column in preparation.columns if column.name not in columns]
     if absent:
         raise DataError(f"{path}: has no column '{absent[0]}', only {', '.join(columns)}; add it, training had it")
-    place = place_in(path, options.get("separator"))
-    rows = _unlabelled(preparation.inputs(columns, place))
+    row_name = row_name_in(path, options.get("separator"))
+    rows = _unlabelled(preparation.inputs(columns, row_name))
     strange = {column.name: column.unknown(columns[column.name]) for column in preparation.columns}
     notes = tuple(
         f"column '{name}' has a category that no source row had in {count:,} rows; there it counts as none"
@@ -116,9 +116,9 @@ def _from_table(path: Path, reading: Reading, preparation: Preparation, options:
         return rows._replace(notes=notes)
     known = cells[labelled]
     if not reading.classes or (not preparation.text_labels and all(is_number(str(cell)) for cell in known)):
-        known = as_numbers(preparation.label, known, lambda row: place(int(labelled[row])))
+        known = as_numbers(preparation.label, known, lambda row: row_name(int(labelled[row])))
     answers = np.array(as_texts(known)) if reading.classes else known
-    _check(answers, reading, lambda row: place(int(labelled[row])))
+    _check(answers, reading, lambda row: row_name(int(labelled[row])))
     return rows._replace(labelled=labelled, answers=answers, notes=notes)
 
 

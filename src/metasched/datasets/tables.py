@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from metasched.errors import ConfigError, DataError, given
 from metasched.optional import require
-from metasched.tasks import Inputs, Place
-from metasched.tasks.arrow import columns_of
+from metasched.tasks import Inputs, RowName
 from metasched.tasks.preparation import is_number, shown
+from metasched.tasks.table import columns_of
 from metasched.untrusted import file_size
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -82,7 +82,7 @@ def refuse_large(path: Path, size: int, limit: int) -> None:
         )
 
 
-def place_in(path: Path, separator: str | None = None) -> Place:
+def row_name_in(path: Path, separator: str | None = None) -> RowName:
     """Where a row of that file is: ``mine/a.csv line 7`` in a text file (the header is line 1), else ``… row 6``."""
     if path.suffix.lower() == ".parquet":
         return lambda row: f"{path} row {row + 1}"

@@ -1,5 +1,6 @@
-"""The arrays that rows are made of, and what callers give turned into them."""
+"""The arrays that rows are made of, and how what callers give becomes such arrays."""
 
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ def as_inputs(name: str, values: ArrayLike) -> Inputs:
 
 
 def as_labels(name: str, values: ArrayLike) -> Labels:
-    """Whole numbers, however they are stored, as int32."""
+    """Whole numbers, whatever their type, as int32."""
     array = np.asarray(values)
     if array.dtype.kind == "f" and array.size and np.all(array == np.floor(array)):
         array = array.astype(np.int64)
@@ -43,8 +44,29 @@ def as_targets(name: str, values: ArrayLike) -> Targets:
     return numbers[:, None] if numbers.ndim == 1 else numbers
 
 
+def bin_edges(values: Targets, bins: int) -> Targets:
+    """At most ``bins`` − 1 rising edges, taken from ``values``, that cut them into parts of about equal size.
+
+    Value v is in bin #{edges ≤ v}; no bin is empty, and equal values share one.
+    """
+    quantiles = np.quantile(values, np.arange(1, bins) / bins, method="higher")
+    return np.unique(quantiles[quantiles > values.min()]).astype(np.float32)
+
+
+def bin_names(edges: Targets) -> tuple[str, ...]:
+    """``("< 0.5", "0.5 … 2", "≥ 2")``, with just enough digits to tell the edges apart."""
+    if not edges.size:
+        return ("any",)
+    texts: list[str] = []
+    for digits in range(3, 10):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(texts):
+            break
+    return (f"< {texts[0]}", *(f"{low} … {high}" for low, high in pairwise(texts)), f"≥ {texts[-1]}")
+
+
 def _as_float32(name: str, kind: str, array: NDArray[np.generic]) -> NDArray[np.float32]:
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name}: {kind} have dtype {array.dtype}; give numbers")
-    with np.errstate(over="ignore"):  # what overflows float32 becomes infinite and is refused with its row
+    with np.errstate(over="ignore"):  # what overflows float32 becomes infinite and is refused later, with its row
         return np.ascontiguousarray(array, dtype=np.float32)

@@ -1,68 +1,141 @@
-"""Task sets from the rows of every source, of which one is the target."""
+"""Task sets from arrays, and from the rows of every source, of which one is the target."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from metasched.errors import ConfigError, DataError, given, unknown
 from metasched.seeds import check_seed
-from metasched.tasks import builders
-from metasched.tasks.arrays import Inputs, Labels, RowNumbers
-from metasched.tasks.bins import bin_edges
-from metasched.tasks.labelling import Labelling, label
-from metasched.tasks.preparation import Cells, Place, Preparation
-from metasched.tasks.provenance import Provenance
-from metasched.tasks.task import TEST, VALIDATION
+from metasched.tasks.arrays import Inputs, Labels, RowNumbers, as_inputs, as_labels, as_targets, bin_edges, bin_names
+from metasched.tasks.checks import MOST_CLASSES, check_targets, location, refuse_overlap, repeated_rows
+from metasched.tasks.labels import Labelling, label
+from metasched.tasks.preparation import Cells, Preparation, RowName
+from metasched.tasks.task import TEST, VALIDATION, Provenance, Split, Task
+from metasched.tasks.taskset import TaskSet
 from metasched.tasks.variants import few_labels, stratified_rows
 
-if TYPE_CHECKING:
-    from metasched.tasks.taskset import TaskSet
+Arrays: TypeAlias = tuple[ArrayLike, ArrayLike]
+"""Inputs (n, *shape) and, for each row, its label or its target."""
+ClassNames: TypeAlias = Sequence[str] | Mapping[str, Sequence[str]]
 
 MOST_LABELS = 100
-"""Validation rows of a target that the user has not divided: half of its rows, and at most so many."""
+"""If you do not divide the target yourself, half of its rows, and at most this many, are for validation."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows of one source or of the target: inputs (n, *shape), what each is labelled as, and where it is from."""
+class SourceRows:
+    """Rows of one source or of the target: inputs (n, *shape), labels as they were written, and where they are from."""
 
     inputs: Inputs
     labels: Cells
-    place: Place
+    row_name: RowName
     provenance: Provenance
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Goal:
-    """What to predict, and for whom.
+    """What to predict, and for which target.
 
     Args:
-        target: the source that is the target; None where parts are named ``validation`` and ``test``.
+        target: the source that is the target; None if sources are named ``validation`` and ``test``.
         target_labels: how many of the target's rows are for validation; None: half, at most 100.
         seed: decides which.
         label: what the labels are called.
-        order: of the classes; others follow, sorted.
-        regression: whether to predict numbers; None: where they are not all whole.
-        bins: of these numbers, which schedulers see as labels.
+        regression: whether to predict numbers; None: if they are not all whole.
+        bins: number of bins of these numbers, which schedulers see as labels.
         allow_overlap: let a validation row be a test row too.
+        order: of the classes; others follow, sorted.
     """
 
     target: str | None = None
     target_labels: int | None = None
     seed: int = 0
     label: str = "label"
-    order: tuple[str, ...] = ()
     regression: bool | None = None
     bins: int = 10
     allow_overlap: bool = False
+    order: tuple[str, ...] = ()
+
+
+def all_parts(tasks: Mapping[str, Arrays], validation: Arrays, test: Arrays) -> dict[str, Arrays]:
+    """The arrays of every part by name: the tasks in their order, then validation and test."""
+    if VALIDATION in tasks or TEST in tasks:
+        raise DataError("a task may not be named 'validation' or 'test'; rename it")
+    return {**tasks, VALIDATION: validation, TEST: test}
+
+
+def classification(
+    name: str, parts: Mapping[str, Arrays], classes: ClassNames | None, allow_overlap: bool = False
+) -> TaskSet:
+    """A task set whose rows have labels, from the arrays of :func:`all_parts`."""
+    splits = {key: Split(as_inputs(key, x), as_labels(key, y)) for key, (x, y) in parts.items()}
+    return _build(name, splits, _class_names(classes, splits), allow_overlap)
+
+
+def regression(name: str, parts: Mapping[str, Arrays], bins: int, allow_overlap: bool = False) -> TaskSet:
+    """A task set whose rows have numbers to predict, from the arrays of :func:`all_parts`."""
+    if bins < 2 or bins != int(bins):
+        raise ConfigError(f"bins is {bins}; give a whole number ≥ 2")
+    sources = [key for key in parts if key not in (VALIDATION, TEST)]
+    if not sources:
+        raise DataError(f"{name}: no tasks; give at least one")
+    inputs = {key: as_inputs(key, x) for key, (x, _) in parts.items()}
+    targets = {key: as_targets(key, y) for key, (_, y) in parts.items()}
+    for key in parts:
+        check_targets(location(name, key), inputs[key], targets[key])
+    # The target's own rows must not decide the bins: a scheduler would then know something about them.
+    edges = bin_edges(np.concatenate([targets[key][:, 0] for key in sources]), bins)
+    labels = {key: np.searchsorted(edges, y[:, 0], side="right").astype(np.int32) for key, y in targets.items()}
+    splits = {key: Split(inputs[key], labels[key], targets[key]) for key in parts}
+    return _build(name, splits, dict.fromkeys([*sources, "target"], bin_names(edges)), allow_overlap)
+
+
+def _build(
+    name: str, splits: Mapping[str, Split], classes: Mapping[str, tuple[str, ...]], allow_overlap: bool
+) -> TaskSet:
+    if not allow_overlap:
+        refuse_overlap(splits[VALIDATION], splits[TEST])
+    return TaskSet(
+        name=name,
+        tasks=tuple(
+            Task(key, *split, classes=classes[key], targets=split.targets)
+            for key, split in splits.items()
+            if key not in (VALIDATION, TEST)
+        ),
+        validation=splits[VALIDATION],
+        test=splits[TEST],
+        classes=classes["target"],
+        provenance={key: Provenance("array", np.arange(len(split.labels))) for key, split in splits.items()},
+    )
+
+
+def _class_names(classes: ClassNames | None, splits: Mapping[str, Split]) -> dict[str, tuple[str, ...]]:
+    """The class names of every task and, under ``"target"``, of the target."""
+    names = [name for name in splits if name not in (VALIDATION, TEST)] + ["target"]
+    if classes is None:
+        highest = {key: int(split.labels.max()) for key, split in splits.items() if split.labels.size}
+        top = max(highest.values(), default=0)
+        if top >= MOST_CLASSES:
+            where = next(key for key in highest if highest[key] == top)
+            raise DataError(
+                f"{where}: row {splits[where].labels.argmax()} has label {top:,}, so that there were {top + 1:,} "
+                f"classes, more than {MOST_CLASSES:,}; number the classes 0 … C−1"
+            )
+        classes = [str(number) for number in range(top + 1)]
+    if not isinstance(classes, Mapping):
+        return dict.fromkeys(names, tuple(map(str, classes)))
+    for name in names:
+        if name not in classes:
+            raise ConfigError(f"classes names no labels for '{name}'; add classes[{name!r}]")
+    return {name: tuple(map(str, classes[name])) for name in names}
 
 
 def target_parts(names: Sequence[str], target: str | None, where: str) -> tuple[str, ...]:
-    """Which parts are the target's: ``(target,)``, or validation and test where the user has divided it."""
+    """Which sources are the target's: ``(target,)``, or validation and test if the user has divided it."""
     divided = [name for name in (VALIDATION, TEST) if name in names]
     if not names:
         raise DataError(f"{where}: holds no sources; give at least one, and a target")
@@ -74,65 +147,56 @@ def target_parts(names: Sequence[str], target: str | None, where: str) -> tuple[
         raise ConfigError(f"{where}: which is the target? Give {given('target')}, one of {', '.join(names)}")
     if target is not None and target not in names:
         raise unknown("target", target, names)
-    parts = tuple(divided) if target is None else (target,)
-    if len(names) == len(parts):
+    own = tuple(divided) if target is None else (target,)
+    if len(names) == len(own):
         raise DataError(f"{where}: has no source besides the target; give at least one")
-    return parts
+    return own
 
 
 def assemble(
-    kind: "type[TaskSet]",
     name: str,
-    parts: Mapping[str, Part],
+    sources: Mapping[str, SourceRows],
     goal: Goal,
     notes: Sequence[str] = (),
     preparation: Preparation | None = None,
-) -> "TaskSet":
+) -> TaskSet:
     """A task set whose target is divided into validation and test as ``goal`` says; rows keep their order."""
-    own = target_parts(list(parts), goal.target, name)
-    labelling = label(
-        {key: part.labels for key, part in parts.items()},
+    own = target_parts(list(sources), goal.target, name)
+    labels = label(
+        {key: source.labels for key, source in sources.items()},
         own,
-        {key: part.place for key, part in parts.items()},
+        {key: source.row_name for key, source in sources.items()},
         title=goal.label,
         regression=goal.regression,
         order=goal.order,
     )
-    origin, said = _divided(parts, own, labelling, goal)
-    _refuse_unlearnable(parts, origin, labelling, goal.label)
+    validation, test, division = _target_rows(sources, own, labels, goal)
+    chosen = {key: (key, np.arange(len(source.inputs))) for key, source in sources.items() if key not in own}
+    chosen |= {VALIDATION: (own[0], validation), TEST: (own[-1], test)}
+    _refuse_unlearnable(sources, chosen, labels, goal.label)
     arrays: dict[str, Any] = {
-        key: (parts[part].inputs[rows], labelling.values[part][rows]) for key, (part, rows) in origin.items()
+        key: (sources[source].inputs[rows], labels.values[source][rows]) for key, (source, rows) in chosen.items()
     }
-    if labelling.classes is None:
-        result = builders.regression(kind, name, arrays, goal.bins, goal.allow_overlap)
+    if labels.classes is None:
+        result = regression(name, arrays, goal.bins, allow_overlap=True)
     else:
-        classes = {key: labelling.classes[key] for key in parts if key not in own} | {
-            "target": labelling.classes[own[0]]
-        }
-        result = builders.labelled(kind, name, arrays, classes, goal.allow_overlap)
+        classes = {key: names for key, names in labels.classes.items() if key not in own}
+        result = classification(name, arrays, classes | {"target": labels.classes[own[0]]}, allow_overlap=True)
     return replace(
         result,
-        provenance={key: parts[part].provenance.take(rows) for key, (part, rows) in origin.items()},
-        notes=(*said, *labelling.notes, *notes),
-        doubts=labelling.doubts,
-        preparation=preparation and structs.replace(preparation, text_labels=labelling.text),
+        provenance={key: sources[source].provenance.take(rows) for key, (source, rows) in chosen.items()},
+        notes=(*division, *labels.notes, *notes),
+        label_warnings=labels.warnings,
+        preparation=preparation and structs.replace(preparation, text_labels=labels.text),
     )
-
-
-def strata(values: NDArray[Any]) -> Labels:
-    """What rows are divided by: their labels, or tenths of the first number to predict."""
-    if values.dtype.kind in "iu":
-        return values.astype(np.int32)
-    first = values.reshape(len(values), -1)[:, 0].astype(np.float32)
-    return np.searchsorted(bin_edges(first, 10), first, side="right").astype(np.int32)
 
 
 def divide(values: NDArray[Any], target: str, count: int | None, seed: int) -> tuple[RowNumbers, RowNumbers, str]:
     """Rows of the target for validation and for test, both in their order, and how they were chosen, in words."""
     if len(values) < 2:
         raise DataError(f"target '{target}' has {len(values)} row; give rows to learn from and rows to test")
-    chosen = min(MOST_LABELS, len(values) // 2) if count is None else count
-    validation, test = few_labels(strata(values), chosen, seed)
+    wanted = min(MOST_LABELS, len(values) // 2) if count is None else count
+    validation, test = few_labels(_strata(values), wanted, seed)
     default = "" if count is not None else f"; {given('target_labels')} changes that"
     return (
         validation,
@@ -142,88 +206,76 @@ def divide(values: NDArray[Any], target: str, count: int | None, seed: int) -> t
     )
 
 
-def _divided(
-    parts: Mapping[str, Part], own: tuple[str, ...], labelling: Labelling, goal: Goal
-) -> tuple[dict[str, tuple[str, RowNumbers]], list[str]]:
-    """For every task, validation and test: the part and the rows it is made of; and what was done, in words."""
-    origin = {key: (key, np.arange(len(part.inputs))) for key, part in parts.items() if key not in own}
-    if goal.target is None:
-        validation, test, notes = _divided_by_user(parts, labelling, goal)
-        return origin | {VALIDATION: (VALIDATION, validation), TEST: (TEST, test)}, notes
-    validation, test, notes = _divided_by_us(parts[goal.target], labelling.values[goal.target], goal.target, goal)
-    return origin | {VALIDATION: (goal.target, validation), TEST: (goal.target, test)}, notes
+def _strata(values: NDArray[Any]) -> Labels:
+    """What rows are divided by: their labels, or tenths of the first number to predict."""
+    if values.dtype.kind in "iu":
+        return values.astype(np.int32)
+    first = values.reshape(len(values), -1)[:, 0].astype(np.float32)
+    return np.searchsorted(bin_edges(first, 10), first, side="right").astype(np.int32)
 
 
-def _divided_by_user(
-    parts: Mapping[str, Part], labelling: Labelling, goal: Goal
+def _target_rows(
+    sources: Mapping[str, SourceRows], own: tuple[str, ...], labels: Labelling, goal: Goal
 ) -> tuple[RowNumbers, RowNumbers, list[str]]:
-    """All rows of both parts, or as many of the first as are asked for; a row in both is refused."""
-    validation, test = (np.arange(len(parts[part].inputs)) for part in (VALIDATION, TEST))
+    """Rows for validation and for test, and what was done, in words.
+
+    A test row that repeats a validation row would measure memory. If we divide the target ourselves we leave it out; if
+    the user did, it is refused, because we cannot know which of the two is meant.
+    """
     notes = []
-    if goal.target_labels is not None:
-        notes = [f"{goal.target_labels:,} of {len(validation):,} validation rows are used (seed {goal.seed})"]
-        labels = strata(labelling.values[VALIDATION])
-        validation = stratified_rows(labels, goal.target_labels, np.random.default_rng(check_seed(goal.seed)))
-    if not goal.allow_overlap:
-        learnt = parts[VALIDATION], labelling.values[VALIDATION], validation
-        for row, twin in _repeated(learnt, (parts[TEST], labelling.values[TEST], test)).items():
+    if goal.target is not None:
+        validation, test, note = divide(labels.values[goal.target], goal.target, goal.target_labels, goal.seed)
+        notes.append(note)
+    else:
+        validation, test = (np.arange(len(sources[part].inputs)) for part in own)
+        if goal.target_labels is not None:
+            notes.append(f"{goal.target_labels:,} of {len(validation):,} validation rows are used (seed {goal.seed})")
+            random = np.random.default_rng(check_seed(goal.seed))
+            validation = stratified_rows(_strata(labels.values[VALIDATION]), goal.target_labels, random)
+    if goal.allow_overlap:
+        return validation, test, notes
+    first, last = (
+        (sources[part].inputs[rows], labels.values[part][rows].astype(np.float32))
+        for part, rows in ((own[0], validation), (own[-1], test))
+    )
+    twins = repeated_rows(first, last)
+    if goal.target is None:
+        for row, twin in twins.items():
             raise DataError(
-                f"{parts[TEST].place(row)}: repeats {parts[VALIDATION].place(twin)}; remove one of them, or give "
+                f"{sources[TEST].row_name(int(test[row]))}: repeats "
+                f"{sources[VALIDATION].row_name(int(validation[twin]))}; remove one of them, or give "
                 f"{given('allow_overlap', True)} if your rows legitimately repeat"
             )
-    return validation, test, notes
-
-
-def _divided_by_us(
-    part: Part, values: NDArray[Any], target: str, goal: Goal
-) -> tuple[RowNumbers, RowNumbers, list[str]]:
-    """Rows drawn for validation, and the others, but for those that repeat one of the first."""
-    validation, test, note = divide(values, target, goal.target_labels, goal.seed)
-    twins = {} if goal.allow_overlap else _repeated((part, values, validation), (part, values, test))
     if len(twins) == len(test):
         raise DataError(
-            f"target '{target}': every test row repeats a validation row; give other rows, or "
+            f"target '{goal.target}': every test row repeats a validation row; give other rows, or "
             f"{given('allow_overlap', True)}"
         )
-    if not twins:
-        return validation, test, [note]
-    left_out = (
-        f"{len(twins):,} test rows that repeat a validation row are left out; to keep them: "
-        f"{given('allow_overlap', True)}"
-    )
-    return validation, np.setdiff1d(test, [*twins]), [note, left_out]
-
-
-def _repeated(
-    learnt: tuple[Part, NDArray[Any], RowNumbers], tested: tuple[Part, NDArray[Any], RowNumbers]
-) -> dict[int, int]:
-    """Rows to test that are also to be learnt from, inputs and label alike, and which those are."""
-
-    def keys(part: Part, values: NDArray[Any], rows: RowNumbers) -> list[tuple[tuple[bytes, float], int]]:
-        return [((part.inputs[row].tobytes(), float(np.float32(values[row]))), int(row)) for row in rows]
-
-    known = dict(keys(*learnt))
-    return {row: known[key] for key, row in keys(*tested) if key in known}
+    if twins:
+        notes.append(
+            f"{len(twins):,} test rows that repeat a validation row are left out; to keep them: "
+            f"{given('allow_overlap', True)}"
+        )
+    return validation, np.delete(test, [*twins]), notes
 
 
 def _refuse_unlearnable(
-    parts: Mapping[str, Part], origin: Mapping[str, tuple[str, RowNumbers]], labelling: Labelling, title: str
+    sources: Mapping[str, SourceRows], chosen: Mapping[str, tuple[str, RowNumbers]], labels: Labelling, title: str
 ) -> None:
     """A label that no row to learn from has can only be predicted wrongly."""
-    if labelling.classes is None:
+    if labels.classes is None:
         return
-    part, rows = origin[TEST]
-    classes = labelling.classes[part]
-    learnt = {
-        int(value)
-        for key, (source, chosen) in origin.items()
-        if key != TEST and labelling.classes[source] == classes
-        for value in np.unique(labelling.values[source][chosen])
-    }
-    lost = [row for row in rows if int(labelling.values[part][row]) not in learnt]
-    if lost:
-        name = classes[labelling.values[part][lost[0]]]
+    target, tested = chosen[TEST]
+    classes = labels.classes[target]
+    learnt = [
+        labels.values[source][rows]
+        for key, (source, rows) in chosen.items()
+        if key != TEST and labels.classes[source] == classes
+    ]
+    lost = tested[~np.isin(labels.values[target][tested], np.concatenate(learnt))]
+    if lost.size:
         raise DataError(
-            f"{parts[part].place(int(lost[0]))}: {title} '{name}' occurs only in test rows ({len(lost):,} such rows), "
-            "so nothing can teach it; give it validation or source rows, or leave it out"
+            f"{sources[target].row_name(int(lost[0]))}: {title} '{classes[labels.values[target][lost[0]]]}' occurs "
+            f"only in test rows ({len(lost):,} such rows), so nothing can teach it; give it validation or source rows, "
+            "or leave it out"
         )

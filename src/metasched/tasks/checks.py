@@ -1,10 +1,11 @@
-"""What would train garbage is refused; the message names the task, the row and the fix."""
+"""Refuses what would train garbage. The message names the task, the row and the fix."""
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metasched.errors import DataError, given
 from metasched.tasks.arrays import Inputs, Labels, Targets
@@ -14,23 +15,24 @@ if TYPE_CHECKING:
     from metasched.tasks.taskset import TaskSet
 
 MOST_CLASSES = 10_000
-"""More classes than this are labels that are no numbers of classes."""
+"""Labels that would need more classes than this are not class numbers."""
 FEWEST_ROWS = 8
-"""Of the target, to learn from and to test on, below which results say little."""
+"""With fewer target rows than this, to learn from or to test on, results say little."""
 
 
 def check(tasks: "TaskSet") -> None:
     """Raise a :class:`DataError` unless names, rows, targets and provenance all fit together."""
     if not tasks.tasks:
         raise DataError(f"{tasks.name}: no tasks; give at least one")
-    for name, count in Counter(task.name for task in tasks.tasks).items():
+    names = Counter(task.name for task in tasks.tasks)
+    for name, count in names.items():
         if not name or name in (VALIDATION, TEST) or count > 1:
             raise DataError(f"{tasks.name}: task name '{name}' is empty, reserved or used twice; rename it")
     for name in tasks.useful or ():
-        if name not in (task.name for task in tasks.tasks):
+        if name not in names:
             raise DataError(f"{tasks.name}: useful names '{name}', which is no task; name tasks or leave it out")
     for name, part, classes in tasks.parts():
-        where = place(tasks.name, name)
+        where = location(tasks.name, name)
         _check_classes(where, classes)
         _check_rows(where, part.inputs, part.labels, classes, tasks.shape)
         if (part.targets is None) != (tasks.test.targets is None):
@@ -45,13 +47,13 @@ def check(tasks: "TaskSet") -> None:
     _check_provenance(tasks)
 
 
-def place(tasks: str, part: str) -> str:
+def location(tasks: str, part: str) -> str:
     """Where in a task set: ``digits: task 'semeion-1'`` or ``digits: test``."""
     return f"{tasks}: {part}" if part in (VALIDATION, TEST) else f"{tasks}: task '{part}'"
 
 
 def few_rows(tasks: "TaskSet") -> list[str]:
-    """A line where the target has too few rows to learn from, or to test on."""
+    """A warning if the target has too few rows to learn from, or to test on."""
     labelled, tested = len(tasks.validation.labels), len(tasks.test.labels)
     if min(labelled, tested) >= FEWEST_ROWS:
         return []
@@ -69,13 +71,11 @@ def _check_provenance(tasks: "TaskSet") -> None:
                 f"{tasks.name}: '{name}' has {count} rows, its provenance {known}; give each row its origin"
             )
     validation, test = tasks.provenance[VALIDATION], tasks.provenance[TEST]
-    if validation.source == test.source != "array":
-        both = np.intersect1d(validation.rows, test.rows)
-        if both.size:
-            raise DataError(
-                f"{tasks.name}: row {both[0]} of {test.source} is in both validation and test "
-                f"({both.size} such rows); keep them apart"
-            )
+    if validation.source == test.source != "array" and (both := np.intersect1d(validation.rows, test.rows)).size:
+        raise DataError(
+            f"{tasks.name}: row {both[0]} of {test.source} is in both validation and test "
+            f"({both.size} such rows); keep them apart"
+        )
 
 
 def _check_classes(where: str, classes: tuple[str, ...]) -> None:
@@ -102,6 +102,7 @@ def _check_rows(where: str, inputs: Inputs, labels: Labels, classes: tuple[str, 
             f"{where}: row {wrong[0]} has label {labels[wrong[0]]}, outside 0 … {len(classes) - 1} "
             f"({wrong.size} such rows); renumber the labels or name more classes"
         )
+    # One sum finds out whether anything is wrong, without a second array as large as the inputs.
     if not math.isfinite(float(np.sum(inputs, dtype=np.float64))):
         bad = np.flatnonzero(~np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1))
         raise DataError(f"{where}: row {bad[0]} holds NaN or infinity ({bad.size} such rows); drop or fill those rows")
@@ -123,20 +124,26 @@ def check_targets(where: str, inputs: Inputs, targets: Targets) -> None:
         )
 
 
+def repeated_rows(validation: tuple[Inputs, NDArray[Any]], test: tuple[Inputs, NDArray[Any]]) -> dict[int, int]:
+    """The test rows that are also validation rows, input and answer alike, and which these are."""
+
+    def keys(inputs: Inputs, answers: NDArray[Any]) -> list[tuple[bytes, bytes]]:
+        numbers = answers + 0  # so that −0 is 0
+        return [(row.tobytes(), number.tobytes()) for row, number in zip(inputs, numbers, strict=False)]
+
+    known = {key: row for row, key in enumerate(keys(*validation))}
+    return {row: known[key] for row, key in enumerate(keys(*test)) if key in known}
+
+
 def refuse_overlap(validation: Split, test: Split) -> None:
     """Raise if a row, input and label (or target) alike, is in both."""
     if validation.inputs.shape[1:] != test.inputs.shape[1:]:
         return  # reported, with the shapes, when the set is checked
-
-    def keys(split: Split) -> list[tuple[bytes, bytes]]:
-        wanted = split.labels if split.targets is None else split.targets
-        return [(row.tobytes(), value.tobytes()) for row, value in zip(split.inputs, wanted, strict=False)]
-
-    places = {key: index for index, key in enumerate(keys(validation))}
-    for index, key in enumerate(keys(test)):
-        twin = places.get(key)
-        if twin is not None:
-            raise DataError(
-                f"test row {index} is also validation row {twin}; remove one of them, or give "
-                f"{given('allow_overlap', True)} if your rows legitimately repeat"
-            )
+    first, last = (
+        (split.inputs, split.labels if split.targets is None else split.targets) for split in (validation, test)
+    )
+    for row, twin in repeated_rows(first, last).items():
+        raise DataError(
+            f"test row {row} is also validation row {twin}; remove one of them, or give "
+            f"{given('allow_overlap', True)} if your rows legitimately repeat"
+        )

@@ -6,7 +6,7 @@ the items of a PyTorch data set are turned into arrays one by one.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,74 +14,71 @@ from numpy.typing import NDArray
 from metasched.errors import ConfigError, DataError
 from metasched.optional import require
 from metasched.tasks.arrays import as_inputs
-from metasched.tasks.arrow import columns_of
-from metasched.tasks.assemble import Goal, Part, assemble
-from metasched.tasks.preparation import Place
-from metasched.tasks.provenance import Provenance
-from metasched.tasks.table import Table, by_source, from_tables
-
-if TYPE_CHECKING:
-    from metasched.tasks.taskset import TaskSet
+from metasched.tasks.assemble import Goal, SourceRows, assemble
+from metasched.tasks.preparation import RowName
+from metasched.tasks.table import Table, by_source, columns_of, from_tables
+from metasched.tasks.task import Provenance
+from metasched.tasks.taskset import TaskSet
 
 
 def from_frame(
-    kind: "type[TaskSet]", name: str, frame: Any, source: str, drop: Sequence[str], goal: Goal, **preparation: Any
-) -> "TaskSet":
+    name: str, frame: Any, source: str, drop: Sequence[str], goal: Goal, preparation: Mapping[str, Any]
+) -> TaskSet:
     """One frame with a column ``source``, or a mapping of frames by source."""
     if isinstance(frame, Mapping):
         tables = {str(key): _table(_arrow(own, str(key)), str(key), drop) for key, own in frame.items()}
     else:
         tables = by_source(_table(_arrow(frame, name), name, drop), source)
-    return from_tables(kind, name, tables, goal, **preparation)
+    return from_tables(name, tables, goal, **preparation)
 
 
 def from_huggingface(
-    kind: "type[TaskSet]",
     name: str,
-    sources: Mapping[str, Any],
+    datasets: Mapping[str, Any],
     inputs: str | None,
     drop: Sequence[str],
     goal: Goal,
-    **preparation: Any,
-) -> "TaskSet":
+    preparation: Mapping[str, Any],
+) -> TaskSet:
     """Data sets by source; ``inputs`` names the one column of images or arrays to learn from."""
-    for key, dataset in sources.items():
+    for key, dataset in datasets.items():
         for column in (goal.label, inputs or goal.label):
             if column not in dataset.features:
                 raise DataError(f"'{key}' has no column '{column}'; there are {', '.join(dataset.features)}")
-    names = {key: getattr(dataset.features[goal.label], "names", None) for key, dataset in sources.items()}
-    ordered = replace(goal, order=tuple(dict.fromkeys(name for own in names.values() for name in own or ())))
-    if inputs is None:
-        try:
-            tables = {key: _table(dataset.with_format("arrow")[:], key, drop) for key, dataset in sources.items()}
-        except DataError as error:
-            raise DataError(f"{error}; to learn from one column of images or arrays give inputs=") from None
-        tables = {key: _with_names(table, goal.label, names[key]) for key, table in tables.items()}
-        return from_tables(kind, name, tables, ordered, **preparation)
-    items = {
-        key: [(row[inputs], row[goal.label]) for row in dataset.with_format("numpy")]
-        for key, dataset in sources.items()
-    }
-    return assemble(kind, name, {key: _part(key, own, names[key]) for key, own in items.items()}, ordered)
+    names = {key: getattr(dataset.features[goal.label], "names", None) for key, dataset in datasets.items()}
+    goal = replace(goal, order=_joined(names.values()))
+    if inputs is not None:
+        numpy = {key: dataset.with_format("numpy") for key, dataset in datasets.items()}
+        items = {key: [(row[inputs], row[goal.label]) for row in dataset] for key, dataset in numpy.items()}
+        return assemble(name, {key: _source_rows(key, own, names[key]) for key, own in items.items()}, goal)
+    try:
+        tables = {key: _table(dataset.with_format("arrow")[:], key, drop) for key, dataset in datasets.items()}
+    except DataError as error:
+        raise DataError(f"{error}; to learn from one column of images or arrays give inputs=") from None
+    for key, table in tables.items():
+        named = _named(table.columns[goal.label], names[key], table.row_name)
+        tables[key] = replace(table, columns={**table.columns, goal.label: named})
+    return from_tables(name, tables, goal, **preparation)
 
 
-def from_torch(
-    kind: "type[TaskSet]", name: str, sources: Mapping[str, Any], classes: Sequence[str] | None, goal: Goal
-) -> "TaskSet":
+def from_torch(name: str, datasets: Mapping[str, Any], classes: Sequence[str] | None, goal: Goal) -> TaskSet:
     """Map-style data sets of pairs (input, label) by source."""
-    parts = {}
-    for key, dataset in sources.items():
+    sources, names = {}, {}
+    for key, dataset in datasets.items():
         if not hasattr(dataset, "__len__"):
             raise ConfigError(f"'{key}' has no length; give map-style data sets, whose items have numbers")
-        items = [dataset[row] for row in range(len(dataset))]
-        parts[key] = _part(key, items, classes or getattr(dataset, "classes", None))
-    named = [classes or getattr(dataset, "classes", None) or () for dataset in sources.values()]
-    order = tuple(dict.fromkeys(str(own) for names in named for own in names))
-    moved = any(_channels_first(part.inputs) for part in parts.values())
-    if moved:
-        parts = {key: replace(part, inputs=np.moveaxis(part.inputs, 1, -1)) for key, part in parts.items()}
-    notes = ["channels of images are last: (height, width, channels)"] if moved else []
-    return assemble(kind, name, parts, replace(goal, order=order), notes)
+        names[key] = classes or getattr(dataset, "classes", None)
+        sources[key] = _source_rows(key, [dataset[row] for row in range(len(dataset))], names[key])
+    notes = []
+    if any(_channels_first(source.inputs) for source in sources.values()):
+        sources = {key: replace(source, inputs=np.moveaxis(source.inputs, 1, -1)) for key, source in sources.items()}
+        notes.append("channels of images are last: (height, width, channels)")
+    return assemble(name, sources, replace(goal, order=_joined(names.values())), notes)
+
+
+def _joined(names: Any) -> tuple[str, ...]:
+    """The class names of all sources, each once."""
+    return tuple(dict.fromkeys(str(name) for own in names for name in own or ()))
 
 
 def _arrow(frame: Any, name: str) -> Any:
@@ -100,49 +97,46 @@ def _arrow(frame: Any, name: str) -> Any:
 def _table(table: Any, name: str, drop: Sequence[str]) -> Table:
     if not table.num_rows:
         raise DataError(f"{name}: has no rows; give it some or leave it out")
-    return Table(name, columns_of(table, name, drop), _place(name), Provenance(name, np.arange(table.num_rows)))
+    return Table(name, columns_of(table, name, drop), _row_name(name), Provenance(name, np.arange(table.num_rows)))
 
 
-def _with_names(table: Table, label: str, names: Sequence[str] | None) -> Table:
-    columns = {**table.columns, label: _named(table.columns[label], names, table.place)}
-    return replace(table, columns=columns)
-
-
-def _part(name: str, items: Sequence[Any], names: Sequence[str] | None) -> Part:
+def _source_rows(name: str, items: Sequence[Any], names: Sequence[str] | None) -> SourceRows:
     """Pairs (input, label) as arrays."""
-    place = _place(name)
+    row_name = _row_name(name)
     if not items:
         raise DataError(f"{name}: has no rows; give it some or leave it out")
     inputs: list[NDArray[Any]] = []
     labels: list[Any] = []
     for row, item in enumerate(items):
         if not isinstance(item, tuple | list) or len(item) != 2:
-            raise DataError(f"{place(row)}: is no pair (input, label); give data sets of such pairs")
+            raise DataError(f"{row_name(row)}: is no pair (input, label); give data sets of such pairs")
         inputs.append(np.asarray(item[0]))
         labels.append(item[1] if isinstance(item[1], str) else np.asarray(item[1])[()])
         if inputs[row].shape != inputs[0].shape:
             raise DataError(
-                f"{place(row)}: has shape {inputs[row].shape}, others {inputs[0].shape}; make them one shape"
+                f"{row_name(row)}: has shape {inputs[row].shape}, others {inputs[0].shape}; make them one shape"
             )
         if np.ndim(labels[row]):
-            raise DataError(f"{place(row)}: its label has shape {np.shape(labels[row])}; give one number or text a row")
+            raise DataError(
+                f"{row_name(row)}: its label has shape {np.shape(labels[row])}; give one number or text a row"
+            )
     arrays = np.stack(inputs)
-    return Part(
+    return SourceRows(
         as_inputs(name, arrays if arrays.ndim > 1 else arrays[:, None]),
-        _named(np.array(labels), names, place),
-        place,
+        _named(np.array(labels), names, row_name),
+        row_name,
         Provenance(name, np.arange(len(items))),
     )
 
 
-def _named(labels: NDArray[Any], names: Sequence[str] | None, place: Place) -> NDArray[Any]:
+def _named(labels: NDArray[Any], names: Sequence[str] | None, row_name: RowName) -> NDArray[Any]:
     """Numbers 0 … C−1 as the names they stand for."""
     if not names or labels.dtype.kind not in "iu":
         return labels
     wrong = np.flatnonzero((labels < 0) | (labels >= len(names)))
     if wrong.size:
         row = int(wrong[0])
-        raise DataError(f"{place(row)}: has label {labels[row]}, outside 0 … {len(names) - 1}; leave the row out")
+        raise DataError(f"{row_name(row)}: has label {labels[row]}, outside 0 … {len(names) - 1}; leave the row out")
     return np.asarray(np.array([str(name) for name in names], object)[labels])
 
 
@@ -150,5 +144,5 @@ def _channels_first(inputs: NDArray[Any]) -> bool:
     return inputs.ndim == 4 and inputs.shape[1] in (1, 3) and inputs.shape[3] not in (1, 3)
 
 
-def _place(name: str) -> Place:
+def _row_name(name: str) -> RowName:
     return lambda row: f"row {row + 1} of '{name}'"

@@ -24,8 +24,8 @@ ABSENT = "(missing)"
 Cells: TypeAlias = Sequence[Any] | NDArray[Any]
 Columns: TypeAlias = Mapping[str, Cells]
 """Cells by column name; None, NaN and the empty text are missing."""
-Place: TypeAlias = Callable[[int], str]
-"""Where a row is, for a message: ``mine/shop1.csv line 7``."""
+RowName: TypeAlias = Callable[[int], str]
+"""What messages call a row: ``mine/shop1.csv line 7``."""
 
 
 class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,17 +46,17 @@ class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """How many inputs a cell becomes."""
         return 1 if self.kind == "number" else len(self.categories)
 
-    def inputs(self, cells: Cells, place: Place) -> Inputs:
+    def inputs(self, cells: Cells, row_name: RowName) -> Inputs:
         """(n, width) float32."""
         if self.kind == "number":
-            numbers = as_numbers(self.name, cells, place)
+            numbers = as_numbers(self.name, cells, row_name)
             gaps = np.isnan(numbers)
-            self._refuse(gaps, place)
+            self._refuse(gaps, row_name)
             numbers[gaps] = self.fill
             standard: Inputs = ((numbers - self.mean) / self.scale).astype(np.float32)
             return standard[:, None]
         texts = as_texts(cells)
-        self._refuse(np.array([text is None for text in texts], bool), place)
+        self._refuse(np.array([text is None for text in texts], bool), row_name)
         number: dict[Any, int] = {text: index for index, text in enumerate(self.categories)}
         hot = np.array([number.get(self.fill if text is None else text, -1) for text in texts], np.int64)
         one_hot: Inputs = (hot[:, None] == np.arange(self.width)).astype(np.float32)
@@ -68,10 +68,10 @@ class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return 0
         return sum((self.fill if text is None else text) not in self.categories for text in as_texts(cells))
 
-    def _refuse(self, gaps: NDArray[np.bool_], place: Place) -> None:
+    def _refuse(self, gaps: NDArray[np.bool_], row_name: RowName) -> None:
         if self.fill is None and gaps.any():
             raise DataError(
-                f"{place(int(np.argmax(gaps)))}: column '{self.name}' is empty ({gaps.sum():,} such rows); fill it, "
+                f"{row_name(int(np.argmax(gaps)))}: column '{self.name}' is empty ({gaps.sum():,} such rows); fill it, "
                 f"or train with {given('missing', 'mean')}"
             )
 
@@ -100,7 +100,7 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         categorical: Sequence[str] = (),
         standardise: bool = True,
         missing: str | None = None,
-        place: Place | None = None,
+        row_name: RowName | None = None,
     ) -> "Preparation":
         """The preparation that the rows of all sources call for.
 
@@ -112,7 +112,7 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             standardise: numbers get mean 0 and standard deviation 1 over these rows; a constant one only mean 0.
             missing: ``"mean"`` fills an empty number with the mean and makes an empty text a category of its own;
                 None refuses both.
-            place: where a row is, for messages.
+            row_name: what messages call a row.
         """
         if missing not in (None, "mean"):
             raise ConfigError(f"missing is {missing!r}; give 'mean', or leave it out to refuse empty cells")
@@ -121,11 +121,11 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         for name in categorical:
             if name not in columns:
                 raise ConfigError(f"categorical names '{name}', which is no column to learn from: {', '.join(columns)}")
-        where = place or _row
+        name_row = row_name or _row_name
         fitted = [
-            _category(name, cells, missing, name in categorical, where)
+            _category(name, cells, missing, name in categorical, name_row)
             if name in categorical or _holds_text(cells)
-            else _number(name, cells, missing, standardise, where)
+            else _number(name, cells, missing, standardise, name_row)
             for name, cells in columns.items()
         ]
         return cls(columns=tuple(fitted), label=label, text_labels=text_labels)
@@ -135,7 +135,7 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """How many inputs a row becomes."""
         return sum(column.width for column in self.columns)
 
-    def inputs(self, columns: Columns, place: Place | None = None) -> Inputs:
+    def inputs(self, columns: Columns, row_name: RowName | None = None) -> Inputs:
         """(n, width) float32: the columns in their order of training; columns besides are not looked at."""
         for column in self.columns:
             if column.name not in columns:
@@ -143,11 +143,11 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         sizes = {len(columns[column.name]) for column in self.columns}
         if len(sizes) > 1:
             raise DataError(f"columns differ in length ({', '.join(map(str, sorted(sizes)))} rows); give each the same")
-        where = place or _row
-        return np.concatenate([column.inputs(columns[column.name], where) for column in self.columns], axis=1)
+        name_row = row_name or _row_name
+        return np.concatenate([column.inputs(columns[column.name], name_row) for column in self.columns], axis=1)
 
 
-def as_numbers(name: str, cells: Cells, place: Place) -> NDArray[np.float64]:
+def as_numbers(name: str, cells: Cells, row_name: RowName) -> NDArray[np.float64]:
     """Cells as numbers, NaN where one is missing; texts that are numbers count as such."""
     array = np.asarray(cells)
     if array.dtype.kind in "fiub":
@@ -159,13 +159,13 @@ def as_numbers(name: str, cells: Cells, place: Place) -> NDArray[np.float64]:
                 numbers[row] = np.nan if _is_missing(cell) else float(cell)
             except (TypeError, ValueError):
                 raise DataError(
-                    f"{place(row)}: column '{name}' has {shown(cell)} where a number belongs; mend it"
+                    f"{row_name(row)}: column '{name}' has {shown(cell)} where a number belongs; mend it"
                 ) from None
     excess = np.abs(numbers) > LARGEST
     if excess.any():
         row = int(np.argmax(excess))
         raise DataError(
-            f"{place(row)}: column '{name}' is {numbers[row]:g}, too large to learn from; mend or drop the row"
+            f"{row_name(row)}: column '{name}' is {numbers[row]:g}, too large to learn from; mend or drop the row"
         )
     return numbers
 
@@ -190,8 +190,8 @@ def shown(cell: Any) -> str:
     return repr(text if len(text) <= 40 else text[:39] + "…")
 
 
-def _number(name: str, cells: Cells, missing: str | None, scaled: bool, place: Place) -> Column:
-    numbers = as_numbers(name, cells, place)
+def _number(name: str, cells: Cells, missing: str | None, scaled: bool, row_name: RowName) -> Column:
+    numbers = as_numbers(name, cells, row_name)
     present = numbers[~np.isnan(numbers)]
     mean = float(present.mean()) if present.size else 0.0
     fill = mean if missing == "mean" else None
@@ -203,14 +203,14 @@ def _number(name: str, cells: Cells, missing: str | None, scaled: bool, place: P
     return Column(name=name, kind="number", mean=mean, scale=spread, fill=fill)
 
 
-def _category(name: str, cells: Cells, missing: str | None, wanted: bool, place: Place) -> Column:
+def _category(name: str, cells: Cells, missing: str | None, wanted: bool, row_name: RowName) -> Column:
     texts = as_texts(cells)
     if not wanted:
-        _refuse_stray_text(name, texts, place)
+        _refuse_stray_text(name, texts, row_name)
     categories = sorted({text for text in texts if text is not None})
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
-            f"{place(0)}: column '{name}' has {len(categories):,} different texts, more than {MOST_CATEGORIES}; "
+            f"{row_name(0)}: column '{name}' has {len(categories):,} different texts, more than {MOST_CATEGORIES}; "
             f"leave it out with {given('drop', [name])}, or group its values"
         )
     fill = ABSENT if missing == "mean" else None
@@ -219,20 +219,20 @@ def _category(name: str, cells: Cells, missing: str | None, wanted: bool, place:
     return Column(name=name, kind="category", fill=fill, categories=tuple(categories))
 
 
-def _refuse_stray_text(name: str, texts: Sequence[str | None], place: Place) -> None:
+def _refuse_stray_text(name: str, texts: Sequence[str | None], row_name: RowName) -> None:
     """A column that is mostly numbers is one of numbers with a slip of the pen, or with commas for points."""
     strays = [row for row, text in enumerate(texts) if text is not None and not is_number(text)]
     count = sum(text is not None for text in texts)
     if strays and len(strays) < count / 2:
         raise DataError(
-            f"{place(strays[0])}: column '{name}' has {shown(texts[strays[0]])} among numbers ({len(strays):,} such "
+            f"{row_name(strays[0])}: column '{name}' has {shown(texts[strays[0]])} among numbers ({len(strays):,} such "
             f"rows); mend it, or give {given('categorical', [name])}"
         )
     commas = sum(is_number(text.replace(",", ".", 1)) for text in texts if text is not None and "," in text)
     if commas > count / 2:
         first = next(row for row, text in enumerate(texts) if text is not None and "," in text)
         raise DataError(
-            f"{place(first)}: column '{name}' has {shown(texts[first])}; if that is a number give "
+            f"{row_name(first)}: column '{name}' has {shown(texts[first])}; if that is a number give "
             f"{given('decimal', ',')}"
         )
 
@@ -256,5 +256,5 @@ def _text(cell: Any) -> str:
     return str(cell)
 
 
-def _row(row: int) -> str:
+def _row_name(row: int) -> str:
     return f"row {row + 1}"

@@ -1,33 +1,31 @@
-"""Task sets from tables: columns of numbers and text, one table a source or one for all."""
+"""Task sets from tables: columns of numbers and text, one table for each source or one for all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metasched.errors import DataError, given, meant
+from metasched.optional import require
 from metasched.tasks.arrays import RowNumbers
-from metasched.tasks.assemble import Goal, Part, assemble, target_parts
-from metasched.tasks.preparation import Place, Preparation, as_texts
-from metasched.tasks.provenance import Provenance
-
-if TYPE_CHECKING:
-    from metasched.tasks.taskset import TaskSet
-
+from metasched.tasks.assemble import Goal, SourceRows, assemble, target_parts
+from metasched.tasks.preparation import Preparation, RowName, as_texts
+from metasched.tasks.task import Provenance
+from metasched.tasks.taskset import TaskSet
 
 MOST_DROPPED = 10
-"""Columns that a message names, at most, as what to leave out."""
+"""A message names at most this many columns to leave out."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as columns; ``name`` is what messages call them, ``place`` where a row is."""
+    """Rows as columns; messages call the table ``name``, and a row as ``row_name`` says."""
 
     name: str
     columns: Mapping[str, NDArray[Any]]
-    place: Place
+    row_name: RowName
     provenance: Provenance
 
     def __len__(self) -> int:
@@ -38,7 +36,7 @@ class Table:
         return replace(
             self,
             columns={name: cells[rows] for name, cells in self.columns.items()},
-            place=lambda row: self.place(int(rows[row])),
+            row_name=lambda row: self.row_name(int(rows[row])),
             provenance=self.provenance.take(rows),
         )
 
@@ -52,7 +50,7 @@ def by_source(table: Table, column: str) -> dict[str, Table]:
         )
     texts = as_texts(table.columns[column])
     if None in texts:
-        raise DataError(f"{table.place(texts.index(None))}: '{column}' is empty; say where the row is from")
+        raise DataError(f"{table.row_name(texts.index(None))}: '{column}' is empty; say where the row is from")
     rest = replace(table, columns={name: cells for name, cells in table.columns.items() if name != column})
     rows: dict[str, list[int]] = {}
     for row, text in enumerate(texts):
@@ -61,7 +59,6 @@ def by_source(table: Table, column: str) -> dict[str, Table]:
 
 
 def from_tables(
-    kind: "type[TaskSet]",
     name: str,
     tables: Mapping[str, Table],
     goal: Goal,
@@ -69,7 +66,7 @@ def from_tables(
     categorical: Sequence[str] = (),
     missing: str | None = None,
     standardise: bool = True,
-) -> "TaskSet":
+) -> TaskSet:
     """A task set from one table for each source and the target; inputs are made as :class:`Preparation` says."""
     own = target_parts(list(tables), goal.target, name)
     features = _features(tables, goal.label)
@@ -80,16 +77,26 @@ def from_tables(
         categorical=categorical,
         standardise=standardise,
         missing=missing,
-        place=_place_among(sources),
+        row_name=lambda row: _row_name(sources, row),
     )
-    parts = {
-        key: Part(
-            preparation.inputs(table.columns, table.place), table.columns[goal.label], table.place, table.provenance
+    prepared = {
+        key: SourceRows(
+            preparation.inputs(table.columns, table.row_name),
+            table.columns[goal.label],
+            table.row_name,
+            table.provenance,
         )
         for key, table in tables.items()
     }
-    notes = _notes(preparation, tables, own, missing, standardise)
-    return assemble(kind, name, parts, goal, notes, preparation)
+    notes = _notes(preparation, [tables[part] for part in own], missing, standardise)
+    return assemble(name, prepared, goal, notes, preparation)
+
+
+def _row_name(tables: Sequence[Table], row: int) -> str:
+    """What messages call a row of the tables laid one after another."""
+    starts = np.cumsum([0, *(len(table) for table in tables)])
+    number = int(np.searchsorted(starts, row, side="right")) - 1
+    return tables[number].row_name(row - int(starts[number]))
 
 
 def _features(tables: Mapping[str, Table], label: str) -> list[str]:
@@ -113,7 +120,7 @@ def _features(tables: Mapping[str, Table], label: str) -> list[str]:
 
 
 def _or_drop(tables: Mapping[str, Table], label: str) -> str:
-    """How to go on with the columns that all tables have, where there are such, and few others."""
+    """How to go on with the columns that all tables have, if there are any, and only a few others."""
     every = dict.fromkeys(column for table in tables.values() for column in table.columns if column != label)
     uneven = [column for column in every if not all(column in table.columns for table in tables.values())]
     if len(uneven) == len(every) or len(uneven) > MOST_DROPPED:
@@ -126,39 +133,73 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names[:3]) + more
 
 
-def _place_among(tables: Sequence[Table]) -> Place:
-    """Where a row of the tables laid one after another is."""
-    starts = np.cumsum([0, *(len(table) for table in tables)])
-
-    def place(row: int) -> str:
-        number = int(np.searchsorted(starts, row, side="right")) - 1
-        return tables[number].place(row - int(starts[number]))
-
-    return place
-
-
-def _notes(
-    preparation: Preparation, tables: Mapping[str, Table], own: Sequence[str], missing: str | None, standardise: bool
-) -> list[str]:
+def _notes(preparation: Preparation, target: Sequence[Table], missing: str | None, standardise: bool) -> list[str]:
     """What became of the columns, in words."""
     numbers = [column for column in preparation.columns if column.kind == "number"]
     categories = [column for column in preparation.columns if column.kind == "category"]
-    said = ["the rows of every source keep their order"]
+    notes = ["the rows of every source keep their order"]
     if numbers:
         how = "standardised by the source rows" if standardise else "as they are"
-        said.append(f"{_count(len(numbers), 'column', 'columns')} of numbers, {how}")
+        notes.append(f"{_count(len(numbers), 'column', 'columns')} of numbers, {how}")
     if categories:
         named = ", ".join(f"{column.name} ({column.width})" for column in categories[:5])
         more = f" and {len(categories) - 5} more" if len(categories) > 5 else ""
-        said.append(f"{_count(len(categories), 'column', 'columns')} of categories, one-hot: {named}{more}")
+        notes.append(f"{_count(len(categories), 'column', 'columns')} of categories, one-hot: {named}{more}")
     if missing:
-        said.append("empty numbers are the mean of the source rows, empty texts a category of their own")
+        notes.append("empty numbers are the mean of the source rows, empty texts a category of their own")
     for column in categories:
-        strange = sum(column.unknown(tables[part].columns[column.name]) for part in own)
-        if strange:
-            said.append(f"{_count(strange, 'target row has', 'target rows have')} a '{column.name}' that no source has")
-    return said
+        unseen = sum(column.unknown(table.columns[column.name]) for table in target)
+        if unseen:
+            notes.append(f"{_count(unseen, 'target row has', 'target rows have')} a '{column.name}' that no source has")
+    return notes
 
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
+
+
+def columns_of(table: Any, name: str, drop: Collection[str] = ()) -> dict[str, NDArray[Any]]:
+    """The columns of a ``pyarrow.Table``, except those in ``drop``, as arrays.
+
+    Numbers are integers or floats with NaN for a missing one, truth values booleans, texts objects with None for a
+    missing one. Anything else (dates, lists) is refused; ``name`` is what messages call the table.
+    """
+    repeated = {column for column in table.column_names if table.column_names.count(column) > 1}
+    if repeated:
+        raise DataError(f"{name}: two columns are named '{min(repeated)}'; rename one")
+    return {column: _array(table[column], name, column) for column in table.column_names if column not in drop}
+
+
+def _array(column: Any, name: str, title: str) -> NDArray[Any]:
+    types = require("pyarrow.types", "tables")
+    kind = column.type
+    if types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if types.is_boolean(kind) and column.null_count:
+        return _array(column.cast("int8"), name, title)
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return np.asarray(column.to_numpy())
+    if types.is_decimal(kind):
+        return np.asarray(column.cast("float64").to_numpy())
+    values = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_string(values) or types.is_large_string(values) or types.is_string_view(values):
+        return _texts(column, name, title)
+    if types.is_dictionary(kind):
+        return _array(column.cast(values), name, title)
+    if types.is_binary(kind):
+        raise DataError(f"{name}: column '{title}' has bytes that are not UTF-8; save the file as UTF-8")
+    raise DataError(
+        f"{name}: column '{title}' holds {kind}; make it numbers or text, or leave it out with {given('drop', [title])}"
+    )
+
+
+def _texts(column: Any, name: str, title: str) -> NDArray[np.object_]:
+    """Equal cells share one string, so that a small file never becomes large in memory."""
+    encoded = column.combine_chunks()
+    if not hasattr(encoded, "dictionary"):
+        encoded = encoded.dictionary_encode()
+    texts: NDArray[np.object_] = np.array([*encoded.dictionary.to_pylist(), None], object)
+    numbers = np.asarray(encoded.indices.cast("int64").fill_null(len(texts) - 1))
+    if not ((numbers >= 0) & (numbers < len(texts))).all():
+        raise DataError(f"{name}: column '{title}' is damaged (a cell points to no text); write the file again")
+    return np.asarray(texts[numbers])

@@ -1,6 +1,7 @@
-"""Rows of one source, and rows of the target."""
+"""Rows of one source, rows of the target, and where rows come from."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,12 +18,12 @@ class _Pair(NamedTuple):
 
 
 class Split(_Pair):
-    """Rows of the target, which it unpacks to.
+    """Rows of the target. It unpacks to inputs and labels.
 
     Attributes:
         inputs: ``(n, *shape)`` float32.
         labels: ``(n,)`` int32.
-        targets: ``(n, d)`` float32 when the task set is one of regression, else None.
+        targets: ``(n, d)`` float32 in a task set of regression, else None.
 
     Examples:
         >>> inputs, labels = tasks.test
@@ -54,7 +55,7 @@ class Split(_Pair):
             >>> len(tasks.test.take(np.array([3, 1])).labels)
             2
         """
-        return Split(self.inputs[rows], self.labels[rows], _at(self.targets, rows))
+        return Split(self.inputs[rows], self.labels[rows], None if self.targets is None else self.targets[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,48 +97,51 @@ class Task:
             >>> len(tasks.tasks[0].take(np.arange(10)))
             10
         """
-        return replace(self, inputs=self.inputs[rows], labels=self.labels[rows], targets=_at(self.targets, rows))
+        targets = None if self.targets is None else self.targets[rows]
+        return replace(self, inputs=self.inputs[rows], labels=self.labels[rows], targets=targets)
 
-    def relabelled(self, rows: RowNumbers) -> "Task":
-        """The same inputs in the same order, with other labels.
+
+@dataclass(frozen=True, eq=False)
+class Provenance:
+    """Where rows come from.
+
+    Attributes:
+        source: in words.
+        rows: the row numbers in that source.
+        files: the SHA-256 of each file read.
+        note: what was done to the rows since.
+
+    Examples:
+        >>> ms.Provenance("shops.csv", np.arange(200)).take(np.arange(10, 30)).describe()
+        'shops.csv, rows 10–29'
+    """
+
+    source: str
+    rows: RowNumbers
+    files: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    def take(self, index: RowNumbers, note: str = "") -> "Provenance":
+        """The provenance of some of the rows.
 
         Args:
-            rows: for each row the number of the row whose label, and target, it gets.
+            index: their positions.
+            note: added to what was noted before.
 
         Returns:
-            A task of as many rows.
-
-        Examples:
-            >>> north = tasks.tasks[0]
-            >>> backwards = north.relabelled(np.arange(len(north))[::-1])
-            >>> bool(backwards.labels[0] == north.labels[-1])
-            True
+            A provenance of those rows, in that order.
         """
-        return replace(self.take(rows), inputs=self.inputs)
+        return replace(self, rows=self.rows[index], note="; ".join(part for part in (self.note, note) if part))
 
-    def joined(self, other: "Task") -> "Task":
-        """These rows followed by those of another task.
-
-        Args:
-            other: a task with inputs of the same shape.
+    def describe(self) -> str:
+        """A few words for a person.
 
         Returns:
-            A task with the name and classes of this one.
-
-        Examples:
-            >>> len(tasks.tasks[0].joined(tasks.tasks[1]))
-            100
+            Such as ``Semeion, rows 0–1399``.
         """
-        targets = None
-        if self.targets is not None and other.targets is not None:
-            targets = np.concatenate([self.targets, other.targets])
-        return replace(
-            self,
-            inputs=np.concatenate([self.inputs, other.inputs]),
-            labels=np.concatenate([self.labels, other.labels]),
-            targets=targets,
-        )
-
-
-def _at(targets: Targets | None, rows: RowNumbers) -> Targets | None:
-    return None if targets is None else targets[rows]
+        rows = self.rows
+        if not len(rows):
+            return f"{self.source}, no rows"
+        if np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+            return f"{self.source}, rows {rows[0]}–{rows[-1]}"
+        return f"{self.source}, {len(rows):,} rows of {rows.min()}–{rows.max()}"

@@ -1,4 +1,4 @@
-"""The task set, a value: what it holds, and where what can be done with it lives."""
+"""The task set: what it holds, how to build it, and how to vary it."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metasched.seeds import check_seed
-from metasched.tasks import builders, checks, frames, options, summary, variants
-from metasched.tasks.assemble import Goal
+from metasched.tasks import checks, options, summary, variants
 from metasched.tasks.preparation import Preparation
-from metasched.tasks.provenance import Provenance
-from metasched.tasks.task import TEST, VALIDATION, Split, Task
+from metasched.tasks.task import TEST, VALIDATION, Provenance, Split, Task
+
+# The modules that build task sets import this one, so the methods that call them import them when they are called.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +36,7 @@ class TaskSet:
         provenance: one entry for each task, keyed by its name, and one each for ``"validation"`` and ``"test"``.
         simulated: whether rows were made up.
         notes: what a reader of results should know.
-        doubts: what looked wrong with the labels when they were read; :attr:`warnings` has these and more.
+        label_warnings: what looked wrong with the labels when they were read; :attr:`warnings` has these and more.
         recipe: the name and options with which ``datasets.load`` builds the same set again, when there are such.
         useful: names of the tasks known to help with the target, in any order, or None where nobody knows. Nothing is
             learnt from it and the fingerprint leaves it out: it is what a report measures choosing against. A task that
@@ -63,7 +63,7 @@ class TaskSet:
     provenance: Mapping[str, Provenance]
     simulated: bool = False
     notes: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
+    label_warnings: tuple[str, ...] = ()
     recipe: Mapping[str, Any] | None = None
     useful: tuple[str, ...] | None = None
     preparation: Preparation | None = None
@@ -108,8 +108,9 @@ class TaskSet:
             >>> ms.TaskSet.from_arrays({"a": (inputs, labels)}, **target, classes=["no", "yes"])
             TaskSet('arrays', tasks=['a'], sizes=[4])
         """
-        parts = builders.all_parts(tasks, validation, test)
-        return builders.labelled(cls, name, parts, classes, allow_overlap)
+        from metasched.tasks.assemble import all_parts, classification
+
+        return classification(name, all_parts(tasks, validation, test), classes, allow_overlap)
 
     @classmethod
     def regression(
@@ -152,8 +153,9 @@ class TaskSet:
             >>> numbers.target_size, len(numbers.classes)
             (1, 5)
         """
-        parts = builders.all_parts(tasks, validation, test)
-        return builders.regression(cls, name, parts, bins, allow_overlap)
+        from metasched.tasks.assemble import all_parts, regression
+
+        return regression(name, all_parts(tasks, validation, test), bins, allow_overlap)
 
     @classmethod
     def from_frame(
@@ -207,17 +209,11 @@ class TaskSet:
             >>> ms.TaskSet.from_frame(pyarrow.table(visits), target="b", source="shop", label="bought")
             TaskSet('frame', tasks=['a'], sizes=[10])
         """
-        goal = Goal(
-            target=target,
-            target_labels=target_labels,
-            seed=seed,
-            label=label,
-            regression=regression,
-            bins=bins,
-            allow_overlap=allow_overlap,
-        )
-        prepared = {"categorical": categorical, "missing": missing, "standardise": standardise}
-        return frames.from_frame(cls, name, frame, source, drop, goal, **prepared)
+        from metasched.tasks import assemble, frames
+
+        goal = assemble.Goal(target, target_labels, seed, label, regression, bins, allow_overlap)
+        preparation = {"categorical": categorical, "missing": missing, "standardise": standardise}
+        return frames.from_frame(name, frame, source, drop, goal, preparation)
 
     @classmethod
     def from_huggingface(
@@ -271,17 +267,11 @@ class TaskSet:
             >>> ms.TaskSet.from_huggingface({"a": a, "b": b}, target="b")
             TaskSet('huggingface', tasks=['a'], sizes=[10])
         """
-        goal = Goal(
-            target=target,
-            target_labels=target_labels,
-            seed=seed,
-            label=label,
-            regression=regression,
-            bins=bins,
-            allow_overlap=allow_overlap,
-        )
-        prepared = {"categorical": categorical, "missing": missing, "standardise": standardise}
-        return frames.from_huggingface(cls, name, datasets, inputs, drop, goal, **prepared)
+        from metasched.tasks import assemble, frames
+
+        goal = assemble.Goal(target, target_labels, seed, label, regression, bins, allow_overlap)
+        preparation = {"categorical": categorical, "missing": missing, "standardise": standardise}
+        return frames.from_huggingface(name, datasets, inputs, drop, goal, preparation)
 
     @classmethod
     def from_torch(
@@ -327,15 +317,10 @@ class TaskSet:
             >>> ms.TaskSet.from_torch({"photos": photos, "sketches": sketches}, target="sketches")
             TaskSet('torch', tasks=['photos'], sizes=[10])
         """
-        goal = Goal(
-            target=target,
-            target_labels=target_labels,
-            seed=seed,
-            regression=regression,
-            bins=bins,
-            allow_overlap=allow_overlap,
-        )
-        return frames.from_torch(cls, name, datasets, classes, goal)
+        from metasched.tasks import assemble, frames
+
+        goal = assemble.Goal(target, target_labels, seed, "label", regression, bins, allow_overlap)
+        return frames.from_torch(name, datasets, classes, goal)
 
     @property
     def target_size(self) -> int | None:
@@ -360,7 +345,7 @@ class TaskSet:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is off with the rows, a line each: labels that look misspelt, too few rows of the target."""
-        return (*self.doubts, *checks.few_rows(self))
+        return (*self.label_warnings, *checks.few_rows(self))
 
     @cached_property
     def fingerprint(self) -> str:

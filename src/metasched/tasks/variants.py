@@ -1,5 +1,6 @@
-"""Controlled changes to a task set, each reproducible from a seed; whatever changes is said in the provenance."""
+"""Controlled changes to a task set, each reproducible from a seed. The provenance says what was changed."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -9,8 +10,7 @@ import numpy as np
 from metasched.errors import ConfigError, unknown
 from metasched.seeds import check_seed
 from metasched.tasks.arrays import Labels, RowNumbers
-from metasched.tasks.provenance import Provenance
-from metasched.tasks.task import TEST, VALIDATION, Task
+from metasched.tasks.task import TEST, VALIDATION, Provenance, Task
 
 if TYPE_CHECKING:
     from metasched.tasks.taskset import TaskSet
@@ -32,26 +32,24 @@ def with_label_noise(tasks: "TaskSet", name: str, fraction: float, seed: int) ->
     chosen = np.sort(random.permutation(len(task))[: round(fraction * len(task))])
     origin = np.arange(len(task))
     origin[chosen] = random.permutation(chosen)
-    noisy = _replace_task(tasks, task.relabelled(origin), f"labels of {len(chosen)} rows permuted")
-    return _without_use(noisy, name) if len(chosen) else noisy
+    noisy = replace(task.take(origin), inputs=task.inputs)
+    return _replace_task(tasks, noisy, f"labels of {len(chosen)} rows permuted", spoilt=len(chosen) > 0)
 
 
 def with_shuffled_order(tasks: "TaskSet", seed: int) -> "TaskSet":
     """The rows of every task permuted, inputs with their labels."""
     for task in tasks.tasks:
         order = _generator(seed, f"order of {task.name}").permutation(len(task))
-        tasks = _replace_task(tasks, task.take(order), "order shuffled", order)
+        tasks = _replace_task(tasks, task.take(order), "order shuffled", order, spoilt=False)
     return tasks
 
 
 def with_irrelevant(tasks: "TaskSet", name: str, seed: int) -> "TaskSet":
     """The values of every input of a task in one random order."""
     task = _task(tasks, name)
-    check_seed(seed)
-    order = np.random.default_rng(seed).permutation(task.inputs[0].size)
+    order = np.random.default_rng(check_seed(seed)).permutation(task.inputs[0].size)
     inputs = task.inputs.reshape(len(task), -1)[:, order].reshape(task.inputs.shape)
-    changed = _replace_task(tasks, replace(task, inputs=inputs), "values of every input in one random order")
-    return _without_use(changed, name)
+    return _replace_task(tasks, replace(task, inputs=inputs), "values of every input in one random order")
 
 
 def with_wrong_labels(tasks: "TaskSet", name: str, shift: int) -> "TaskSet":
@@ -62,29 +60,24 @@ def with_wrong_labels(tasks: "TaskSet", name: str, shift: int) -> "TaskSet":
     if shift % len(task.classes) == 0:
         raise ConfigError(f"shift is {shift}, which leaves the {len(task.classes)} labels as they are; give another")
     labels = ((task.labels + shift) % len(task.classes)).astype(np.int32)
-    changed = _replace_task(tasks, replace(task, labels=labels), f"every label k became k + {shift}")
-    return _without_use(changed, name)
+    return _replace_task(tasks, replace(task, labels=labels), f"every label k became k + {shift}")
 
 
 def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
     """Classes as the tasks."""
     if pooled and not tasks.shared_labels:
         raise ConfigError("pooling classes over tasks needs one label set for all; leave out pooled")
-    views: dict[str, tuple[Task, Provenance]] = {}
+    pieces: dict[str, list[tuple[Task, Provenance]]] = {}
     useful = []
     for task in tasks.tasks:
         for label in np.unique(task.labels):
             rows = np.flatnonzero(task.labels == label)
             name = task.classes[label] if pooled else f"{task.name}/{task.classes[label]}"
-            part, origin = replace(task.take(rows), name=name), tasks.provenance[task.name].take(rows)
-            if name in views:
-                before, source = views[name]
-                part, origin = before.joined(part), source.joined(origin)
-            views[name] = part, origin
+            pieces.setdefault(name, []).append((task.take(rows), tasks.provenance[task.name].take(rows)))
             if task.name in (tasks.useful or ()):
                 useful.append(name)
-    if pooled:
-        views = {name: views[name] for name in tasks.classes if name in views}
+    names = [name for name in tasks.classes if name in pieces] if pooled else list(pieces)
+    views = {name: _joined(name, pieces[name]) for name in names}
     return replace(
         tasks,
         name=f"{tasks.name} by class",
@@ -96,6 +89,25 @@ def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
         },
         recipe=None,
         useful=None if pooled or tasks.useful is None else tuple(useful),
+    )
+
+
+def _joined(name: str, pieces: Sequence[tuple[Task, Provenance]]) -> tuple[Task, Provenance]:
+    """Rows of several tasks, one after another, as one task; its provenance names each source once."""
+    parts, origins = zip(*pieces, strict=True)
+    targets = [part.targets for part in parts if part.targets is not None]
+    task = Task(
+        name,
+        np.concatenate([part.inputs for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        parts[0].classes,
+        np.concatenate(targets) if targets else None,
+    )
+    return task, Provenance(
+        " + ".join(dict.fromkeys(origin.source for origin in origins)),
+        np.concatenate([origin.rows for origin in origins]),
+        {file: digest for origin in origins for file, digest in origin.files.items()},
+        next((origin.note for origin in origins if origin.note), ""),
     )
 
 
@@ -121,9 +133,11 @@ def stratified_rows(labels: Labels, count: int, random: np.random.Generator) -> 
 
 
 def few_labels(labels: Labels, count: int, seed: int) -> tuple[RowNumbers, RowNumbers]:
-    """``count`` rows of the target, stratified by class and by ``seed``, for validation; all others for test."""
-    check_seed(seed)
-    validation = stratified_rows(labels, count, np.random.default_rng(seed))
+    """``count`` rows of the target, stratified by class and drawn from ``seed``, for validation; all others for test.
+
+    Both are in rising order.
+    """
+    validation = stratified_rows(labels, count, np.random.default_rng(check_seed(seed)))
     test = np.setdiff1d(np.arange(len(labels)), validation)
     if not len(test):
         raise ConfigError(f"target_labels is {count}; leave some of the {len(labels)} rows for test")
@@ -137,19 +151,23 @@ def _task(tasks: "TaskSet", name: str) -> Task:
     raise unknown("task", name, (task.name for task in tasks.tasks))
 
 
-def _replace_task(tasks: "TaskSet", task: Task, note: str, order: RowNumbers | None = None) -> "TaskSet":
-    """``task`` instead of the one of its name, whose rows it has, in ``order`` when they moved."""
+def _replace_task(
+    tasks: "TaskSet", task: Task, note: str, order: RowNumbers | None = None, spoilt: bool = True
+) -> "TaskSet":
+    """``task`` in place of the one of that name, whose rows it has, in ``order`` if they moved.
+
+    A task that is ``spoilt`` is no longer known to be useful.
+    """
     rows = np.arange(len(task)) if order is None else order
-    provenance = {**tasks.provenance, task.name: tasks.provenance[task.name].take(rows, note)}
-    swapped = tuple(task if old.name == task.name else old for old in tasks.tasks)
-    return replace(tasks, tasks=swapped, provenance=provenance, recipe=None)
-
-
-def _without_use(tasks: "TaskSet", name: str) -> "TaskSet":
-    return tasks if tasks.useful is None else replace(tasks, useful=tuple(own for own in tasks.useful if own != name))
+    return replace(
+        tasks,
+        tasks=tuple(task if old.name == task.name else old for old in tasks.tasks),
+        provenance={**tasks.provenance, task.name: tasks.provenance[task.name].take(rows, note)},
+        recipe=None,
+        useful=tasks.useful and tuple(name for name in tasks.useful if not spoilt or name != task.name),
+    )
 
 
 def _generator(seed: int, purpose: str) -> np.random.Generator:
-    """A stream of its own for each purpose, so that one option never changes what another draws."""
-    check_seed(seed)
-    return np.random.default_rng([seed, crc32(purpose.encode())])
+    """A random stream of its own for each purpose, so that one option never changes what another draws."""
+    return np.random.default_rng([check_seed(seed), crc32(purpose.encode())])

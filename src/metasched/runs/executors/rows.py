@@ -20,8 +20,7 @@ from metasched.datasets.npz import read_npy
 from metasched.errors import DataError
 from metasched.files import make_folder, write_whole
 from metasched.runs.folder import refuse_linked
-from metasched.tasks import TEST, VALIDATION, Preparation, Split, Task, TaskSet
-from metasched.tasks.provenance import Provenance
+from metasched.tasks import TEST, VALIDATION, Preparation, Provenance, Split, Task, TaskSet
 
 _ARRAYS: WeakValueDictionary[Path, NDArray[Any]] = WeakValueDictionary()
 """Arrays that some task set has; those that share sources have the same ones."""
