@@ -15,15 +15,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from metasched.experiments.evidence import Evidence, evidence_in
 from metasched.optional import require
 from metasched.report import compare, page, results, sheets
-from metasched.report.cells import Cell, Evidence, Method
+from metasched.report.cells import CellRuns, MethodRuns
 from metasched.schedulers.resolve import BASELINE
 from tables import BLIND, ORDERED, TABLES, expected, of_order, p_values, plain
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "figures"
-MEASURED = ROOT / "src" / "metasched" / "learners" / "measured.json"
+MEASURED = ROOT / "src" / "metasched" / "learners" / "reference_results.json"
 NUMBER = re.compile(r"(<!-- = (\S+) (.*?) -->).*?(<!-- / -->)", re.DOTALL)
 
 
@@ -53,7 +54,7 @@ DRAWN = (
 )
 
 
-def filled(text: str, cells: dict[str, Cell], evidence: Iterable[Evidence]) -> str:
+def filled(text: str, cells: dict[str, CellRuns], evidence: Iterable[Evidence]) -> str:
     """A page with every table and number that it marks."""
     for name, make in {**TABLES, "p-values": lambda _: p_values(evidence)}.items():
         begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
@@ -64,7 +65,7 @@ def filled(text: str, cells: dict[str, Cell], evidence: Iterable[Evidence]) -> s
     return NUMBER.sub(lambda mark: mark[1] + number(cells[mark[2]], mark[3]) + mark[4], text)
 
 
-def number(cell: Cell, words: str) -> str:
+def number(cell: CellRuns, words: str) -> str:
     """The final accuracy of a method, or of one less another."""
     names, in_points, _ = words.partition(" in points")
     first, _, second = names.partition(" - ")
@@ -75,12 +76,12 @@ def number(cell: Cell, words: str) -> str:
     return f"{abs(gap.value) * 100:.1f}" if in_points else str(sheets.signed(gap))
 
 
-def method_of(cell: Cell, name: str) -> Method:
+def method_of(cell: CellRuns, name: str) -> MethodRuns:
     """A method by its name, ours by that."""
     return expected(cell)[0] if name == "ours" else cell.methods[name]
 
 
-def measured(cells: dict[str, Cell]) -> str:
+def measured(cells: dict[str, CellRuns]) -> str:
     """By learner and scheduler on transfer, 30 labels: how far above uniform it ended; what knowing the order adds."""
     gains: dict[str, dict[str, dict[str, float]]] = {}
     for key, cell in cells.items():
@@ -110,7 +111,7 @@ def main() -> None:
     cells = {cell.key: cell for cell in found.cells}
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = path.read_text()
-        fresh = filled(text, cells, found.evidence)
+        fresh = filled(text, cells, evidence_in(found))
         if "--check" not in sys.argv:
             path.write_text(fresh)
         elif fresh != text:
@@ -128,7 +129,7 @@ def main() -> None:
 def drawn(drawing: Drawing, found: results.Results) -> str:
     """A figure as SVG."""
     cells = tuple(cell for cell in found.cells if drawing.of in (cell.key, cell.experiment))
-    alone = results.Results(cells, found.evidence, (), ())
+    alone = results.Results(cells, found.others, (), ())
     figures = [figure for output in drawing.outputs for figure in page.make(output, alone)]
     panels = tuple(panel for figure in figures for panel in figure.panels)
     if drawing.panels:

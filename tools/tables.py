@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from metasched.experiments import published
+from metasched.experiments.evidence import Evidence
 from metasched.report import compare, sheets, statistics
-from metasched.report.cells import TARGET_ONLY, USEFUL, Cell, Evidence, Method
+from metasched.report.cells import TARGET_ONLY, USEFUL, CellRuns, MethodRuns
 from metasched.schedulers.resolve import BASELINE
 
 SHOWN = (
@@ -24,7 +25,7 @@ WORDS = ("uniform", "ours", "ours − uniform", "useful alone")
 SETS = ("scripts", "rotated", "many", "noisy", "noisy-80", "activity", "gas", "reviews")
 
 
-def summary(cells: dict[str, Cell]) -> str:
+def summary(cells: dict[str, CellRuns]) -> str:
     """One line for each set, the most telling first: joint training with 30 labels, ours against uniform."""
     head = ["", "target only", "uniform", "**ours**", "ours − uniform", "useful alone"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
@@ -44,7 +45,7 @@ def summary(cells: dict[str, Cell]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def sources(cells: dict[str, Cell]) -> str:
+def sources(cells: dict[str, CellRuns]) -> str:
     """One line for each set with 30 labels: both learners, ours against uniform."""
     head = ["30 labels", "target only", *(f"{learner}: {word}" for learner in LEARNERS for word in WORDS)]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
@@ -62,7 +63,7 @@ def sources(cells: dict[str, Cell]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def contrasts(cells: dict[str, Cell]) -> str:
+def contrasts(cells: dict[str, CellRuns]) -> str:
     """One line for each cell with a planned contrast: ours against uniform, between no source and the useful ones."""
     head = [
         "target only",
@@ -97,7 +98,7 @@ def contrasts(cells: dict[str, Cell]) -> str:
 ACTIVE = ("ucb", "gittins", "mdp", "exp3-alignment", "ucb-transfer", "gittins-transfer", "mdp-transfer")
 
 
-def others(cells: dict[str, Cell]) -> str:
+def others(cells: dict[str, CellRuns]) -> str:
     """Final accuracy of every active method beside ours, 30 labels."""
     names = (*ACTIVE, "thompson-transfer")
     lines = [f"|  | {' | '.join(names[:-1])} | **ours** |", "|---" * (len(names) + 1) + "|"]
@@ -111,7 +112,7 @@ HELD = ("thompson-transfer", "ucb-transfer", "mdp-transfer", "gittins-transfer",
 STATIC = ("cyclic", "sequential", "target-only")
 
 
-def choices(cells: dict[str, Cell]) -> str:
+def choices(cells: dict[str, CellRuns]) -> str:
     """Every method less uniform, 30 labels: the mean over all sets, and the set where it is best and worst."""
     head = ["", *(f"{learner}: {word}" for learner in LEARNERS[::-1] for word in ("mean", "worst set", "best set"))]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
@@ -131,7 +132,7 @@ ORDERED = ("gittins-transfer", "mdp-transfer")
 BLIND = ("thompson-transfer", "ucb-transfer")
 
 
-def order(cells: dict[str, Cell]) -> str:
+def order(cells: dict[str, CellRuns]) -> str:
     """On activity: schedulers that know the label order less those that do not, three target users together."""
     lines = ["|  | Algorithm 1 | joint |", "|---|---|---|"]
     for knowing in ORDERED:
@@ -142,20 +143,20 @@ def order(cells: dict[str, Cell]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def of_order(cells: dict[str, Cell], learner: str, knowing: str, blind: str) -> statistics.Interval:
+def of_order(cells: dict[str, CellRuns], learner: str, knowing: str, blind: str) -> statistics.Interval:
     """Final accuracy of one less that of the other on all target users of activity together."""
     mine = [cell for key, cell in cells.items() if key.startswith(f"activity/{learner}-30")]
     return statistics.mean_of_means([compare.differences(cell.methods[knowing], cell.methods[blind]) for cell in mine])
 
 
-def expected(cell: Cell) -> tuple[Method, Method]:
+def expected(cell: CellRuns) -> tuple[MethodRuns, MethodRuns]:
     """The method named beforehand and uniform."""
     pair = compare.named(cell)
     assert pair is not None, cell.key
     return pair
 
 
-def table(cells: dict[str, Cell]) -> str:
+def table(cells: dict[str, CellRuns]) -> str:
     """One line for each cell shown: the control, the best static, the best active scheduler, the best single task."""
     head = ["", "target only", "best static", "best active", "active − static", "best single task"]
     lines = [f"| {' | '.join(head)} |", "|---|---|---|---|---|---|"]
@@ -186,13 +187,13 @@ def p_values(evidence: Iterable[Evidence]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def told(method: Method | None) -> str:
+def told(method: MethodRuns | None) -> str:
     """The interquartile mean of final test accuracies, and the name."""
     found = compare.score(method)
     return f"{found.value:.3f} {method.name}" if method and found else "–"
 
 
-def plain(method: Method | None) -> str:
+def plain(method: MethodRuns | None) -> str:
     """The interquartile mean alone."""
     found = compare.score(method)
     return f"{found.value:.3f}" if found else "–"

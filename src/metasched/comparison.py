@@ -19,7 +19,7 @@ from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
 from metasched.report import compare as statistics
 from metasched.report import methods, remarks, tables
-from metasched.report.cells import Cell
+from metasched.report.cells import CellRuns
 from metasched.report.remarks import Remarks
 from metasched.report.results import of_outcomes
 from metasched.report.verdict import Verdict, decide
@@ -64,7 +64,7 @@ class Comparison:
     out: Path | None = None
 
     @cached_property
-    def cell(self) -> Cell:
+    def cell(self) -> CellRuns:
         """The runs by method, as reports read them."""
         return of_outcomes(self.outcomes, self._remarks).cells[0]
 

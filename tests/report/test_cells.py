@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import made_up_results as made
-from metasched.report.cells import Method
+from metasched.report.cells import MethodRuns
 
 
 def method(*runs, chance=0.1):
-    return Method("ucb", runs, chance)
+    return MethodRuns("ucb", runs, chance)
 
 
 def test_a_seed_that_diverged_counts_as_chance_whatever_it_had_measured():

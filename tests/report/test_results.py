@@ -20,7 +20,7 @@ class TestGoodFiles:
         assert [cell.variant for cell in everything.of("digits", "paper")] == ["B=1", "B=20", "B=100"]
         experiments = ["digits", "digits", "cifar", "weather", "weather-points"]
         assert [cell.experiment for cell in everything.cells[::5]] == experiments
-        assert [item.experiment for item in everything.evidence] == ["digits", "cifar", "weather"]
+        assert [item.experiment for item in everything.others] == ["digits", "cifar", "weather"]
         assert not everything.faults
         assert not everything.notes
 
@@ -169,7 +169,7 @@ class TestBadFiles:
     )
     def test_bad_evidence_is_left_out(self, tmp_path, changes, message):
         results = made.loaded(tmp_path, few(), made.evidence(**changes))
-        assert results.evidence == ()
+        assert results.others == ()
         assert message in results.faults[0]
 
 

@@ -5,8 +5,8 @@ import math
 import pytest
 
 import made_up_results as made
-from metasched.experiments.outputs import TABLE1
 from metasched.report import sheets
+from metasched.report.outputs import outputs
 from metasched.report.sheets import Column, Sheet
 from metasched.report.statistics import Bounded, Interval
 
@@ -86,7 +86,7 @@ def test_columns_in_which_nothing_is_known_are_left_out():
 
 def test_a_column_is_a_heading_and_a_function_and_is_of_words_when_it_has_no_number():
     columns = (("name", lambda row: row), ("length", lambda row: sheets.number(len(row))))
-    made_of = sheets.sheet(TABLE1, "A note", columns, ["ucb", "mdp"], (), part="a")
+    made_of = sheets.sheet(outputs()["table1"], "A note", columns, ["ucb", "mdp"], (), part="a")
     assert made_of.key == "table1-a"
     assert made_of.columns == (Column("name", words=True), Column("length"))
     assert [str(value) for value in made_of.rows[0]] == ["ucb", "3.000"]
@@ -94,7 +94,7 @@ def test_a_column_is_a_heading_and_a_function_and_is_of_words_when_it_has_no_num
 
 def test_captions_say_what_is_simulated(tmp_path):
     real, fake = (made.evidence(name) for name in ("digits", "weather"))
-    real, fake = made.loaded(tmp_path, real, fake).evidence
+    real, fake = made.loaded(tmp_path, real, fake).others
     assert sheets.caption("T", [real]) == "T"
     assert sheets.caption("T", [fake]) == "T (simulated data)"
     assert sheets.caption("T", [real, fake]) == "T (simulated data: weather)"

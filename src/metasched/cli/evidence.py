@@ -119,7 +119,7 @@ def plan(
         method=method,
         seed=seed,
     )
-    methods: tuple[plans.Method, ...] = ("gittins", "mdp")
+    methods: tuple[plans.Policy, ...] = ("gittins", "mdp")
     drawn = {}
     with progress.waiting(stderr(), "plan", quiet) as on_step:
         on_step(0, 4, "rewards of the initial model")

@@ -1,20 +1,96 @@
-"""The evidence on the order of an experiment's sources, as a file beside its results."""
+"""The evidence on the label order of an experiment's sources: a file ``evidence.json`` beside its results."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
+from metasched.errors import DataError
 from metasched.experiments.definition import Experiment
 from metasched.files import write_json
 from metasched.learners.diagnose import Diagnosis, diagnose
+from metasched.report.results import Results
 from metasched.runs.origin import origin, versions
+from metasched.runs.outcome import Origin
 from metasched.tasks import TaskSet
 
+FILE = "evidence.json"
 FORMAT = 1
+
+
+class LabelOrder(Struct, frozen=True):
+    """Tests of the label order of a task."""
+
+    task: str
+    rows: float | None = None
+    p_permutation: float | None = None
+    p_asymptotic: float | None = None
+    p_diagonal: float | None = None
+    association: float | None = None
+
+
+class ScaledError(Struct, frozen=True):
+    """√t·e(t) by class, at ``steps``."""
+
+    steps: tuple[float, ...]
+    by_class: dict[str, tuple[float | None, ...]]
+    exponent: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, values in self.by_class.items():
+            if len(values) != len(self.steps):
+                raise ValueError(f"scaled_error of '{name}' is not a list of {len(self.steps)}")
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """Whether order matters in the tasks of an experiment, and how its reward moves: a file ``evidence.json``."""
+
+    format: Literal[1]
+    kind: Literal["evidence"]
+    experiment: str
+    simulated: bool
+    versions: dict[str, str] = {}
+    device: str = "unknown device"
+    command: str = "unknown command"
+    created: str = ""
+    order: tuple[LabelOrder, ...] = ()
+    transitions: dict[str, tuple[tuple[float, ...], ...]] = {}
+    classes: tuple[str, ...] = ()
+    scaled_error: ScaledError | None = None
+
+    @property
+    def key(self) -> str:
+        """Name among the sources of a table."""
+        return f"{self.experiment}/evidence"
+
+    @property
+    def origin(self) -> Origin:
+        """When, by which command and on what it was made."""
+        return Origin(created=self.created, command=self.command, device=self.device)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """None: nothing was trained."""
+        return ()
+
+
+def read_evidence(path: Path) -> Evidence:
+    """The evidence in a file; an error names the file and the fault."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Evidence)
+    except OSError as error:
+        raise DataError(f"{path}: cannot read ({error.strerror or error})") from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise DataError(f"{path}: is no evidence of format 1 ({error}); run its experiment again") from None
+
+
+def evidence_in(results: Results) -> list[Evidence]:
+    """The evidence among results."""
+    return [source for source in results.others if isinstance(source, Evidence)]
 
 
 def write_evidence(

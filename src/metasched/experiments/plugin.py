@@ -1,4 +1,4 @@
-"""What the experiments add to the library: data sets by name."""
+"""What the experiments add to the library: data sets by name, and figures and tables of the report."""
 
 from metasched import datasets
 
@@ -22,3 +22,10 @@ def data_sets() -> None:
     for name, about in SETS.items():
         datasets.register(name, about, f"metasched.experiments.datasets.{name.replace('-', '_')}:load")
     datasets.register_files("metasched.experiments.datasets.files:files")
+
+
+def outputs() -> None:
+    """Register the figures and tables of the paper and of our experiments."""
+    from metasched.experiments.outputs import register
+
+    register()

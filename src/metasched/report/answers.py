@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from metasched.report import compare, verdict
-from metasched.report.cells import TARGET_ONLY, Cell, Method
+from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
 from metasched.report.compare import Contrast, might_do, too_few
 from metasched.report.results import Results
 from metasched.report.statistics import Bounded, Interval
@@ -28,9 +28,9 @@ MANY = 12
 class Answer(NamedTuple):
     """What one cell shows: a method against a baseline, planned or picked after the fact, and against no sources."""
 
-    cell: Cell
-    ours: Method
-    baseline: Method
+    cell: CellRuns
+    ours: MethodRuns
+    baseline: MethodRuns
     planned: bool
     contrast: Contrast
     alone: Contrast | None
@@ -121,7 +121,7 @@ def answers(results: Results) -> tuple[Answer, ...]:
     return tuple(sorted(found, key=lambda answer: (order.index(answer.group), -abs(answer.contrast.difference.value))))
 
 
-def _off(cells: Sequence[Cell]) -> list[Line]:
+def _off(cells: Sequence[CellRuns]) -> list[Line]:
     """What looks off, as ``metasched compare`` says it."""
     return [
         Line(f"! {cell.label}:" if len(cells) > 1 else "!", line, "bad")
@@ -131,7 +131,7 @@ def _off(cells: Sequence[Cell]) -> list[Line]:
     ]
 
 
-def _nothing(cells: Sequence[Cell]) -> tuple[str, tuple[Line, ...]]:
+def _nothing(cells: Sequence[CellRuns]) -> tuple[str, tuple[Line, ...]]:
     """What to say where nothing can be compared."""
     names = list(dict.fromkeys(name for cell in cells for name in cell.methods))
     if not names:

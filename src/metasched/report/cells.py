@@ -1,14 +1,13 @@
-"""What a report is made of: cells (an experiment in one regime and variant) and the evidence on label order."""
+"""What a report is made of: the runs of each cell (an experiment in one regime and variant), by method."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-from msgspec import Struct
 
-from metasched.experiments import REGIMES
+from metasched.report.outputs import EXPERIMENTS
 from metasched.report.remarks import Remarks
 from metasched.report.statistics import Floats
 from metasched.runs.outcome import About, Family, Origin, Outcome
@@ -17,7 +16,7 @@ from metasched.schedulers.resolve import USEFUL as USEFUL
 
 
 @dataclass(frozen=True, eq=False)
-class Method:
+class MethodRuns:
     """One method of a cell: its runs, which differ by seed alone; ``chance`` is what one that diverged counts as."""
 
     name: str
@@ -84,7 +83,7 @@ class Method:
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class CellRuns:
     """One experiment in one regime and variant: all methods on the same data."""
 
     key: str
@@ -96,7 +95,7 @@ class Cell:
     about: About
     origin: Origin
     versions: Mapping[str, str]
-    methods: Mapping[str, Method]
+    methods: Mapping[str, MethodRuns]
     remarks: Remarks | None = None
 
     @property
@@ -113,7 +112,7 @@ class Cell:
     @property
     def own(self) -> bool:
         """Whether it is made of runs of one's own, not of an experiment."""
-        return self.regime not in REGIMES
+        return self.regime not in EXPERIMENTS.regimes
 
     @property
     def label(self) -> str:
@@ -129,65 +128,22 @@ class Cell:
 class Entry(NamedTuple):
     """A method of a cell, as a row of a table."""
 
-    cell: Cell
-    method: Method
+    cell: CellRuns
+    method: MethodRuns
 
 
-class LabelOrder(Struct, frozen=True):
-    """Tests of the label order of a task."""
-
-    task: str
-    rows: float | None = None
-    p_permutation: float | None = None
-    p_asymptotic: float | None = None
-    p_diagonal: float | None = None
-    association: float | None = None
-
-
-class ScaledError(Struct, frozen=True):
-    """√t·e(t) by class, at ``steps``."""
-
-    steps: tuple[float, ...]
-    by_class: dict[str, tuple[float | None, ...]]
-    exponent: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, values in self.by_class.items():
-            if len(values) != len(self.steps):
-                raise ValueError(f"scaled_error of '{name}' is not a list of {len(self.steps)}")
-
-
-class Evidence(Struct, frozen=True, kw_only=True):
-    """Whether order matters in the tasks of an experiment, and how its reward moves: a file ``evidence.json``."""
-
-    format: Literal[1]
-    kind: Literal["evidence"]
-    experiment: str
-    simulated: bool
-    versions: dict[str, str] = {}
-    device: str = "unknown device"
-    command: str = "unknown command"
-    created: str = ""
-    order: tuple[LabelOrder, ...] = ()
-    transitions: dict[str, tuple[tuple[float, ...], ...]] = {}
-    classes: tuple[str, ...] = ()
-    scaled_error: ScaledError | None = None
+class Source(Protocol):
+    """What the numbers of a figure or table come from: a cell, or a file that a plugin reads."""
 
     @property
-    def key(self) -> str:
-        """Name among the sources of a table."""
-        return f"{self.experiment}/evidence"
-
+    def key(self) -> str: ...  # noqa: D102
     @property
-    def origin(self) -> Origin:
-        """When, by which command and on what it was made."""
-        return Origin(created=self.created, command=self.command, device=self.device)
-
+    def experiment(self) -> str: ...  # noqa: D102
     @property
-    def seeds(self) -> tuple[int, ...]:
-        """None: nothing was trained."""
-        return ()
-
-
-Source = Cell | Evidence
-"""What numbers come from."""
+    def simulated(self) -> bool: ...  # noqa: D102
+    @property
+    def seeds(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def origin(self) -> Origin: ...  # noqa: D102
+    @property
+    def versions(self) -> Mapping[str, str]: ...  # noqa: D102

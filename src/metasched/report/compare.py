@@ -13,7 +13,7 @@ import numpy as np
 
 from metasched.dependence import holm
 from metasched.report import statistics
-from metasched.report.cells import TARGET_ONLY, Cell, Method
+from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
 from metasched.report.statistics import Arrivals, Bounded, Floats, Interval
 from metasched.runs.outcome import OURS
 from metasched.schedulers.resolve import BASELINE
@@ -61,33 +61,33 @@ def might_do(needed: int | None) -> str:
     return f": about {needed:,} might do" if needed else ""
 
 
-def best(methods: Iterable[Method]) -> Method | None:
+def best(methods: Iterable[MethodRuns]) -> MethodRuns | None:
     """The method with the largest median final accuracy; the first of equals, None of none."""
     return max(methods, key=lambda method: method.middle, default=None)
 
 
-def best_static(cell: Cell) -> Method | None:
+def best_static(cell: CellRuns) -> MethodRuns | None:
     """The best schedule that neither learns nor plans."""
     return best(method for method in cell.methods.values() if method.family == "static")
 
 
-def best_active(cell: Cell) -> Method | None:
+def best_active(cell: CellRuns) -> MethodRuns | None:
     """The best scheduler that learns or plans: picked after the fact."""
     return best(method for method in cell.methods.values() if method.family == "active")
 
 
-def best_single(cell: Cell) -> Method | None:
+def best_single(cell: CellRuns) -> MethodRuns | None:
     """The best single task in hindsight."""
     schedulers = {method: method.runs[0].spec.scheduler for method in cell.methods.values()}
     return best(method for method, scheduler in schedulers.items() if scheduler.partition(":")[0] == "single")
 
 
-def ceiling(cell: Cell) -> Method | None:
+def ceiling(cell: CellRuns) -> MethodRuns | None:
     """The network trained on all rows at once."""
     return best(method for method in cell.methods.values() if method.family == "ceiling")
 
 
-def thresholds(cell: Cell) -> list[Threshold]:
+def thresholds(cell: CellRuns) -> list[Threshold]:
     """The accuracy fixed before the run, and the final one of the best static baseline."""
     marks = [] if cell.threshold is None else [Threshold(cell.threshold, "fixed before the run")]
     static = best_static(cell)
@@ -97,7 +97,7 @@ def thresholds(cell: Cell) -> list[Threshold]:
 
 
 @lru_cache(maxsize=8192)
-def arrivals(method: Method, threshold: float) -> dict[int, tuple[float, float]]:
+def arrivals(method: MethodRuns, threshold: float) -> dict[int, tuple[float, float]]:
     """By seed: source rows drawn until the threshold was reached for good (∞: never), and rows drawn in all."""
     longest = max((max(run.samples) for run in method.runs if run.samples), default=0)
     by_seed: dict[int, tuple[float, float]] = {}
@@ -116,13 +116,13 @@ def _collected(by_seed: dict[int, tuple[float, float]], seeds: Iterable[int]) ->
     return Arrivals(rows[:, 0], rows[:, 1])
 
 
-def median_samples(method: Method, threshold: float | None) -> Bounded | None:
+def median_samples(method: MethodRuns, threshold: float | None) -> Bounded | None:
     """Median samples to the threshold; None without measurements."""
     by_seed = {} if threshold is None else arrivals(method, threshold)
     return statistics.median_samples(_collected(by_seed, by_seed)) if by_seed else None
 
 
-def gain_over(baseline: Method | None, method: Method | None, threshold: float | None) -> Bounded | None:
+def gain_over(baseline: MethodRuns | None, method: MethodRuns | None, threshold: float | None) -> Bounded | None:
     """Samples of the baseline over samples of the method, on the seeds that both have."""
     if baseline is None or method is None or threshold is None or baseline is method:
         return None
@@ -131,42 +131,42 @@ def gain_over(baseline: Method | None, method: Method | None, threshold: float |
     return statistics.gain(_collected(theirs, both), _collected(ours, both)) if both else None
 
 
-def gain_to_final(baseline: Method | None, method: Method | None) -> Bounded | None:
+def gain_to_final(baseline: MethodRuns | None, method: MethodRuns | None) -> Bounded | None:
     """The gain in samples until test accuracy stays at the baseline's median final one."""
     return gain_over(baseline, method, baseline.middle if baseline else None)
 
 
 @lru_cache(maxsize=8192)
-def score(method: Method | None) -> Interval | None:
+def score(method: MethodRuns | None) -> Interval | None:
     """Interquartile mean of final accuracy with its interval."""
     return statistics.interquartile_mean([list(method.finals().values())]) if method else None
 
 
-def typical(cell: Cell, method: Method | None) -> Interval | None:
+def typical(cell: CellRuns, method: MethodRuns | None) -> Interval | None:
     """Final accuracy of a method over seeds as tables tell it: of one's own runs the mean, like the terminal."""
     return mean(method) if cell.own else score(method)
 
 
-def statistic(cells: Iterable[Cell]) -> str:
+def statistic(cells: Iterable[CellRuns]) -> str:
     """Which of the two that is, in words."""
     kinds = dict.fromkeys("mean" if cell.own else "interquartile mean" for cell in cells)
     return " or, of own runs, ".join(sorted(kinds))
 
 
 @lru_cache(maxsize=8192)
-def mean(method: Method | None) -> Interval | None:
+def mean(method: MethodRuns | None) -> Interval | None:
     """Mean of final accuracy with its interval; None where no seed has one."""
     finals = list(method.finals().values()) if method else []
     return statistics.mean_of_means([finals]) if finals else None
 
 
-def differences(first: Method, second: Method) -> Floats:
+def differences(first: MethodRuns, second: MethodRuns) -> Floats:
     """Final accuracy of the first less that of the second, on the seeds that both have."""
     ours, theirs = first.finals(), second.finals()
     return np.array([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())], np.float64)
 
 
-def difference(first: Method | None, second: Method | None) -> Interval | None:
+def difference(first: MethodRuns | None, second: MethodRuns | None) -> Interval | None:
     """The mean of these differences with its interval."""
     if first is None or second is None or first is second:
         return None
@@ -174,7 +174,7 @@ def difference(first: Method | None, second: Method | None) -> Interval | None:
     return statistics.mean_of_means([gaps]) if gaps.size else None
 
 
-def contrasts(pairs: Iterable[tuple[Method, Method]]) -> dict[Method, Contrast]:
+def contrasts(pairs: Iterable[tuple[MethodRuns, MethodRuns]]) -> dict[MethodRuns, Contrast]:
     """The first of each pair against the second: sign-flip tests, corrected over all the pairs (Holm)."""
     gaps = {first: differences(first, second) for first, second in pairs}
     gaps = {method: values for method, values in gaps.items() if values.size}
@@ -230,36 +230,36 @@ def seeds_to_tell(gaps: Floats, comparisons: int) -> int | None:
 
 
 @lru_cache(maxsize=512)
-def against(cell: Cell, baseline: Method | None) -> dict[Method, Contrast]:
+def against(cell: CellRuns, baseline: MethodRuns | None) -> dict[MethodRuns, Contrast]:
     """Exploratory: every method but the ceiling against a baseline, corrected over all of them."""
     others = [method for method in cell.methods.values() if method is not baseline and method.family != "ceiling"]
     return contrasts([(method, baseline) for method in others]) if baseline else {}
 
 
-def against_best_static(cell: Cell) -> dict[Method, Contrast]:
+def against_best_static(cell: CellRuns) -> dict[MethodRuns, Contrast]:
     """The same against the best static schedule, itself picked after the fact."""
     return against(cell, best_static(cell))
 
 
-def named(cell: Cell) -> tuple[Method, Method] | None:
+def named(cell: CellRuns) -> tuple[MethodRuns, MethodRuns] | None:
     """The method that was named before the runs, and the baseline; None unless one method alone was named."""
     ours = [method for method in cell.methods.values() if method.runs[0].role == OURS]
     baseline = cell.methods.get(BASELINE)
     return (ours[0], baseline) if len(ours) == 1 and baseline else None
 
 
-def planned(cell: Cell) -> tuple[Method, Method] | None:
+def planned(cell: CellRuns) -> tuple[MethodRuns, MethodRuns] | None:
     """The same where it was the plan; None for cells that only explore."""
     return None if cell.exploratory else named(cell)
 
 
-def chosen(cell: Cell) -> tuple[Method, Method] | None:
+def chosen(cell: CellRuns) -> tuple[MethodRuns, MethodRuns] | None:
     """What a cell speaks for: the planned pair, or the best active scheduler against uniform or the best static one."""
     ours, baseline = best_active(cell), cell.methods.get(BASELINE) or best_static(cell)
     return planned(cell) or ((ours, baseline) if ours and baseline else None)
 
 
-def planned_contrasts(cells: Iterable[Cell]) -> dict[Method, Contrast]:
+def planned_contrasts(cells: Iterable[CellRuns]) -> dict[MethodRuns, Contrast]:
     """The planned contrast of every cell that has one, corrected over these cells; of one cell, as its verdict is."""
     pairs = {cell: pair for cell in cells if (pair := planned(cell))}
     if len(pairs) == 1:
@@ -270,7 +270,7 @@ def planned_contrasts(cells: Iterable[Cell]) -> dict[Method, Contrast]:
     return contrasts(pairs.values())
 
 
-def in_common(*methods: Method) -> list[Floats]:
+def in_common(*methods: MethodRuns) -> list[Floats]:
     """Final accuracies of methods on the seeds that all of them have (S,)."""
     finals = [method.finals() for method in methods]
     seeds = sorted(set.intersection(*map(set, finals)))

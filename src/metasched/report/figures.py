@@ -5,14 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metasched.experiments import outputs, published
-from metasched.experiments.outputs import Output
 from metasched.report import compare, plots, statistics
 from metasched.report.answers import Answer, answers
-from metasched.report.cells import TARGET_ONLY, USEFUL, Cell, Method, Source
-from metasched.report.palette import Stroke, in_order, stroke
-from metasched.report.pieces import UnavailableError, makes
-from metasched.report.plots import MOST_SOURCES, SLICES, Data, Plot, Share
+from metasched.report.cells import TARGET_ONLY, USEFUL, CellRuns, MethodRuns, Source
+from metasched.report.outputs import EXPERIMENTS, FIRST, Output, UnavailableError, makes
+from metasched.report.palette import Stroke, stroke
+from metasched.report.plots import MOST_SOURCES, SLICES, Data, Plot, Share, rounded
 from metasched.report.results import Results
 from metasched.report.statistics import Floats
 
@@ -20,6 +18,8 @@ MOST_POINTS = 120
 """Points of a curve that a figure keeps."""
 MOST_LINES = 9
 """Methods of a run of one's own that a figure draws; of more, the best of each kind."""
+ALWAYS = ("cyclic", "ucb", "gittins", "mdp")
+"""Schedulers that a figure draws wherever a cell has them and no method was named beforehand."""
 MOST_SCHEDULES = 3
 """Methods of a cell whose schedules are drawn, where none was planned."""
 BAND_NOTE = "Lines: median over seeds; bands: its bootstrap 95 % interval."
@@ -45,7 +45,7 @@ class Figure(NamedTuple):
     sources: tuple[Source, ...]
 
 
-@makes(outputs.CONTRASTS)
+@makes("contrasts", "Does choosing help?", FIRST)
 def contrasts(output: Output, results: Results) -> list[Figure]:
     """Final accuracy less that of the baseline: by cell, or, where there is one cell, by method."""
     found = answers(results)
@@ -66,7 +66,7 @@ def contrasts(output: Output, results: Results) -> list[Figure]:
 
 def _row(label: str, answer: Answer) -> dict[str, Any]:
     test = answer.contrast
-    value, low, high = (test.difference.value if np.isnan(end) else _rounded(end) for end in test.difference)
+    value, low, high = (test.difference.value if np.isnan(end) else rounded(end) for end in test.difference)
     shown = test.kind in ("better", "worse")
     ends = {"value": value, "low": low, "high": high}
     return {"label": label, "name": answer.ours.name, **ends, "shown": shown, "words": test.words}
@@ -87,53 +87,13 @@ def _by_method(answer: Answer) -> Data:
     return [_row(method.name, answer._replace(ours=method, contrast=tests[method])) for method in ranked]
 
 
-@makes(outputs.FIG2)
-def scaled_errors(output: Output, results: Results) -> list[Figure]:
-    """√t·e(t) by class over inner steps."""
-    figures: list[Figure] = []
-    for item in results.evidence:
-        error = item.scaled_error
-        if error is None or not error.by_class:
-            continue
-        points = [
-            {"name": name, "x": _rounded(error.steps[place]), "y": _rounded(value)}
-            for name, values in error.by_class.items()
-            for place in _thinned(len(error.steps))
-            if (value := values[place]) is not None
-        ]
-        ends = ", ".join(
-            f"{name} {values[-1]:.2f}" for name, values in error.by_class.items() if values[-1:] != (None,)
-        )
-        alt = f"Lines of √t·e(t) over inner steps t, one for each class. At the last step: {ends}."
-        strokes = in_order(list(error.by_class))
-        plot = plots.lines(item.key, points, strokes, "inner step t", "√t · validation error")
-        note = "If √t·e(t) were constant, the paper's reward 1 − √t·e(t) would not depend on time."
-        note += f" The error itself falls like t^−{error.exponent:.2f} (assumed: t^−½)." if error.exponent else ""
-        key = f"{output.name}-{item.experiment}" if figures else output.name
-        title = f"{output.title}, {item.experiment}"
-        figures.append(Figure(key, title, note, (Panel(item.experiment, plot, alt, item.experiment),), (item,)))
-    if not figures:
-        raise UnavailableError("no evidence.json with scaled_error")
-    return figures
-
-
-@makes(outputs.SOURCES, outputs.FIG3, outputs.FIG4, outputs.FIG5, outputs.FEW_LABEL, outputs.ROBUST)
-def behind(output: Output, results: Results) -> list[Figure]:
-    """Accuracy against samples in the cells that stand behind a figure, planned ones in the order of the verdicts."""
-    order = [answer.cell for answer in answers(results) if answer.planned]
-    cells = results.behind(output)
-    return [
-        _curves(output, [*(cell for cell in order if cell in cells), *(cell for cell in cells if cell not in order)])
-    ]
-
-
-@makes(outputs.RUNS)
+@makes("runs", "How fast accuracy rises", FIRST, curves=True)
 def own_runs(output: Output, results: Results) -> list[Figure]:
     """Accuracy against samples of cells in no known regime, such as ordinary runs."""
-    return [_curves(output, [cell for cell in results.cells if cell.own])]
+    return [curves(output, [cell for cell in results.cells if cell.own])]
 
 
-def shown(cell: Cell) -> list[Method]:
+def shown(cell: CellRuns) -> list[MethodRuns]:
     """The methods that a figure draws: the paper's, the best of each kind, the planned one, target-only.
 
     Where one was planned: that one, its baseline, the useful sources alone, target-only. Of few own runs: all.
@@ -146,70 +106,46 @@ def shown(cell: Cell) -> list[Method]:
         return [cell.methods[name] for name in wanted if name in cell.methods]
     best = [compare.best_static(cell), compare.best_active(cell), compare.best_single(cell)]
     names = [method.name for method in best if method]
-    drawn = dict.fromkeys((*reversed(published.ORDER), *names, TARGET_ONLY))
+    drawn = dict.fromkeys((*ALWAYS, *names, TARGET_ONLY))
     return [cell.methods[name] for name in drawn if name in cell.methods]
 
 
-def _curves(output: Output, cells: Sequence[Cell]) -> Figure:
+def curves(output: Output, cells: Sequence[CellRuns]) -> Figure:
+    """Accuracy against source rows drawn, a panel for each cell."""
     cells = [cell for cell in cells if any(method.updates for method in cell.methods.values())]
     if not cells:
         raise UnavailableError("no cell with its accuracy over time")
     panels = []
     for cell in cells:
         methods = [method for method in shown(cell) if method.name != TARGET_ONLY]
-        points = [point for method in methods for point in _points(method, _known_medians(method.curves("samples")))]
+        points = [point for method in methods for point in points_of(method, _known_medians(method.curves("samples")))]
         levels: Data = [
-            {"name": method.name, "y": _rounded(method.middle)} for method in shown(cell) if method not in methods
+            {"name": method.name, "y": rounded(method.middle)} for method in shown(cell) if method not in methods
         ]
         if cell.threshold is not None and compare.named(cell) is None:
             levels.append({"name": THRESHOLD.name, "y": cell.threshold, "optional": True})
         strokes = [*(stroke(method.name) for method in shown(cell)), THRESHOLD]
         plot = plots.lines(cell.key, points, strokes, "source rows drawn", "test accuracy", levels)
-        panels.append(Panel(cell.label, plot, _in_words(cell, "source rows drawn"), cell.label))
+        panels.append(Panel(cell.label, plot, in_words(cell, "source rows drawn"), cell.label))
     note = f"{BAND_NOTE} Level line: target-only, which draws no source rows (median final accuracy)."
     return Figure(output.name, output.title, note, tuple(panels), tuple(cells))
 
 
-@makes(outputs.TIME)
-def wall_time(output: Output, results: Results) -> list[Figure]:
-    """Accuracy against seconds, for one cell of each experiment and regime."""
-
-    def timed(cell: Cell) -> list[Method]:
-        return [method for method in shown(cell) if method.seconds and any(method.updates)]
-
-    cells = [cell for cell in _typical(results) if timed(cell)]
-    if not cells:
-        raise UnavailableError("no cell with the seconds of its runs")
-    panels = []
-    for cell in cells:
-        points: Data = []
-        for method in timed(cell):
-            updates = np.array(method.updates, np.float64)
-            points += _points(method, float(np.median(method.seconds)) * updates / updates[-1])
-        strokes = [stroke(method.name) for method in timed(cell)]
-        plot = plots.lines(cell.key, points, strokes, "seconds", "test accuracy")
-        panels.append(Panel(cell.label, plot, _in_words(cell, "wall seconds"), cell.label))
-    note = (
-        "The median wall time of a run spread evenly over its meta-updates; it holds planning, training and measuring. "
-        f"{BAND_NOTE}"
-    )
-    return [Figure(output.name, output.title, note, tuple(panels), tuple(cells))]
-
-
-def _typical(results: Results) -> list[Cell]:
+def typical(results: Results) -> list[CellRuns]:
     """One cell of each experiment and regime: a typical one where there is one, else the first."""
-    chosen: dict[tuple[str, str], Cell] = {}
+    chosen: dict[tuple[str, str], CellRuns] = {}
     for cell in results.cells:
-        if (cell.experiment, cell.regime) not in chosen or cell.variant in outputs.TYPICAL:
+        if (cell.experiment, cell.regime) not in chosen or cell.variant in EXPERIMENTS.typical:
             chosen[cell.experiment, cell.regime] = cell
     return list(chosen.values())
 
 
-@makes(outputs.SCHEDULES)
+@makes("schedules", "Which source when", FIRST)
 def schedules(output: Output, results: Results) -> list[Figure]:
     """Which source when: of the cells that the page speaks of first, and of typical and spoilt ones."""
     first = [answer.cell for answer in answers(results)]
-    others = [cell for cell in [*_typical(results), *results.of(regime="robust")] if cell not in first]
+    spoilt = [cell for cell in results.cells if cell.regime in EXPERIMENTS.every_schedule]
+    others = [cell for cell in [*typical(results), *spoilt] if cell not in first]
     figures: list[Figure] = []
     for key, title, cells in (
         (output.name, output.title, first),
@@ -225,7 +161,7 @@ def schedules(output: Output, results: Results) -> list[Figure]:
     return figures
 
 
-def _shares(cell: Cell) -> list[Panel]:
+def _shares(cell: CellRuns) -> list[Panel]:
     """Of the method that a cell speaks for; where none was planned, of the best that choose."""
     planned = compare.named(cell)
     active = sorted((method for method in shown(cell) if method.family == "active"), key=lambda one: -one.middle)
@@ -243,7 +179,7 @@ def _shares(cell: Cell) -> list[Panel]:
     return panels
 
 
-def _sources(counts: Floats, cell: Cell) -> list[Share]:
+def _sources(counts: Floats, cell: CellRuns) -> list[Share]:
     """The sources of a schedule (K, N + 1), most drawn first, those past the most important together."""
     names = [f"★ {task}" if task in cell.about.useful else task for task in cell.about.tasks]
     columns = dict(zip([*names, "none (abstained)"], counts.T, strict=True))
@@ -263,18 +199,18 @@ def _sources(counts: Floats, cell: Cell) -> list[Share]:
     ]
 
 
-def _points(method: Method, x: Floats) -> Iterable[dict[str, Any]]:
+def points_of(method: MethodRuns, x: Floats) -> Iterable[dict[str, Any]]:
     """The band of a method's accuracy over ``x`` (P,), as rows of a chart."""
     if not method.updates:
         return
     bands = np.stack([x, *statistics.median_band(method.curves("test_accuracy"))])
-    for place in _thinned(len(x)):
+    for place in thinned(len(x)):
         if np.isfinite(bands[:, place]).all():
-            values = map(_rounded, bands[:, place])
+            values = map(rounded, bands[:, place])
             yield {"name": method.name, **dict(zip(("x", "y", "low", "high"), values, strict=True))}
 
 
-def _thinned(count: int) -> list[int]:
+def thinned(count: int) -> list[int]:
     """Places of at most ``MOST_POINTS`` points, the first and the last among them."""
     return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).round().astype(int)).tolist() if count else []
 
@@ -285,10 +221,7 @@ def _known_medians(values: Floats) -> Floats:
     return np.array([np.median(column) if column.size else np.nan for column in columns], np.float64)
 
 
-def _rounded(value: float) -> float:
-    return float(f"{float(value):.5g}")
-
-
-def _in_words(cell: Cell, against: str) -> str:
+def in_words(cell: CellRuns, against: str) -> str:
+    """What the lines of a cell show, for people who cannot see them."""
     ends = ", ".join(f"{method.name} {method.middle:.3f}" for method in shown(cell))
     return f"Lines of test accuracy against {against}, {cell.label}. Median final accuracy: {ends}."

@@ -4,11 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metasched.experiments import outputs
-from metasched.experiments.outputs import Output
 from metasched.report import compare
-from metasched.report.cells import Cell, Method
-from metasched.report.pieces import UnavailableError, makes
+from metasched.report.cells import CellRuns, MethodRuns
+from metasched.report.outputs import FIRST, Output, UnavailableError, makes
 from metasched.report.results import Results
 from metasched.report.sheets import MISSING, Columns, Number, Sheet, samples, sheet, signed
 from metasched.schedulers.resolve import BASELINE
@@ -29,7 +27,7 @@ class Row(NamedTuple):
     rows: Number = MISSING
 
 
-def rows(cell: Cell) -> list[Row]:
+def rows(cell: CellRuns) -> list[Row]:
     """Every method, and the linear model where somebody fitted one."""
     found = [_row(cell, method) for method in cell.methods.values()]
     if cell.remarks:
@@ -38,13 +36,13 @@ def rows(cell: Cell) -> list[Row]:
     return sorted(found, key=lambda row: -row.score.value)
 
 
-def headings(cell: Cell) -> list[str]:
+def headings(cell: CellRuns) -> list[str]:
     """Of the four columns."""
     measure = cell.remarks.measure if cell.remarks else "accuracy"
     return ["method", measure, f"− {BASELINE}", f"rows to {BASELINE}'s end"]
 
 
-def _row(cell: Cell, method: Method) -> Row:
+def _row(cell: CellRuns, method: MethodRuns) -> Row:
     mean = compare.mean(method)
     if mean is None:
         return Row(method.name, MISSING)
@@ -58,7 +56,7 @@ def _row(cell: Cell, method: Method) -> Row:
     return Row(method.name, score, signed(compare.difference(method, uniform)), samples(arrival)._replace(interval=""))
 
 
-@makes(outputs.METHODS)
+@makes("methods", "Every method and the linear model", FIRST, after="contrasts")
 def methods(output: Output, results: Results) -> list[Sheet]:
     """Of every cell of runs of one's own."""
     cells = [cell for cell in results.cells if cell.own]
@@ -67,7 +65,7 @@ def methods(output: Output, results: Results) -> list[Sheet]:
     return [_sheet(output, cell, len(cells) > 1) for cell in cells]
 
 
-def _sheet(output: Output, cell: Cell, several: bool) -> Sheet:
+def _sheet(output: Output, cell: CellRuns, several: bool) -> Sheet:
     name, measure, difference, arrival = headings(cell)
     columns: Columns[Row] = (
         (name, lambda row: row.name),

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from metasched.errors import RunError, unknown
-from metasched.experiments import outputs
-from metasched.experiments.outputs import OUTPUTS, Output
 from metasched.files import write_error, write_whole
 from metasched.optional import require
-from metasched.report import figures, methods, orderings, own_tables, paper_tables, sheets  # noqa: F401 (all makers)
+from metasched.report import sheets
 from metasched.report.answers import Opening, opening
 from metasched.report.cells import Source
 from metasched.report.figures import Figure, Panel
-from metasched.report.pieces import MAKERS, UnavailableError
+from metasched.report.outputs import OF_ANY_RUNS, Output, UnavailableError, outputs
 from metasched.report.results import Results
 from metasched.report.sheets import Number, Sheet
 
@@ -61,37 +59,37 @@ class Report(NamedTuple):
 def check_names(only: Sequence[str]) -> None:
     """Refuse a name that no figure or table has."""
     for name in only:
-        if name not in OUTPUTS:
-            raise unknown("figure or table", name, OUTPUTS)
+        if name not in outputs():
+            raise unknown("figure or table", name, outputs())
 
 
 def make(name: str, results: Results) -> Sequence[Piece]:
     """The figures or tables of that name."""
-    if name not in MAKERS:
-        raise LookupError(f"{name} is declared in experiments/outputs.py, but no function of report/ @makes it")
-    return MAKERS[name](OUTPUTS[name], results)
+    output = outputs()[name]
+    return output.make(output, results)
 
 
 def build(results: Results, only: Sequence[str] = ()) -> Report:
     """Make every figure and table, or only those named; what lacks data is listed with the reason."""
     check_names(only)
-    own = not results.evidence and all(cell.own for cell in results.cells)
+    own = not results.others and all(cell.own for cell in results.cells)
+    of_own_runs = ("runs", "methods")
     names = only or [
         name
-        for name, output in OUTPUTS.items()
-        if (not own or output.section in outputs.OF_OWN_RUNS)
-        and (output not in (outputs.RUNS, outputs.METHODS) or any(cell.own for cell in results.cells))
+        for name, output in outputs().items()
+        if (not own or output.section in OF_ANY_RUNS)
+        and (name not in of_own_runs or any(cell.own for cell in results.cells))
     ]
     found: list[Made] = []
     missing: list[tuple[str, str]] = []
     for name in names:
         try:
             pieces = (_without_gaps(piece) for piece in make(name, results))
-            found.append(Made(OUTPUTS[name], tuple(pieces)))
+            found.append(Made(outputs()[name], tuple(pieces)))
         except UnavailableError as reason:
             missing.append((name, str(reason)))
-    wanted = [(outputs.CONTRASTS,), outputs.CURVES, (outputs.SCHEDULES,)]
-    wanted += [(outputs.METHODS,)] * (len(results.cells) == 1)
+    curves = [name for name, output in outputs().items() if output.curves]
+    wanted = [["contrasts"], curves, ["schedules"]] + [["methods"]] * (len(results.cells) == 1)
     first = [_first_screen(found, names) for names in wanted]
     above = tuple(made for made in first if made)
     seen = {piece.key for made in above for piece in made.pieces}
@@ -100,10 +98,10 @@ def build(results: Results, only: Sequence[str] = ()) -> Report:
     return Report(results, opening(results), above, below, tuple(missing) if only or not own else (), bool(only))
 
 
-def _first_screen(found: Sequence[Made], wanted: Sequence[Output]) -> Made | None:
+def _first_screen(found: Sequence[Made], wanted: Sequence[str]) -> Made | None:
     """The first of the wanted outputs that could be made, and of that the first piece."""
-    made = {one.output: one for one in found}
-    chosen = next((made[output] for output in wanted if output in made), None)
+    made = {one.output.name: one for one in found}
+    chosen = next((made[name] for name in wanted if name in made), None)
     return chosen and Made(chosen.output, chosen.pieces[:1])
 
 
@@ -197,7 +195,8 @@ def render(report: Report, files: str) -> str:
         for figure in report.figures
         for place, panel in enumerate(figure.panels, start=1)
     }
-    sections = {title: [made for made in report.folded if made.output.section == title] for title in outputs.SECTIONS}
+    titles = dict.fromkeys(output.section for output in outputs().values())
+    sections = {title: [made for made in report.folded if made.output.section == title] for title in titles}
     above = [piece for made in report.first for piece in made.pieces if isinstance(piece, Figure)]
     groups = [panel.group for figure in above for panel in figure.panels if panel.group]
     page: str = environment.get_template("page.html").render(

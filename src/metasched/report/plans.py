@@ -10,7 +10,7 @@ from rich.table import Table
 from metasched.planning.plan import Plan
 from metasched.report.tables import drawn_by_label, terminal
 
-Method = Literal["gittins", "mdp"]
+Policy = Literal["gittins", "mdp"]
 
 
 def index_tables(plan: Plan) -> list[Table | str]:
@@ -43,7 +43,7 @@ def label_table(plan: Plan, values: NDArray[np.float64]) -> Table:
     return terminal(["label", *(task.name for task in plan.tasks.tasks)], rows)
 
 
-def answer(plan: Plan, drawn: Mapping[Method, NDArray[np.int64]]) -> str:
+def answer(plan: Plan, drawn: Mapping[Policy, NDArray[np.int64]]) -> str:
     """Where the policies would draw most, in one sentence; ``drawn`` are rows (N, C) by policy."""
     favourites = {}
     for name, rows in drawn.items():
@@ -69,7 +69,7 @@ def policy_line(plan: Plan) -> str:
     return line
 
 
-def plan_json(plan: Plan, batches: int, drawn: Mapping[Method, NDArray[np.int64]]) -> dict[str, Any]:
+def plan_json(plan: Plan, batches: int, drawn: Mapping[Policy, NDArray[np.int64]]) -> dict[str, Any]:
     """Everything, for a program to read; null stands for a label that never occurs."""
     absent = ~plan.probe.present
     return {

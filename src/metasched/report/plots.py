@@ -21,7 +21,7 @@ LONGEST_NAME = 130
 WARM_UP = 0.1
 """The share of the x axis at its beginning that does not decide where the y axis begins."""
 WHOLE = ",.5~r"
-"""Of numbers at ticks: all digits of :func:`_rounded`; without a precision Vega cuts them to the step of the axis."""
+"""Of numbers at ticks: all digits of :func:`rounded`; without a precision Vega cuts them to the step of the axis."""
 SIGNED = "+.6~f"
 """Of differences at ticks; trailing zeros go."""
 SLICES = 40
@@ -125,9 +125,9 @@ def shares(key: str, sources: Sequence[Share], rows_drawn: float, colour: str) -
     table = [
         {
             "source": source.name,
-            "x": _rounded(rows_drawn * place / len(source.shares)),
-            "x2": _rounded(rows_drawn * (place + 1) / len(source.shares)),
-            "share": _rounded(share),
+            "x": rounded(rows_drawn * place / len(source.shares)),
+            "x2": rounded(rows_drawn * (place + 1) / len(source.shares)),
+            "share": rounded(share),
         }
         for source in sources
         for place, share in enumerate(source.shares)
@@ -175,7 +175,7 @@ def _span(points: Data, levels: Sequence[dict[str, Any]], last: float) -> tuple[
     needed += [float(level["y"]) for level in levels if not level.get("optional")]
     low, high = min(needed, default=0.0), max(needed, default=1.0)
     room = 0.06 * ((high - low) or 0.1)
-    return _rounded(max(0.0, low - room) if low >= 0 else low - room), _rounded(high + room)
+    return rounded(max(0.0, low - room) if low >= 0 else low - room), rounded(high + room)
 
 
 def _labels(points: Data, levels: Sequence[dict[str, Any]], low: float, high: float, end: float) -> Data:
@@ -192,7 +192,7 @@ def _labels(points: Data, levels: Sequence[dict[str, Any]], low: float, high: fl
         heights[-1] = high
         for place in range(len(heights) - 2, -1, -1):
             heights[place] = min(heights[place], heights[place + 1] - gap)
-    return [{"name": name, "x": end, "y": _rounded(y)} for name, y in zip(names, heights, strict=True)]
+    return [{"name": name, "x": end, "y": rounded(y)} for name, y in zip(names, heights, strict=True)]
 
 
 def _room(strokes: Sequence[Stroke]) -> float:
@@ -206,8 +206,9 @@ def _ticks(end: float) -> list[float]:
     rough = max(end, 1e-9) / 4
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= rough)
-    return [_rounded(value) for value in np.arange(0, end * 1.0001, step)]
+    return [rounded(value) for value in np.arange(0, end * 1.0001, step)]
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """Five digits: more than a chart can show, and a page half as large."""
     return float(f"{float(value):.5g}")

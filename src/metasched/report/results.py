@@ -1,4 +1,4 @@
-"""Outcomes and evidence, found, read and put in order; one bad file spoils only itself."""
+"""Finds, reads and orders results. A bad file is left out with a line that says so, and spoils nothing else."""
 
 import re
 from collections import Counter
@@ -10,16 +10,14 @@ from typing import Any
 import msgspec
 
 from metasched.errors import DataError, MetaschedError
-from metasched.experiments import EXPERIMENTS, REGIMES
-from metasched.experiments.outputs import Output
-from metasched.report.cells import TARGET_ONLY, Cell, Evidence, Method
+from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns, Source
+from metasched.report.outputs import EXPERIMENTS, READERS, outputs
 from metasched.report.remarks import REMARKS, Remarks
 from metasched.report.remarks import read as read_remarks
 from metasched.runs import outcome
 from metasched.runs.folder import METRICS, RUN
 from metasched.runs.outcome import OWN_RUNS, About, Origin, Outcome, Study
 
-EVIDENCE = "evidence.json"
 OWN = ("outcome.jsonl", "outcomes.jsonl")
 """What is read in the folder of a run."""
 MAY_DIFFER = ("seed", "versions", "data")
@@ -32,8 +30,9 @@ WITHOUT_SOURCES = ("batches_per_update", "abstain")
 class Results:
     """Everything that could be read, and one line for each thing that could not or that a reader must know."""
 
-    cells: tuple[Cell, ...]
-    evidence: tuple[Evidence, ...]
+    cells: tuple[CellRuns, ...]
+    others: tuple[Source, ...]
+    """What plugins read from files beside the outcomes."""
     faults: tuple[str, ...]
     """Files and runs that were left out, and why."""
     notes: tuple[str, ...]
@@ -46,19 +45,16 @@ class Results:
         """How many were read."""
         return sum(len(method.runs) for cell in self.cells for method in cell.methods.values())
 
-    def of(self, experiment: str | None = None, regime: str | None = None) -> list[Cell]:
+    def of(self, experiment: str | None = None, regime: str | None = None) -> list[CellRuns]:
         """Cells of an experiment, a regime, or both."""
         return [cell for cell in self.cells if experiment in (None, cell.experiment) and regime in (None, cell.regime)]
 
-    def behind(self, output: Output) -> list[Cell]:
-        """Cells that a figure or table needs."""
-        return [cell for cell in self.cells if output.needs(cell.experiment, cell.regime, cell.variant)]
-
 
 def load(paths: Sequence[Path]) -> Results:
-    """Read files of outcomes and of evidence, the folders of runs, and folders of any of these."""
+    """Read files of outcomes, files of plugins, the folders of runs, and folders of any of these."""
+    outputs()  # plugins also register the order of experiments, and readers of their files
     faults: list[str] = []
-    evidence: dict[str, Evidence] = {}
+    others: dict[str, Source] = {}
     remarks: list[tuple[Path, Remarks]] = []
     places: dict[int, Path] = {}
     runs: list[Outcome] = []
@@ -71,13 +67,13 @@ def load(paths: Sequence[Path]) -> Results:
             elif path.name == REMARKS:
                 remarks.append((path, read_remarks(path)))
             else:
-                item = _evidence(path)
-                if item.key in evidence:
+                item = _reader(path)(path)
+                if item.key in others:
                     faults.append(f"{path}: holds {item.key}, which an earlier file has too; left out")
-                evidence.setdefault(item.key, item)
+                others.setdefault(item.key, item)
         except MetaschedError as error:
             faults.append(f"{error}; left out")
-    cells: dict[str, Cell] = {}
+    cells: dict[str, CellRuns] = {}
     left_out: dict[Path, list[str]] = {}
     for members in outcome.by_cell(runs).values():
         cell = _cell(members, lambda run, why: left_out.setdefault(places[id(run)], []).append(why))
@@ -88,12 +84,12 @@ def load(paths: Sequence[Path]) -> Results:
     unfit = [path for path, told in remarks if not _remarked(cells, told)]
     stale = [f"{path}: speaks of other runs than those; give the command of the comparison again" for path in unfit]
     faults += [f"{path}: {len(whys)} of its runs left out: {whys[0]}" for path, whys in left_out.items()]
-    if not cells and not evidence:
+    if not cells and not others:
         first = f"; {faults[0]}" if faults else ""
         raise DataError(f"{', '.join(map(str, paths)) or 'no path given'}: no results to report{first}")
     ordered = tuple(sorted(cells.values(), key=_rank))
-    proofs = tuple(sorted(evidence.values(), key=lambda item: _place(tuple(EXPERIMENTS), item.experiment)))
-    return Results(ordered, proofs, tuple(faults), (*_notes(ordered, proofs), *stale), tuple(paths))
+    beside = tuple(sorted(others.values(), key=lambda item: _place(EXPERIMENTS.names, item.experiment)))
+    return Results(ordered, beside, tuple(faults), (*_notes(ordered, beside), *stale), tuple(paths))
 
 
 def of_outcomes(runs: Iterable[Outcome], remarks: Remarks | None = None) -> Results:
@@ -118,7 +114,7 @@ def _found(paths: Sequence[Path], faults: list[str]) -> Iterator[Path]:
 
 
 def _within(place: Path, faults: list[str]) -> Iterator[Path]:
-    """Files of a folder: in that of a run only its outcome, elsewhere results and evidence."""
+    """Files of a folder: in the folder of a run only its outcome, elsewhere all results."""
     run = (place / RUN).exists()
     if run and not any(next(place.rglob(name), None) for name in OWN):
         faults.append(f"{place}: has no finished run; left out, go on with 'metasched resume {place}'")
@@ -127,17 +123,14 @@ def _within(place: Path, faults: list[str]) -> Iterator[Path]:
             continue
         if item.is_dir():
             yield from _within(item, faults)
-        elif item.name in (*OWN, EVIDENCE, REMARKS) or (not run and item.suffix == ".jsonl" and item.name != METRICS):
+        elif item.name in (*OWN, *READERS, REMARKS) or (not run and item.suffix == ".jsonl" and item.name != METRICS):
             yield item
 
 
-def _evidence(path: Path) -> Evidence:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Evidence)
-    except OSError as error:
-        raise DataError(f"{path}: cannot read ({error.strerror or error})") from None
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise DataError(f"{path}: is no evidence of format 1 ({error}); run its experiment again") from None
+def _reader(path: Path) -> Callable[[Path], Source]:
+    if path.name not in READERS:
+        raise DataError(f"{path}: is no file of outcomes (.jsonl)")
+    return READERS[path.name]
 
 
 def _fitting(run: Outcome, path: Path) -> Outcome:
@@ -156,7 +149,7 @@ def _fitting(run: Outcome, path: Path) -> Outcome:
     return run
 
 
-def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) -> Cell:
+def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) -> CellRuns:
     """Runs that are compared with each other; ``leave_out`` is told of those that are not, and why."""
     first = runs[0]
     about = next((run.about for run in runs if run.about.useful), first.about)
@@ -188,12 +181,12 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
         device=", ".join(dict.fromkeys(run.origin.device for run in members)),
     )
     chance = 1 / len(first.about.classes) if first.about.classes else 0.0
-    by_name = {name: Method(name, tuple(same), chance) for name, same in methods.items() if same}
+    by_name = {name: MethodRuns(name, tuple(same), chance) for name, same in methods.items() if same}
     place = (study.cell, study.experiment, study.regime, study.variant, study.title, study.threshold)
-    return Cell(*place, about, origin, first.spec.versions, by_name)
+    return CellRuns(*place, about, origin, first.spec.versions, by_name)
 
 
-def _remarked(cells: dict[str, Cell], remarks: Remarks) -> bool:
+def _remarked(cells: dict[str, CellRuns], remarks: Remarks) -> bool:
     """Whether one of the cells is what the remarks are on; then it has them."""
     cell = cells.get(remarks.cell)
     if cell is None or not remarks.fits(cell.methods, cell.seeds):
@@ -227,17 +220,22 @@ def _place(known: Sequence[str], name: str) -> tuple[int, str]:
     return (known.index(name) if name in known else len(known), name)
 
 
-def _rank(cell: Cell) -> tuple[Any, ...]:
-    return _place(tuple(EXPERIMENTS), cell.experiment), _place(REGIMES, cell.regime), _natural(cell.variant), cell.key
+def _rank(cell: CellRuns) -> tuple[Any, ...]:
+    return (
+        _place(EXPERIMENTS.names, cell.experiment),
+        _place(EXPERIMENTS.regimes, cell.regime),
+        _natural(cell.variant),
+        cell.key,
+    )
 
 
-def _notes(cells: Sequence[Cell], evidence: Sequence[Evidence]) -> Iterable[str]:
+def _notes(cells: Sequence[CellRuns], others: Sequence[Source]) -> Iterable[str]:
     """What a reader must know about where the numbers come from."""
     runs = [run for cell in cells for method in cell.methods.values() for run in method.runs]
-    versions = [*(run.spec.versions for run in runs), *(item.versions for item in evidence)]
+    versions = [*(run.spec.versions for run in runs), *(item.versions for item in others)]
     for package in ("metasched", "jax", "python"):
         yield from _mixed(f"versions of {package}", [packages.get(package, "unknown") for packages in versions])
-    yield from _mixed("devices", [*(run.origin.device for run in runs), *(item.device for item in evidence)])
+    yield from _mixed("devices", [*(run.origin.device for run in runs), *(item.origin.device for item in others)])
     for cell in cells:
         for method in cell.methods.values():
             missing = [str(seed) for seed in cell.seeds if seed not in method.seeds]

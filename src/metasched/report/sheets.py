@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from metasched.experiments.outputs import Output
 from metasched.report.cells import Source
 from metasched.report.evidence import p_text
+from metasched.report.outputs import Output
 from metasched.report.statistics import Bounded, Interval
 
 NOTHING = "–"
