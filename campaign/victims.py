@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,7 +104,8 @@ class Running(NamedTuple):
     def kill(self) -> None:
         """SIGKILL, now."""
         if self.process.is_alive():
-            os.kill(self.process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may end by itself at this very moment
+                os.kill(self.process.pid, signal.SIGKILL)
 
     def end(self, seconds: float = SECONDS) -> Ended:
         """Wait for its end; one that takes longer than that is killed."""

@@ -45,9 +45,9 @@ def started():
 
             def new_page():
                 request = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
-                with urllib.request.urlopen(request, timeout=30) as answer:
+                with urllib.request.urlopen(request, timeout=600) as answer:
                     address = json.load(answer)["webSocketDebuggerUrl"]
-                pages.append(Page(websocket.create_connection(address, timeout=120)))
+                pages.append(Page(websocket.create_connection(address, timeout=600)))
                 return pages[-1]
 
             yield new_page
@@ -55,19 +55,19 @@ def started():
             for page in pages:
                 page.socket.close()
             process.terminate()
-            process.wait(timeout=30)
+            process.wait(timeout=600)
 
 
 def _port(profile, process):
     """Chromium writes the port it chose into its profile."""
     file = profile / "DevToolsActivePort"
-    for _ in range(300):
+    for _ in range(6000):
         if file.exists() and file.read_text().strip():
             return int(file.read_text().split()[0])
         if process.poll() is not None:
             raise RuntimeError(f"Chromium ended with {process.returncode} before it was ready")
         time.sleep(0.1)
-    raise RuntimeError("Chromium did not start within 30 seconds")
+    raise RuntimeError("Chromium did not start within 10 minutes")
 
 
 class Page:
@@ -106,11 +106,11 @@ class Page:
     def open(self, path, ready="document.documentElement.dataset.charts"):
         """Open a file and wait until it is ready: by default, until its charts are drawn."""
         self.call("Page.navigate", url=Path(path).resolve().as_uri())
-        for _ in range(600):
+        for _ in range(6000):
             if self.evaluate(f"document.readyState === 'complete' && Boolean({ready})"):
                 return
             time.sleep(0.1)
-        raise RuntimeError(f"{path}: not ready within a minute; logged: {self.errors()}")
+        raise RuntimeError(f"{path}: not ready within 10 minutes; logged: {self.errors()}")
 
     def key(self, name, code):
         for kind in ("keyDown", "keyUp"):

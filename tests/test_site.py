@@ -95,7 +95,7 @@ def test_figures_have_no_background_of_their_own_on_light_and_on_dark_pages(site
             assert (sum(colours[0]) > 700) == (scheme == "light"), f"{name}: {colours}"
 
 
-def found(page, word, seconds=20):
+def found(page, word, seconds=600):
     """Titles that the search lists for a word."""
     for _ in range(seconds * 10):
         titles = page.evaluate(

@@ -271,7 +271,7 @@ def test_two_ranks_agree_and_share_no_row(tmp_path):
         subprocess.Popen([*command, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True)
         for rank in range(2)
     ]
-    said = [rank.communicate(timeout=120)[0].splitlines() for rank in ranks]
+    said = [rank.communicate(timeout=600)[0].splitlines() for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0]
     assert [lines.pop().startswith("batch_size is 5; give a multiple of the 2 ranks") for lines in said] == [True, True]
     one, other = ([list(map(int, line.split())) for line in lines] for lines in said)
@@ -333,7 +333,7 @@ def test_rewards_are_measured_under_distributed_data_parallel_and_ranks_stay_ali
         )
         for rank in range(2)
     ]
-    said = [rank.communicate(timeout=120)[0].splitlines() for rank in ranks]
+    said = [rank.communicate(timeout=600)[0].splitlines() for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0]
     assert said[0] == said[1]
     assert len(said[0]) == 9

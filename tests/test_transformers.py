@@ -248,7 +248,7 @@ SCRIPT = [sys.executable, tiny.__file__]
 
 def test_killed_at_random_and_resumed_it_is_the_same_run(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run([*SCRIPT, str(whole), "begin", "14"], check=True, capture_output=True, timeout=120)
+    subprocess.run([*SCRIPT, str(whole), "begin", "14"], check=True, capture_output=True, timeout=600)
     stop, lines = random.randint(6, 12), 0
     with subprocess.Popen([*SCRIPT, str(killed), "begin", "14"], stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
@@ -258,7 +258,7 @@ def test_killed_at_random_and_resumed_it_is_the_same_run(tmp_path):
                 process.send_signal(signal.SIGKILL)
                 break
     assert process.returncode == -signal.SIGKILL
-    subprocess.run([*SCRIPT, str(killed), "resume", "14"], check=True, capture_output=True, timeout=120)
+    subprocess.run([*SCRIPT, str(killed), "resume", "14"], check=True, capture_output=True, timeout=600)
     told = [json.loads((folder / "told-0.json").read_text())[:3] for folder in (whole, killed)]
     assert told[0] == told[1], f"killed after {stop}"
 
@@ -267,7 +267,7 @@ def test_two_processes_draw_alike_and_go_on_alike(tmp_path):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", tiny.__file__]
 
     def told(folder, how, steps):
-        subprocess.run([*launch, str(folder), how, str(steps)], check=True, capture_output=True, timeout=120)
+        subprocess.run([*launch, str(folder), how, str(steps)], check=True, capture_output=True, timeout=600)
         return [json.loads((folder / f"told-{rank}.json").read_text()) for rank in range(2)]
 
     whole = told(tmp_path / "whole", "begin", 9)
@@ -291,7 +291,7 @@ def test_accelerate_launch_on_two_cpu_processes_draws_alike(tmp_path):
     both = [
         subprocess.Popen(told, env={**os.environ, **together, "RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")
     ]
-    assert [one.wait(timeout=180) for one in both] == [0, 0]
+    assert [one.wait(timeout=600) for one in both] == [0, 0]
     first, second = (json.loads((tmp_path / f"told-{rank}.json").read_text()) for rank in range(2))
     assert first[:2] == second[:2]
     assert first[3] != second[3]  # rows of their own

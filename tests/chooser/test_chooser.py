@@ -418,7 +418,7 @@ class TestState:
                     np.savez(sys.argv[1] + ".npz", **state["arrays"])
                     Path(sys.argv[1] + ".json").write_text(json.dumps(state["facts"]))
                     print("stored", flush=True)
-                    time.sleep(60)
+                    time.sleep(3600)
                 chooser.tell(draw, float(np.sin(3 * draw.task + 0.7 * draw.id)))
         """
         code = "\n".join(line[12:] for line in code.splitlines())

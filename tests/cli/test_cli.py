@@ -315,7 +315,7 @@ def test_a_wrong_flag_is_exit_code_2():
 
 
 def test_ctrl_c_is_exit_code_130_with_the_work_kept(saved, tmp_path):
-    words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "5000"]
+    words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "100000"]
     # A process begun in the background may inherit that Ctrl-C is ignored: listen to it again, as at a terminal.
     code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
     code += "from metasched.cli import main; main(sys.argv[1:])"
@@ -323,13 +323,13 @@ def test_ctrl_c_is_exit_code_130_with_the_work_kept(saved, tmp_path):
         [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     metrics = tmp_path / "runs" / "a" / "metrics.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     sizes = set()  # of a second chunk of updates, too: the first is no state yet while its lines are written
     while len(sizes) < 4 and time.monotonic() < deadline:
         sizes.add(metrics.stat().st_size if metrics.exists() else 0)
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Traceback" not in error
     assert "metasched resume runs/a" in error

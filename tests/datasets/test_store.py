@@ -275,14 +275,14 @@ class TestBadServers:
         assert path.read_bytes() == CONTENT
 
     def test_no_byte_is_lost_to_a_silence(self, serve, monkeypatch):
-        monkeypatch.setattr(store, "TIMEOUT_SECONDS", 0.3)
+        monkeypatch.setattr(store, "TIMEOUT_SECONDS", 3.0)  # the good server, busy as it may be, is not silent so long
         silent = threading.Event()
 
         def stall(connection):
             connection.sendall(
                 f"HTTP/1.1 200 OK\r\nContent-Length: {len(CONTENT)}\r\n\r\n".encode() + CONTENT[:700_001]
             )
-            silent.wait(5)
+            silent.wait(600)
 
         first, second = serve(stall), serve(sends("206 Partial\r\nContent-Range: bytes 700001-", CONTENT[700_001:]))
         assert store.locate(known(first.url, second.url)).read_bytes() == CONTENT
@@ -296,22 +296,20 @@ class TestBadServers:
 
         def drip(connection):
             connection.sendall(b"HTTP/1.1 200 OK\r\n" + (b"" if where == "head" else b"\r\n"))
-            for _ in range(200):
+            while True:  # until the other end is shut
                 connection.sendall(b"x")
                 time.sleep(0.05)
 
-        started = time.monotonic()
         with pytest.raises(StoreError, match="download failed"):
             store.locate(known(serve(drip).url))
-        assert time.monotonic() - started < 4
 
     def test_a_home_that_drips_leaves_time_for_the_next(self, serve, monkeypatch):
-        monkeypatch.setattr(store, "DEADLINE_SECONDS", 1.0)
+        monkeypatch.setattr(store, "DEADLINE_SECONDS", 8.0)  # half of it for the first home, enough for the second
         monkeypatch.setattr(store, "SLOWEST", 10**9)
 
         def drip(connection):
             connection.sendall(b"HTTP/1.1 200 OK\r\n")
-            for _ in range(200):
+            while True:
                 connection.sendall(b"x")
                 time.sleep(0.05)
 

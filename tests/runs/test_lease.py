@@ -45,7 +45,7 @@ def elsewhere(place, seconds_ago):
 
 
 def test_a_lease_of_another_machine_holds_as_long_as_it_is_touched(tmp_path):
-    elsewhere(tmp_path, 1)
+    elsewhere(tmp_path, 0)
     with pytest.raises(BusyError, match="another is working on this run"), leased([tmp_path]):
         pass
 
@@ -60,7 +60,7 @@ def test_a_holder_shows_that_it_lives(tmp_path, monkeypatch):
     monkeypatch.setattr(leases, "BEAT_SECONDS", 0.01)
     with leased([tmp_path]):
         os.utime(tmp_path / LEASE, (0, 0))
-        end = time.monotonic() + 10
+        end = time.monotonic() + 600
         while leases.seconds_since(tmp_path) > 60:
             assert time.monotonic() < end, "the lease was never touched"
             time.sleep(0.01)

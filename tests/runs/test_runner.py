@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import jax
@@ -140,9 +141,12 @@ def test_of_programs_the_last_used_are_kept_and_none_keeps_rows(tasks, monkeypat
 
 def test_timing_a_run_gives_seconds(tasks):
     jobs = [job for name in ("gittins", "target-only") for job in jobs_for(name, tasks)]
+    began = time.monotonic()
     seconds = runs.seconds_per_update(jobs, updates=2)
+    whole = time.monotonic() - began
     assert len(seconds) == 2
-    assert all(0 < each < 10 for each in seconds)
+    assert all(each > 0 for each in seconds)
+    assert 2 * sum(seconds) < whole
 
 
 class TestFolders:

@@ -1,12 +1,9 @@
-import os
-import signal
 import subprocess
 import sys
 import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 
 import msgspec
 import pytest
@@ -82,13 +79,8 @@ def test_what_is_done_needs_no_worker(tasks, tmp_path):
     assert sorted(bring(Local(tmp_path / "work", 2, command=["/nothing/of/that/name"]), jobs, {})) == [0, 1]
 
 
-def workers_of(process):
-    """Processes whose parent is ``process``."""
-    listed = subprocess.run(["pgrep", "-P", str(process)], capture_output=True, text=True, check=False)
-    return [int(word) for word in listed.stdout.split()]
-
-
-def until(condition, what, seconds=120):
+def until(condition, what, seconds=600):
+    """Wait for what must come; only a test that hangs reaches the limit, however busy the machine is."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, what
@@ -96,24 +88,63 @@ def until(condition, what, seconds=120):
 
 
 LONG = replace(CONFIG, meta_updates=150)
+# A kill from outside races the worker, and on a busy machine comes when the run has ended. So the first worker of a run
+# stops by itself: when it should write its second checkpoint, with the records up to there written.
+WORKER = """
+import os, signal, sys, time
+from pathlib import Path
+from metasched.runs import checkpoint
+from metasched.runs.executors.worker import main
+
+save = checkpoint.save
+
+def save_or_stop(place, tensors, update):
+    note = Path(sys.argv[1]) / place.name
+    with note.open("a") as lines:
+        lines.write(f"{os.getpid()} {update}\\n")
+    seen = note.read_text().splitlines()
+    if len(seen) == 2 and all(line.startswith(f"{os.getpid()} ") for line in seen):
+        if sys.argv[2] == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        while True:
+            time.sleep(1)
+    save(place, tensors, update)
+
+checkpoint.save = save_or_stop
+main()
+"""
+
+
+def stopping(notes, then):
+    """A worker's command: at every checkpoint it notes process and update; at the second it will "die" or "wait"."""
+    notes.mkdir()
+    return [sys.executable, "-c", WORKER, str(notes), then]
+
+
+def noted(notes):
+    """For each run the (process, update) of every checkpoint that somebody has come to."""
+    lines = {note.name: note.read_text().splitlines() for note in notes.iterdir()}
+    return {name: [tuple(map(int, line.split())) for line in own] for name, own in lines.items()}
+
+
+def lives(process):
+    """Whether a process is there, and no zombie that nobody has waited for."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tasks, tmp_path):
     (job,) = jobs_in(tmp_path / "runs", tasks, ("uniform",), (3,), LONG)
-    mark = job.folder / "checkpoint.safetensors"
-    killed = []
-
-    def kill():
-        until(mark.exists, "the run has no checkpoint")
-        killed.extend(workers_of(os.getpid()))
-        for worker in killed:
-            os.kill(worker, signal.SIGKILL)
-
-    killer = Thread(target=kill)
-    killer.start()
-    got = bring(Local(tmp_path / "work", workers=1, checkpoint_seconds=0), [job], {})
-    killer.join()
-    assert len(killed) == 1
+    command = stopping(tmp_path / "notes", "die")
+    got = bring(Local(tmp_path / "work", workers=1, checkpoint_seconds=0, command=command), [job], {})
+    ((first, kept), (killed, lost), *others) = noted(tmp_path / "notes")[job.folder.name]
+    assert first == killed
+    assert kept < lost
+    assert len({process for process, _ in others}) == 1
+    assert all(process != first and update > kept for process, update in others)
+    assert others[-1][1] == LONG.meta_updates
     (alone,) = engine.run(jobs_of(tasks, "auto", "uniform", LONG, [3], {}))
     assert numbers(got[0]) == numbers(alone.outcome)
 
@@ -121,30 +152,35 @@ def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tasks
 DRIVER = """
 import sys
 from pathlib import Path
-from threading import Thread
 sys.path[:0] = {paths!r}
-from test_local import LONG, jobs_in
+from test_local import LONG, jobs_in, stopping
 from metasched import datasets
 from metasched.runs.executors.local import Local
 
-executor = Local(Path({work!r}), workers=2, checkpoint_seconds=0)
+executor = Local(Path({work!r}), workers=2, checkpoint_seconds=0, command=stopping(Path({notes!r}), "wait"))
 executor.run(jobs_in(Path({out!r}), datasets.load({data!r}), ['uniform'], config=LONG), lambda number, outcome: None)
 """
 
 
 def test_workers_end_with_a_driver_that_is_killed_and_others_go_on_from_the_checkpoints(tmp_path):
-    data, out, here = tmp_path / "mine.npz", tmp_path / "out", Path(__file__).parent
+    data, out, notes, here = tmp_path / "mine.npz", tmp_path / "out", tmp_path / "notes", Path(__file__).parent
     save_npz(make_tasks(), data)
     paths = [str(here), str(here.parent.parent)]
-    script = DRIVER.format(paths=paths, work=str(tmp_path / "work"), out=str(out), data=str(data))
+    script = DRIVER.format(paths=paths, work=str(tmp_path / "work"), notes=str(notes), out=str(out), data=str(data))
     driver = subprocess.Popen([sys.executable, "-c", script])
-    until(lambda: list(out.glob("*/*/checkpoint.safetensors")), "no run has a checkpoint")
-    workers = workers_of(driver.pid)
-    assert workers
+
+    def both_wait():
+        assert driver.poll() is None
+        return notes.exists() and [len(lines) for lines in noted(notes).values()] == [2, 2]
+
+    until(both_wait, "no run has come to its second checkpoint")
+    workers = {process for lines in noted(notes).values() for process, _ in lines}
+    assert len(workers) == 2
+    assert all(map(lives, workers))
     driver.kill()
     driver.wait()
-    until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers), "a worker outlives its driver", 20)
-    assert list(out.glob("*/*/lease.json"))
+    until(lambda: not any(map(lives, workers)), "a worker outlives its driver")
+    assert len(list(out.glob("*/*/lease.json"))) == 2
 
     tasks = ms.datasets.load(str(data))
     got = bring(Local(tmp_path / "work", workers=2), jobs_in(out, tasks, ["uniform"], config=LONG), {})

@@ -36,7 +36,7 @@ def finished(out):
     return (tuning.read_bytes().count(b"\n") if tuning.exists() else 0) + len(list(out.glob("runs/*/*/outcome.jsonl")))
 
 
-def wait_for(count, out, driver, seconds=300):
+def wait_for(count, out, driver, seconds=600):
     end = time.monotonic() + seconds
     while finished(out) < count:
         assert driver.poll() is None, f"the driver ended early with {driver.returncode}"
