@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from campaign.compiling import QUICK
+from campaign.compiling import SETTINGS
 from campaign.crashes import Disk, watched
 
 OUT = "out"
@@ -75,9 +75,8 @@ def prepare(place: Path) -> None:
         "JAX_COMPILATION_CACHE_DIR": str(place / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-        "OPENBLAS_NUM_THREADS": "1",
         "XDG_CACHE_HOME": str(place / "cache"),
-        "XLA_FLAGS": f"{QUICK} --xla_cpu_multi_thread_eigen=false",
+        **SETTINGS,
     }
     _FORKS.set_forkserver_preload(["campaign.preloaded"])
 

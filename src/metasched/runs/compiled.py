@@ -1,5 +1,10 @@
 """Compiled programs on disk: what one process has compiled, the next one reads."""
 
+import importlib
+import os
+from contextlib import suppress
+from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,6 +24,36 @@ def compiled_folder() -> str:
 def keep_compiled_programs() -> None:
     """Store what XLA compiles, so that the second start is quick; a user's own place stands."""
     config: Any = jax.config
+    _write_whole_files()
     if config.jax_compilation_cache_dir is None:
         config.update("jax_compilation_cache_dir", compiled_folder())
         config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
+
+
+def _write_whole_files() -> None:
+    """Have JAX rename what it stores into place.
+
+    It writes under the final name, and never again: another process may read half a file, and half a file is what a
+    kill leaves for good, with a warning in every process from then on. A JAX that stores otherwise is left alone.
+    """
+    with suppress(ImportError, AttributeError):
+        cache = importlib.import_module("jax._src.lru_cache").LRUCache
+        suffix = importlib.import_module("jax._src.lru_cache")._CACHE_SUFFIX
+        put = cache.put
+        if not hasattr(put, "__wrapped__"):
+            cache.put = _whole(put, suffix)
+
+
+def _whole(put: Any, suffix: str) -> Any:
+    @wraps(put)
+    def put_whole(self: Any, key: str, value: bytes) -> None:
+        if self.eviction_enabled or not isinstance(self.path, Path):  # under a lock, or not on this machine
+            put(self, key, value)
+            return
+        target = self.path / f"{key}{suffix}"
+        if not target.exists():
+            partial = target.with_name(f"{os.getpid()}.{target.name[-32:]}.part")
+            partial.write_bytes(value)
+            partial.replace(target)
+
+    return put_whole

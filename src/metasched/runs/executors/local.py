@@ -42,6 +42,7 @@ BUSY_SECONDS = 1.0
 FAREWELL_SECONDS = 10.0
 """That a worker has to leave a checkpoint before it is killed."""
 _SIDE_BY_SIDE = 128
+_LEAST = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 
 
 def cores() -> int:
@@ -58,7 +59,7 @@ def environment(number: int, devices: int) -> dict[str, str]:
     """The environment of worker ``number``: its share of the machine, and the compiled programs that all share."""
     added = {
         "JAX_COMPILATION_CACHE_DIR": compiled_folder(),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": str(LEAST_SECONDS),
+        _LEAST: os.environ.get(_LEAST, str(LEAST_SECONDS)),
     }
     if devices:
         added |= {"CUDA_VISIBLE_DEVICES": _device(number, devices), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}

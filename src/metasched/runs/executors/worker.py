@@ -20,16 +20,21 @@ from msgspec import Struct
 from metasched.errors import MetaschedError
 from metasched.runs import folder
 from metasched.runs import runner as engine
+from metasched.runs.compiled import keep_compiled_programs
 from metasched.runs.executors import rows
 from metasched.runs.origin import device, versions
 from metasched.runs.runner import Job
 from metasched.runs.spec import differences
 from metasched.tasks import TaskSet
 
+_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+
 
 def one_thread() -> dict[str, str]:
     """Environment of a process that shares a CPU with others of its kind; what the user says to XLA stands."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _ONE_THREAD not in flags.split():  # said twice it would make other keys of compiled programs
+        flags = f"{flags} {_ONE_THREAD}".strip()
     pools = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {"XLA_FLAGS": flags, **dict.fromkeys(pools, "1")}
 
@@ -119,6 +124,7 @@ def main() -> None:
     """Serve on the standard streams; what anybody else prints goes to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    keep_compiled_programs()
     try:
         _serve(sys.stdin.buffer, answers)
     except KeyboardInterrupt:  # the run under way has left a checkpoint
