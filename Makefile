@@ -37,4 +37,4 @@ $(VENV)/.installed-%: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache

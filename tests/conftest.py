@@ -1,12 +1,13 @@
 import os
+from pathlib import Path
 
-from campaign.compiling import QUICK
+from campaign.compiling import SETTINGS
 
 # Most of the suite's time is compiling; tests need right programs, not fast ones. Read when JAX starts.
-os.environ.setdefault("XLA_FLAGS", QUICK)
-# As many tests run at once as there are cores, each with one thread.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.update({**SETTINGS, **os.environ})
+# What one process has compiled, all others read: those of the next session and those that tests start, too.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 
 import hypothesis
 import jax
@@ -14,22 +15,17 @@ import pytest
 
 from helpers import make_tasks
 from metasched.datasets import store
+from metasched.runs.compiled import keep_compiled_programs
 
 hypothesis.settings.register_profile("house", deadline=None)  # a first call compiles or imports
 hypothesis.settings.load_profile("house")
+keep_compiled_programs()
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
     """No test reads or fills the user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _compiled_once(tmp_path_factory):
-    """Tests compile the same programs over and over; within one session each is compiled once."""
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("compiled")))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 @pytest.fixture

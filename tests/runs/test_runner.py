@@ -270,12 +270,14 @@ records = [[seed, record] for _, chunk in engine.run(program, states) for seed, 
 print(json.dumps({"found": len(jax.devices()), "devices": devices, "records": records}))
 """
 
+EIGHT = "--xla_force_host_platform_device_count=8"
+
 
 def test_eight_seeds_are_dealt_out_to_eight_devices_and_give_the_same_numbers(tmp_path):
     ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
     done = subprocess.run(
         [sys.executable, "-c", DEVICES, str(tmp_path / "set.npz")],
-        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} {EIGHT}", "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
         check=True,
