@@ -7,8 +7,7 @@ import pytest
 
 from helpers import make_tasks
 from metasched import schedulers
-from metasched.learners import engine, gradients
-from metasched.learners.meta import meta
+from metasched.learners import engine
 from metasched.learners.protocol import Update
 from metasched.learners.stream import Stream, device_data
 from scenes import objective_for, schedule_for
@@ -17,11 +16,11 @@ from scenes import objective_for, schedule_for
 class Learning:
     """A learner on small tasks, its functions compiled; λ of every seed has a state."""
 
-    def __init__(self, make):
+    def __init__(self, name):
         tasks = make_tasks()
-        self.objective = objective_for(tasks, batches_per_update=2, adapt_on_target=1, gradient="first-order")
+        self.objective = objective_for(tasks, batches_per_update=2, **OWN.get(name, {}))
         self.data = device_data(tasks, self.objective.config)
-        learner = make(self.objective, schedule_for(self.objective, schedulers.uniform(3)))
+        learner = engine.make_learner(name, self.objective, schedule_for(self.objective, schedulers.uniform(3)))
         self.init = jax.jit(learner.init)
         self.update = jax.jit(learner.update)
         self.further = jax.jit(learner.further)
@@ -31,12 +30,13 @@ class Learning:
         return self.init(self.data, seed, engine.knobs_of(self.objective.config)._replace(**knobs))
 
 
-LEARNERS = {"meta": lambda objective, schedule: meta(objective, schedule, gradients.find("first-order"))}
+OWN = {"meta": {"adapt_on_target": 1, "gradient": "first-order"}}
+"""Settings that only one learner has."""
 
 
-@pytest.fixture(scope="module", params=LEARNERS)
+@pytest.fixture(scope="module", params=engine.LEARNERS)
 def learning(request):
-    return Learning(LEARNERS[request.param])
+    return Learning(request.param)
 
 
 def equal(a, b):
@@ -92,9 +92,10 @@ def test_updates_side_by_side_are_those_alone(learning):
         )
 
 
-def test_further_steps_start_from_the_weights_they_are_given(learning):
+def test_further_steps_start_from_the_weights_they_are_given_and_are_as_many_as_asked_for(learning):
     state, update = learning.update(learning.data, learning.first(0))
     weights = learning.further(learning.data, state, update.weights)
     moved = jax.tree.map(jnp.subtract, weights, update.weights)
     assert jax.tree.structure(moved) == jax.tree.structure(update.weights)
-    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(moved)) > 0
+    farthest = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(moved))
+    assert (farthest > 0) == (learning.objective.config.adapt_on_target > 0)
