@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo docs test results lint types campaign clean
+.PHONY: demo docs test test-slow results lint types campaign clean
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/metasched demo
@@ -12,15 +12,20 @@ docs: $(VENV)/.installed-docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
 	@echo 'The site: site/index.html'
 
+# Both keep what JAX compiles in .cache, for each other and for the next time.
 test: lint types
-	@$(BIN)/python -m pytest -n auto --dist loadfile
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m 'not slow'
+
+# What starts and kills processes, runs pages and examples, opens a browser; CI runs it after `make test`.
+test-slow: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
 results: $(VENV)/.installed-report
 	@$(BIN)/python tools/readme.py
 	@$(BIN)/python tools/house.py
 	@$(BIN)/metasched report results --out results/page.html
 
-# Everything that attacks us, in its long form: an hour or more. `make test` has the short one.
+# Everything that attacks us, in its long form: an hour or more. `make test-slow` has the short one.
 campaign: $(VENV)/.installed-dev
 	@$(BIN)/python -m campaign --out campaign.jsonl
 

@@ -10,6 +10,8 @@ from campaign.__main__ import main
 from campaign.table import Effort, Result, Verdict, count, markdown
 from metasched.runs import checkpoint
 
+pytestmark = pytest.mark.slow
+
 
 def failures(results):
     counted = count("any", results)

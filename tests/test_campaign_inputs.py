@@ -11,6 +11,8 @@ from campaign.mutate import edits
 from campaign.table import Effort, Verdict, count
 from metasched.datasets import store
 
+pytestmark = pytest.mark.slow
+
 
 def failures(results):
     counted = count("any", results)

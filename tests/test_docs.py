@@ -10,6 +10,7 @@ PAGES = [pytest.param(path, id=str(path.relative_to(blocks.ROOT))) for path in b
 LANGUAGES = {"python", "console", "text", "json", "bibtex"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -20,6 +20,7 @@ def test_every_example_is_tested():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(HELPFUL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HELPFUL)
 def test_runs_and_finds_the_source_that_helps(name, capsys):
     pytest.importorskip(NEEDS.get(name, "metasched"))

@@ -12,6 +12,7 @@ import browser
 mkdocs = pytest.importorskip("mkdocs", reason="needs the extra docs")
 pytest.importorskip("latex2mathml", reason="needs the extra docs")
 ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -246,6 +246,7 @@ def test_the_page_runs(tmp_path):
 SCRIPT = [sys.executable, tiny.__file__]
 
 
+@pytest.mark.slow
 def test_killed_at_random_and_resumed_it_is_the_same_run(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run([*SCRIPT, str(whole), "begin", "14"], check=True, capture_output=True, timeout=600)

@@ -404,6 +404,7 @@ class TestState:
             chooser.load_state_dict(damaged)
         same(good, chooser.state_dict())
 
+    @pytest.mark.slow
     def test_another_process_killed_with_sigkill_is_continued_to_the_bit(self, tmp_path):
         code = """
             import json, sys, time

@@ -64,6 +64,7 @@ class TestTrain:
         assert records == list(map(json.loads, lines))
         assert result == {"final": {str(r["seed"]): r["final"] for r in records if "final" in r}, "out": "runs/a"}
 
+    @pytest.mark.slow
     def test_json_comes_as_it_happens(self, saved):
         words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "100000", "--json"]
         process = subprocess.Popen(
@@ -314,6 +315,7 @@ def test_a_wrong_flag_is_exit_code_2():
     assert stopped.value.code == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_exit_code_130_with_the_work_kept(saved, tmp_path):
     words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "100000"]
     # A process begun in the background may inherit that Ctrl-C is ignored: listen to it again, as at a terminal.

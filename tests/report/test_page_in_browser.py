@@ -11,7 +11,10 @@ from metasched.report.results import load
 
 for module in ("altair", "jinja2", "vl_convert", "websocket"):
     pytest.importorskip(module)
-pytestmark = pytest.mark.skipif(browser.find() is None, reason="needs chromium on the PATH")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(browser.find() is None, reason="needs chromium on the PATH"),
+]
 
 
 @pytest.fixture(scope="module")

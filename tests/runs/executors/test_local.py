@@ -49,6 +49,7 @@ def jobs_of_all(tasks):
     return [job for word in ("thompson", "uniform") for job in jobs_of(tasks, "auto", word, CONFIG, (0, 1), {})]
 
 
+@pytest.mark.slow
 def test_workers_bring_the_same_bits_record_what_fails_and_never_repeat_what_is_done(tasks, expected, tmp_path):
     out = tmp_path / "runs"
     jobs = jobs_in(out, tasks)
@@ -135,6 +136,7 @@ def lives(process):
         return False
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tasks, tmp_path):
     (job,) = jobs_in(tmp_path / "runs", tasks, ("uniform",), (3,), LONG)
     command = stopping(tmp_path / "notes", "die")
@@ -162,6 +164,7 @@ executor.run(jobs_in(Path({out!r}), datasets.load({data!r}), ['uniform'], config
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_driver_that_is_killed_and_others_go_on_from_the_checkpoints(tmp_path):
     data, out, notes, here = tmp_path / "mine.npz", tmp_path / "out", tmp_path / "notes", Path(__file__).parent
     save_npz(make_tasks(), data)

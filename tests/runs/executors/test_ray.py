@@ -16,7 +16,7 @@ from metasched.runs.states import failure, state_of
 from metasched.runs.train import begun, jobs_of
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
 CONFIG = ms.TrainConfig(meta_updates=5, eval_every=1, batch_size=4)
 

@@ -16,6 +16,7 @@ from metasched.runs import outcome as outcomes
 
 pytest.importorskip("ray")
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not os.environ.get("METASCHED_BIG"), reason="takes minutes; METASCHED_BIG=1 runs it"),
     pytest.mark.filterwarnings("default"),
 ]
