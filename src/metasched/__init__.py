@@ -17,9 +17,9 @@ from metasched.learners.diagnose import Diagnosis, diagnose
 from metasched.learners.model import Model
 from metasched.learners.networks import Network
 from metasched.learners.probe import plan
+from metasched.optional import version_of
 from metasched.planning.plan import Plan
 from metasched.runs.models import load_model
-from metasched.runs.origin import version_of
 from metasched.runs.trackers import Tracker
 from metasched.runs.train import Run, resume, train
 from metasched.schedulers import Scheduler

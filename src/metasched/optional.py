@@ -1,6 +1,7 @@
-"""Modules that only some users need."""
+"""Packages: those that only some users need, and which version is installed."""
 
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from metasched.errors import ConfigError
@@ -12,3 +13,11 @@ def require(module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ConfigError(f"this needs {error.name}; install it with: pip install 'metasched[{extra}]'") from None
+
+
+def version_of(package: str) -> str:
+    """The installed version of a package, as its metadata say."""
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a source tree that is on the path but not installed
+        return "not installed"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from functools import lru_cache
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -369,7 +370,7 @@ class TestState:
             ("facts", "open", lambda old: [[99, 1.0]], "an open draw was never asked for"),
             ("facts", "open", lambda old: [[0, 1.0]], "a draw was told twice"),
             ("facts", "open", lambda old: [[True, 1.0]], r"Expected `int`, got `bool` - at `\$.open"),
-            ("facts", "open", lambda old: [[6, float("nan")]], "a loss weight is none|Expected `float` >= 0"),
+            ("facts", "open", lambda old: [[6, float("nan")]], "a loss weight is not finite|Expected `float` >= 0"),
             ("facts", "sources", lambda old: old[:1], "a draw is of no source that it has"),
             ("facts", "sources", lambda old: [["1", -7, False], *old[1:]], r"Expected `int` >= 1 - at `\$.sources"),
             ("facts", "sources", lambda old: [old[0], old[0], *old[2:]], "two sources have one name"),
@@ -470,3 +471,25 @@ def test_threads_share_one_chooser():
     assert history["id"].tolist() == list(range(200))
     assert sorted(history["told"].tolist()) == list(range(200))
     assert chooser.open() == ()
+
+
+def test_a_state_that_an_earlier_version_stored_goes_on_with_the_same_draws():
+    stored = json.loads(Path(__file__).with_name("state_format_3.json").read_text())
+    arrays = {name: np.array(one["values"], one["dtype"]) for name, one in stored["arrays"].items()}
+    weights = {"web": 2.0, "books": 1.0, "code": 1.0}
+    chooser = ms.Chooser("thompson", {"web": 1000, "books": 50, "code": None}, 4, min_share=0.05, weights=weights)
+    chooser.remove_source("code")
+    chooser.add_source("new", 30)
+    chooser.load_state_dict({"facts": stored["facts"], "arrays": arrays})
+    same({"facts": stored["facts"] | {"version": ""}, "arrays": arrays}, _unversioned(chooser.state_dict()))
+    found = []
+    for number in range(6):
+        draw = chooser.ask()
+        found.append([draw.source, draw.rows.tolist()])
+        if number % 2:
+            chooser.tell(draw, 0.25)
+    assert found == stored["next"]
+
+
+def _unversioned(state):
+    return {**state, "facts": state["facts"] | {"version": ""}}

@@ -1,6 +1,11 @@
-"""Ask/tell: any scheduler, in any training loop."""
+"""Ask/tell: any scheduler, in any training loop.
+
+To read it: ``chooser`` has :class:`Chooser`, its lock and what changes with every draw; ``setup`` what does not change,
+and the compiled step; ``mixing`` adds fixed proportions to a scheduler; ``draws`` keeps the history; ``sources`` knows
+which sources there are; ``state`` checks a stored state. ``mix`` and ``streams`` stand on top and read rows.
+"""
 
 from metasched.chooser.chooser import Chooser
-from metasched.chooser.draw import Draw
+from metasched.chooser.draws import Draw
 
 __all__ = ["Chooser", "Draw"]

@@ -2,14 +2,15 @@
 
 >>> chooser = Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=32)
 >>> draw = chooser.ask()              # from source draw.source take the rows draw.rows, train, measure
->>> chooser.tell(draw, reward)        # any number that is larger when the batch was worth more
+>>> chooser.tell(draw, reward)        # any number that is larger when the batch helped more
 
-Several draws may be open at once, and tells may come in any order. There is one rule for both: *the scheduler's state
-is what the tells made it, in the order they came, each with the labels at the cursors when its draw was made; to
-choose, the open draws are added to a copy, in the order they were asked, each as if it had already brought the mean
-reward of its source.* So a cyclic scheduler moves on, a random one draws anew and UCB counts what is under way; with no
-draw open the choice is the one a compiled loop would make. When sources come or go the scheduler is made anew and told
-all rewards again, those of the sources that are still there.
+Loaders prefetch, so several draws may be open at once, and tells may come in any order. One rule covers both: *the
+scheduler's state is what the tells made it, in the order they came, each with the labels at the cursors when its draw
+was made; to choose, the open draws are added to a copy, in the order they were asked, each as if it had already brought
+the mean reward of its source.* So a cyclic scheduler moves on, a random one draws anew and UCB counts what is under way
+(without the copy, all prefetched batches would come from the same source). With no draw open the choice is the one that
+a compiled loop would make. When sources come or go, the scheduler is made anew and gets again all rewards of the
+sources that are still there.
 
 A tell only takes a note; the next ask hands all notes to one compiled step that updates and selects.
 """
@@ -23,19 +24,17 @@ from typing import Any
 import jax
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.chooser import state as states
-from metasched.chooser.arrangement import Settings, arranged
-from metasched.chooser.draw import ABSTAINS, Draw, Open
-from metasched.chooser.recipe import Recipe
-from metasched.chooser.record import Record
+from metasched.chooser.draws import Draw, History, Open
 from metasched.chooser.reward_clipping import finite
-from metasched.chooser.sources import Given, Sources, warn_of_small
-from metasched.chooser.step import named
+from metasched.chooser.setup import Setup, named, on_host, set_up
+from metasched.chooser.sources import Given, warn_of_small
+from metasched.chooser.state import FORMAT, checked, fitting
 from metasched.errors import ConfigError, number, whole_number
+from metasched.optional import version_of
 from metasched.schedulers.base import Scheduler, State
-from metasched.tasks.cursors import advance
 
 _MOST_NOTES = 64
+"""Tells without an ask between them; more are applied at once, so that the compiled step stays small."""
 
 
 class Chooser:
@@ -71,7 +70,7 @@ class Chooser:
         >>> chooser = ms.Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=32)
         >>> for _ in range(100):
         ...     draw = chooser.ask()  # train on the rows draw.rows of source draw.source
-        ...     chooser.tell(draw, reward=1.0 if draw.source == "books" else 0.0)  # and say what that was worth
+        ...     chooser.tell(draw, reward=1.0 if draw.source == "books" else 0.0)  # and say how much it helped
         >>> chooser.shares()["books"] > 0.8
         True
     """
@@ -94,47 +93,56 @@ class Chooser:
         abstain: bool = False,
         **options: Any,
     ) -> None:
-        self._now = arranged(
+        self._setup = set_up(
             scheduler,
             sources,
             batch_size,
-            Settings(seed, shuffle, min_share, weights, temperature, prior, loss_weights, cursor, labels, abstain),
             options,
+            seed=seed,
+            shuffle=shuffle,
+            min_share=min_share,
+            weights=weights,
+            temperature=temperature,
+            prior=prior,
+            loss_weights=loss_weights,
+            cursor=cursor,
+            labels=labels,
+            abstain=abstain,
         )
-        self._state: State = self._now.first_state()
         self._lock = threading.Lock()
-        self._name = secrets.token_hex(8)
-        self._notes: list[tuple[Open, float]] = []  # draws and rewards heard since the state was last up to date
+        self._name = secrets.token_hex(8)  # draws carry it, so that no other chooser is told their rewards
+        self._state: State = self._setup.first_state()
+        self._history = History(len(self._setup.sources.all))
+        self._notes: list[tuple[Open, float]] = []  # draws and rewards told since the state was last up to date
         self._open: dict[int, Open] = {}  # by id, in the order of asking
-        self._record = Record(len(self._now.sources.all))
-        self._positions = self._now.positions_after(self._record.asked)
-        self._labels = self._now.labels_at(self._positions)
-        warn_of_small(self._now.sources.all, batch_size)
+        self._positions = self._setup.positions_after(self._history.asked)  # rows by which each cursor has moved
+        self._labels = self._setup.labels_at(self._positions)
+        warn_of_small(self._setup.sources.all, batch_size)
 
     @property
     def sizes(self) -> tuple[int | None, ...]:
         """Rows of each source, by number; None for streams."""
-        return tuple(one.size for one in self._now.sources.all)
+        return tuple(one.size for one in self._setup.sources.all)
 
     @property
     def sources(self) -> dict[str, int | None]:
         """The sources that can be drawn, with their sizes."""
-        return {one.name: one.size for one in self._now.sources.all if not one.removed}
+        return {one.name: one.size for one in self._setup.sources.all if not one.removed}
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all sources by number, those that were removed included."""
-        return tuple(self._now.sources.names)
+        return tuple(self._setup.sources.names)
 
     @property
     def scheduler(self) -> str:
         """The scheduler's name; ``"own"`` for one that was given as it is."""
-        return self._now.recipe.name
+        return self._setup.name
 
     @property
     def batch_size(self) -> int:
         """Rows of one draw."""
-        return self._now.recipe.batch_size
+        return self._setup.batch_size
 
     def ask(self) -> Draw:
         """Choose the next batch; its cursor moves at once.
@@ -148,25 +156,22 @@ class Chooser:
             ('web', [0, 1, 2, 3])
         """
         with self._lock:
-            now = self._now
-            arm, chance = self._choose()
-            task = now.tasks[arm]
-            wanted = chance if now.loss_weights is None or task == ABSTAINS else float(now.loss_weights[arm])
-            number = self._record.ask(task)
-            self._open[number] = Open(task, int(self._positions[task]), self._labels, wanted / chance)
-            place = task if task != ABSTAINS else len(now.sizes)
-            self._positions = advance(self._positions, now.unbounded, place, self.batch_size, now.cursor)
-            self._labels = now.labels_at(self._positions)
-            return now.draw(number, self._open[number], self._name)
+            task, weight = self._choose()
+            number = self._history.ask(task)
+            opened = Open(task, int(self._positions[task]), self._labels, weight)
+            self._open[number] = opened
+            self._positions = self._setup.moved(self._positions, task)
+            self._labels = self._setup.labels_at(self._positions)
+            return self._setup.draw(number, opened, self._name)
 
     def tell(self, draw: Draw, reward: float) -> None:
         """Say what ``draw`` brought.
 
-        A reward far outside the recent ones is heard as lying at their edge (``metasched.chooser.reward_clipping``).
+        A reward far outside the recent ones is clipped (``metasched.chooser.reward_clipping``).
 
         Args:
             draw: one that this chooser handed out and that has no reward yet.
-            reward: any finite number that is larger when the batch was worth more.
+            reward: any finite number that is larger when the batch helped more.
 
         Raises:
             MetaschedError: for a wrong draw or a reward that is no finite number; nothing changes.
@@ -181,10 +186,10 @@ class Chooser:
         with self._lock:
             self._refuse_unless_open(draw)
             opened = self._open.pop(draw.id)
-            said, changed = self._record.tell(draw.id, value)
-            self._notes.append((opened, said))
-            if changed:
-                self._state = self._now.state_after(self._record)
+            clipped, changed = self._history.tell(draw.id, value)
+            self._notes.append((opened, clipped))
+            if changed:  # rewards that the scheduler has had already: it gets all of them again
+                self._state = self._setup.state_after(self._history)
                 self._notes.clear()
             elif len(self._notes) == _MOST_NOTES:
                 self._choose()
@@ -229,8 +234,9 @@ class Chooser:
             {'books': 500, 'code': 2000}
         """
         with self._lock:
-            sources = self._now.sources.having(name, size)
-            self._change(sources, self._now.recipe.weighing(name, number("weight", weight, least=0)))
+            sources = self._setup.sources.having(name, size)
+            setup = self._setup.with_weight(name, number("weight", weight, least=0))
+            self._change(replace(setup, sources=sources))
         warn_of_small([sources.all[sources.number_of(name)]], self.batch_size)
 
     def remove_source(self, name: str) -> None:
@@ -249,7 +255,7 @@ class Chooser:
             'books'
         """
         with self._lock:
-            self._change(self._now.sources.lacking(name), self._now.recipe)
+            self._change(replace(self._setup, sources=self._setup.sources.lacking(name)))
 
     def open(self) -> tuple[Draw, ...]:
         """The draws that wait for a reward.
@@ -264,7 +270,7 @@ class Chooser:
             ['web', 'books']
         """
         with self._lock:
-            return tuple(self._now.draw(number, draw, self._name) for number, draw in self._open.items())
+            return tuple(self._setup.draw(number, draw, self._name) for number, draw in self._open.items())
 
     def history(self) -> dict[str, NDArray[Any]]:
         """All draws so far.
@@ -279,7 +285,7 @@ class Chooser:
             {'id': [0], 'task': [0], 'reward': [0.5], 'told': [0]}
         """
         with self._lock:
-            return self._record.history()
+            return self._history.columns()
 
     def shares(self, last: int | None = None) -> dict[str, float]:
         """The share of each source in the draws.
@@ -299,7 +305,7 @@ class Chooser:
         if last is not None:
             whole_number("last", last, least=1)
         with self._lock:
-            shares = self._record.shares(last)
+            shares = self._history.shares(last)
             return {name: float(shares[number]) for name, number in self._numbers().items()}
 
     def log(self, last: int = 100) -> dict[str, float]:
@@ -320,7 +326,7 @@ class Chooser:
         """
         whole_number("last", last, least=1)
         with self._lock:
-            return self._record.log(self._numbers(), last)
+            return self._history.log(self._numbers(), last)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere.
@@ -340,15 +346,16 @@ class Chooser:
             self._choose()
             return {
                 "facts": {
-                    **self._settings(),
-                    "version": states.version(),
+                    "format": FORMAT,
+                    **self._setup.facts(),
+                    "version": version_of("metasched"),
                     "chooser": self._name,
-                    "seed": self._now.seed,
-                    "changes": self._now.changes,
-                    "sources": [list(one) for one in self._now.sources.all],
+                    "seed": self._setup.seed,
+                    "changes": self._setup.changes,
+                    "sources": [list(one) for one in self._setup.sources.all],
                     "open": [[number, draw.weight] for number, draw in self._open.items()],
                 },
-                "arrays": {**named(self._state), **self._record.arrays()},
+                "arrays": {**named(self._state), **self._history.arrays()},
             }
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
@@ -364,56 +371,54 @@ class Chooser:
             MetaschedError: if it does not fit; nothing changes.
         """
         with self._lock:
-            given = states.checked(stored, self._settings())
-            sources = self._now.sources.after(given.sources)
-            same = sources.all == given.sources.all
-            self._refuse_to_remake(unless=same)
-            labels, changes = (self._now.labels, given.changes) if same else (None, given.changes + 1)
-            now = replace(self._now, sources=sources, seed=given.seed, labels=labels, changes=changes)
-            asked = given.renumbered(sources)
-            record = Record(len(sources.all), asked, given.told, given.rewards, given.heard)
+            given = checked(stored, self._setup.facts())
+            sources = self._setup.sources.after(given.sources)
+            same, seed, changes = sources.all == given.sources.all, given.facts.seed, given.facts.changes
+            history = given.history(sources)
             if same:
-                fresh = now.first_state()
-                leaves = jax.device_put(states.fitting(given, named(fresh)), jax.local_devices(backend="cpu")[0])
+                setup = replace(self._setup, sources=sources, seed=seed, changes=changes)
+                fresh = setup.first_state()
+                leaves = on_host(fitting(given, named(fresh)))
                 state = jax.tree.unflatten(jax.tree.structure(fresh), leaves)
             else:
-                state = now.state_after(record)
-            self._now, self._record, self._state, self._name = now, record, state, given.chooser
-            self._open = {number: now.opened(asked, number, weight) for number, weight in given.open.items()}
-            self._stand()
-
-    def _settings(self) -> dict[str, Any]:
-        now = self._now
-        return {"format": states.FORMAT, **now.recipe.facts(), "cursor": now.cursor, "shuffle": now.shuffle}
+                self._refuse_unless_changeable()
+                setup = replace(self._setup, sources=sources, seed=seed, changes=changes + 1, labels=None)
+                state = setup.state_after(history)
+            opened = {number: setup.opened(history.asked, number, weight) for number, weight in given.open.items()}
+            # Nothing above has changed this chooser: whatever is refused is refused as a whole.
+            self._setup, self._history, self._state, self._open = setup, history, state, opened
+            self._name = given.facts.chooser
+            self._place_cursors()
 
     def _numbers(self) -> dict[str, int]:
         """The sources that can be drawn, with their numbers."""
-        return {self._now.sources.names[number]: number for number in self._now.sources.active}
+        return {self._setup.sources.names[number]: number for number in self._setup.sources.active}
 
-    def _stand(self) -> None:
-        """Stand where the draws so far have led."""
-        self._positions = self._now.positions_after(self._record.asked)
-        self._labels = self._now.labels_at(self._positions)
+    def _place_cursors(self) -> None:
+        """Where the draws so far have led, with all rewards in the state."""
+        self._positions = self._setup.positions_after(self._history.asked)
+        self._labels = self._setup.labels_at(self._positions)
         self._notes.clear()
 
-    def _change(self, sources: Sources, recipe: Recipe) -> None:
+    def _change(self, changed: Setup) -> None:
         """Go on with other sources."""
-        self._refuse_to_remake()
-        self._now = replace(self._now, sources=sources, recipe=recipe, labels=None, changes=self._now.changes + 1)
-        self._record.count(len(sources.all))
-        self._state = self._now.state_after(self._record)
-        self._stand()
+        self._refuse_unless_changeable()
+        setup = replace(changed, labels=None, changes=changed.changes + 1)
+        setup.mixture  # noqa: B018 refused now, before anything has changed
+        self._history.count(len(setup.sources.all))
+        self._setup, self._state = setup, setup.state_after(self._history)
+        self._place_cursors()
 
     def _choose(self) -> tuple[int, float]:
-        """Bring the state up to date with the notes, and select as if the open draws had been told."""
-        means = self._record.means() if self._open else ()
+        """Bring the state up to date with the notes; the next source and its loss weight, open draws supposed told."""
+        means = self._history.means() if self._open else ()
         supposed = [(draw, float(means[draw.task])) for draw in self._open.values()]
-        self._state, arm, chance = self._now.choose(self._state, self._notes, supposed, self._labels)
+        self._state, task, weight = self._setup.choose(self._state, self._notes, supposed, self._labels)
         self._notes.clear()
-        return arm, chance
+        return task, weight
 
-    def _refuse_to_remake(self, unless: bool = False) -> None:
-        if not unless and not self._now.recipe.remakes:
+    def _refuse_unless_changeable(self) -> None:
+        if not self._setup.can_change:
             raise ConfigError(
                 f"'{self.scheduler}' is made for its sources and no others; give another scheduler, by name"
             )

@@ -19,7 +19,7 @@ Given: TypeAlias = TaskSet | Mapping[str, int | None] | Sequence[int | None] | i
 
 
 class Source(NamedTuple):
-    """One source. A stream has no size. One that was removed keeps its number and is drawn no more."""
+    """One source. A stream has no size. A removed source keeps its number, so that old draws keep their meaning."""
 
     name: str
     size: int | None
@@ -31,7 +31,7 @@ class Sources(NamedTuple):
 
     Attributes:
         all: the sources.
-        have_names: whether the user named them; those without are told apart by their number alone.
+        have_names: whether the user named them; otherwise only the number tells one from another.
     """
 
     all: tuple[Source, ...]
@@ -54,6 +54,13 @@ class Sources(NamedTuple):
         if given not in self.names:
             raise unknown("source", given, self.names)
         return self.names.index(given)
+
+    def active_name(self, given: Any) -> str:
+        """The name of a source that can be drawn, given by name or, as in ``draw.task``, by number from 0."""
+        source = self.all[self.number_of(given)]
+        if source.removed:
+            raise ConfigError(f"source '{given}' was removed; make a chooser without it")
+        return source.name
 
     def having(self, name: Any, size: int | None) -> "Sources":
         """These and one more; one that was removed comes back under its old number."""
@@ -107,12 +114,12 @@ def sources_of(given: Given) -> Sources:
     if isinstance(given, Mapping):
         pairs = list(given.items())
     elif isinstance(given, int):
-        number = whole_number("the number of sources", given, least=1, most=MOST_SOURCES)
-        pairs = [(str(place), None) for place in range(1, number + 1)]
+        count = whole_number("the number of sources", given, least=1, most=MOST_SOURCES)
+        pairs = [(str(index), None) for index in range(1, count + 1)]
     elif isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ConfigError(f"the sources are {given!r}; give sizes by name, a list of sizes, or their number")
     else:
-        pairs = [(str(place), size) for place, size in enumerate(islice(given, MOST_SOURCES + 1), 1)]
+        pairs = [(str(index), size) for index, size in enumerate(islice(given, MOST_SOURCES + 1), 1)]
     if not pairs:
         raise ConfigError("there are no sources; give the number of rows of each")
     if len(pairs) > MOST_SOURCES:
@@ -121,7 +128,7 @@ def sources_of(given: Given) -> Sources:
 
 
 def warn_of_small(sources: Sequence[Source], batch_size: int) -> None:
-    """Say which sources have fewer rows than a batch: their rows come more than once in it."""
+    """Warn of sources that have fewer rows than a batch, in which their rows come more than once."""
     small = [f"'{one.name}' ({one.size})" for one in sources if one.size is not None and one.size < batch_size]
     if small:
         message = f"a batch of {batch_size} rows repeats rows of {', '.join(small)}: fewer rows than a batch"
@@ -137,29 +144,21 @@ def labels_of(given: Sequence[ArrayLike], sources: Sources) -> NDArray[np.int32]
     return np.concatenate(each).astype(np.int32)
 
 
-def numbers_by_name(what: str, given: Any, sources: Sources, above: float | None = None) -> dict[str, float]:
-    """One number a source, given as a mapping or in the order of the sources."""
+def numbers_by_name(what: str, given: Any, sources: Sources) -> dict[str, float]:
+    """One number ≥ 0 for each source, given as a mapping or in the order of the sources."""
+    values = {}
     if isinstance(given, Mapping):
         values = {str(name): given[name] for name in given}
-    elif isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
-        values = dict(zip(sources.names, given, strict=False)) if len(given) == len(sources.all) else {}
-    else:
-        values = {}
+    elif isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) and len(given) == len(sources.all):
+        values = dict(zip(sources.names, given, strict=True))
     if set(values) != set(sources.names):
         raise ConfigError(f"{what} are {given!r}; give one number for each source: {', '.join(sources.names)}")
-    bound = {"least": 0.0} if above is None else {"above": above}
-    return {name: number(f"{what} of '{name}'", _plain(value), **bound) for name, value in values.items()}
+    return {name: number(f"{what} of '{name}'", value, least=0) for name, value in values.items()}
 
 
 def _source(name: Any, size: Any) -> Source:
     if not isinstance(name, str) or not name:
         raise ConfigError(f"the name of a source is {name!r}; give a word")
-    return Source(
-        name,
-        None if size is None else whole_number(f"size of source '{name}'", _plain(size), least=1, most=LARGEST_SIZE),
-    )
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
+    if size is None:
+        return Source(name, None)
+    return Source(name, whole_number(f"size of source '{name}'", size, least=1, most=LARGEST_SIZE))

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from importlib import metadata
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -10,7 +9,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from metasched.chooser.draw import ABSTAINS
+from metasched.chooser.draws import ABSTAINS, History
 from metasched.chooser.reward_clipping import LARGEST
 from metasched.chooser.sources import LARGEST_SIZE, MOST_SOURCES, Source, Sources
 from metasched.errors import ConfigError
@@ -23,7 +22,7 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Facts(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a state says besides its arrays: who chooses, among what, and which draws are open."""
+    """What a state says besides its arrays: who chooses, among what, and which draws are open, with loss weights."""
 
     format: int
     scheduler: str
@@ -47,37 +46,32 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Stored(NamedTuple):
-    """A state that holds together.
+    """A state whose parts fit together.
 
     Attributes:
-        chooser: whose draws the open ones are.
-        seed: of chance and of shuffled orders.
-        changes: how often the sources have changed.
+        facts: everything but the arrays.
         sources: as they were.
-        open: the loss weight of each open draw, by id.
+        open: the loss weight of each open draw, by id, in the order of asking.
         asked: int64 (draws,), the source of draw 0, 1, …, or ``ABSTAINS``.
         told: int64 (tells,), ids in the order of telling.
         rewards: float64 (tells,), as they were told.
-        heard: float64 (tells,), as the scheduler heard them.
+        clipped: float64 (tells,), as the scheduler got them; a state calls them ``heard``.
         scheduler: the arrays of its state, by name.
     """
 
-    chooser: str
-    seed: int
-    changes: int
+    facts: Facts
     sources: Sources
     open: dict[int, float]
     asked: NDArray[np.int64]
     told: NDArray[np.int64]
     rewards: NDArray[np.float64]
-    heard: NDArray[np.float64]
+    clipped: NDArray[np.float64]
     scheduler: dict[str, NDArray[Any]]
 
-    def renumbered(self, sources: Sources) -> NDArray[np.int64]:
-        """``asked`` with the numbers that these sources, which have them all, give."""
+    def history(self, sources: Sources) -> History:
+        """All draws, under the numbers that these sources, which include the state's, have now."""
         numbers = np.array([*map(sources.names.index, self.sources.names), ABSTAINS], np.int64)
-        asked: NDArray[np.int64] = numbers[self.asked]
-        return asked
+        return History(len(sources.all), numbers[self.asked], self.told, self.rewards, self.clipped)
 
 
 def checked(stored: Any, settings: Mapping[str, Any]) -> Stored:
@@ -104,7 +98,7 @@ def checked(stored: Any, settings: Mapping[str, Any]) -> Stored:
 
 
 def fitting(stored: Stored, leaves: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-    """The arrays for a scheduler whose own are ``leaves``, in their order."""
+    """The stored arrays of a scheduler whose own are ``leaves``, in their order; others are refused."""
     if missing := sorted(set(leaves) ^ set(stored.scheduler)):
         raise ConfigError(f"the state is another scheduler's: only one of the two has '{missing[0]}'")
     for name, like in leaves.items():
@@ -119,24 +113,22 @@ def fitting(stored: Stored, leaves: Mapping[str, NDArray[Any]]) -> list[NDArray[
 
 
 def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
-    """The parts, each held against the others; ValueError says what does not fit."""
+    """The parts, each checked against the others; ValueError says what does not fit."""
     sources = Sources(tuple(Source(*one) for one in facts.sources), have_names=True)
     _require(len(set(sources.names)) == len(sources.names), "two sources have one name")
     asked, told = (_column(arrays, column, np.int64) for column in ("asked", "told"))
-    rewards, heard = (_column(arrays, column, np.float64) for column in ("rewards", "heard"))
+    rewards, clipped = (_column(arrays, column, np.float64) for column in ("rewards", "heard"))
     least = ABSTAINS if facts.abstain or facts.scheduler == TARGET_ONLY else 0
     _require(bool(((asked >= least) & (asked < len(sources.all))).all()), "a draw is of no source that it has")
-    _require(len(told) == len(rewards) == len(heard), "there are more tells than rewards, or fewer")
+    _require(len(told) == len(rewards) == len(clipped), "there are more tells than rewards, or fewer")
     _require(bool(((told >= 0) & (told < len(asked))).all()), "a reward is of no draw that it has")
-    _require(all(bool((np.abs(one) <= LARGEST).all()) for one in (rewards, heard)), "a reward is not finite")
-    waiting = dict(facts.open)
-    _require(all(0 <= number < len(asked) for number in waiting), "an open draw was never asked for")
-    _require(all(math.isfinite(weight) for weight in waiting.values()), "a loss weight is none")
-    answered = [*told.tolist(), *waiting]
-    _require(len(set(answered)) == len(told) + len(facts.open), "a draw was told twice")
+    _require(all(bool((np.abs(one) <= LARGEST).all()) for one in (rewards, clipped)), "a reward is not finite")
+    opened = dict(sorted(facts.open))
+    _require(all(0 <= number < len(asked) for number in opened), "an open draw was never asked for")
+    _require(all(math.isfinite(weight) for weight in opened.values()), "a loss weight is not finite")
+    _require(len({*told.tolist(), *opened}) == len(told) + len(facts.open), "a draw was told twice")
     scheduler = {key: value for key, value in arrays.items() if key.startswith("scheduler")}
-    opened = dict(sorted(waiting.items()))
-    return Stored(facts.chooser, facts.seed, facts.changes, sources, opened, asked, told, rewards, heard, scheduler)
+    return Stored(facts, sources, opened, asked, told, rewards, clipped, scheduler)
 
 
 def _column(arrays: Mapping[str, NDArray[Any]], name: str, dtype: Any) -> NDArray[Any]:
@@ -156,11 +148,3 @@ def _equal(given: Any, own: Any) -> bool:
 def _require(holds: bool, said: str) -> None:
     if not holds:
         raise ValueError(said)
-
-
-def version() -> str:
-    """That of this package, as its metadata say."""
-    try:
-        return metadata.version("metasched")
-    except metadata.PackageNotFoundError:  # run from a source tree that is on the path but not installed
-        return "not installed"

@@ -13,10 +13,10 @@ from rich.markup import escape
 from metasched.cli import compare, data, demo, evidence, paper, predict, report, status, train
 from metasched.cli.common import app, stderr
 from metasched.errors import MetaschedError
+from metasched.optional import version_of
 from metasched.plugins import register_all
 from metasched.printing import printable
 from metasched.runs.compiled import keep_compiled_programs
-from metasched.runs.origin import version_of
 
 __all__ = ["compare", "data", "demo", "evidence", "main", "paper", "predict", "report", "status", "train"]
 

@@ -2,10 +2,10 @@
 
 import platform
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 
 import jax
 
+from metasched.optional import version_of
 from metasched.runs.outcome import Origin
 
 
@@ -24,11 +24,3 @@ def device() -> str:
     """The first device, in words."""
     first = jax.devices()[0]
     return f"{first.platform}: {first.device_kind}"
-
-
-def version_of(package: str) -> str:
-    """What is installed, as its metadata say."""
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a source tree that is on the path but not installed
-        return "not installed"

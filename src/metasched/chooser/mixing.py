@@ -16,9 +16,9 @@ from metasched.errors import ConfigError
 from metasched.schedulers.base import Scheduler, State, key_of_draw
 
 REDRAWS = 1024
-"""Draws with other keys that tell how likely a scheduler that draws at random was to choose each source."""
+"""How often a random scheduler is asked again, with other keys, to count how likely it was to choose each source."""
 _APART = 0x6D697865
-"""Keeps the chance of the mixture apart from that of the scheduler in it."""
+"""Folded into keys, so that the mixture's random numbers are independent of those of the scheduler in it."""
 
 
 class MixtureState(NamedTuple):
@@ -30,7 +30,7 @@ class MixtureState(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """A scheduler and, where it can be told, ``chances(state, labels) -> (arms,)`` of its next choice."""
+    """A scheduler and, where they are wanted, ``chances(state, labels) -> (arms,)`` of its next choice."""
 
     scheduler: Scheduler
     chances: Callable[[State, jax.Array], jax.Array] | None = None
@@ -39,7 +39,7 @@ class Mixture(NamedTuple):
 def proportions(
     sources: Sequence[Source], weights: Sequence[float] | None, temperature: float | None
 ) -> NDArray[np.float64]:
-    """p_i ∝ w_i^(1/T); w are the weights or, where only a temperature is given, the sizes; with neither all alike."""
+    """p_i ∝ w_i^(1/T); w are the weights or, where only a temperature is given, the sizes; with neither, all equal."""
     if weights is None and temperature is None:
         return np.full(len(sources), 1 / len(sources))
     if weights is None:
