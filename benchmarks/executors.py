@@ -102,13 +102,13 @@ def once(executor: str, runs: int, updates: int) -> None:
 
 
 def race(runs: int, updates: int, repeats: int, states: tuple[str, ...]) -> None:
-    """``here`` and ``local`` in turns, from empty caches and from full ones."""
+    """``in-process`` and ``local`` in turns, from empty caches and from full ones."""
     for _ in range(repeats):
-        caches = {name: tempfile.mkdtemp() for name in ("here", "local")}
+        caches = {name: tempfile.mkdtemp() for name in ("in-process", "local")}
         for state in states:
             seconds = {name: _timed(name, runs, updates, cache) for name, cache in caches.items()}
             told = ", ".join(f"{name} {taken:.1f} s" for name, taken in seconds.items())
-            ratio = seconds["local"] / seconds["here"]
+            ratio = seconds["local"] / seconds["in-process"]
             print(f"{runs} runs of {updates} updates, {state}: {told} ({ratio:.0%})", flush=True)
         for cache in caches.values():
             shutil.rmtree(cache)

@@ -193,7 +193,7 @@ def compare(
         out: folder of all runs. A comparison that was interrupted there goes on, to the same numbers; with more seeds
             than before only these are run.
         on_progress: called with what is being done, the runs finished and all runs.
-        executor: where runs are made: ``"here"`` in this process, ``"local"`` in others of this machine, ``"ray"`` on a
+        executor: where runs are made: ``"in-process"``, ``"local"`` in others of this machine, ``"ray"`` on a
             Ray cluster; ``"auto"`` is ``"local"`` where that is faster. The numbers are the same.
         workers: how many runs are made at once; by default as many as there are cores, or accelerators.
         address: of a Ray cluster, ``"host:6379"`` or ``"auto"``; without it ``"ray"`` starts one on this machine.

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +11,27 @@ from metasched.errors import RunError
 
 PART = ".part"
 """Suffix of a file that is being written; one that a kill leaves behind is replaced by the next write."""
-_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)  # Windows has neither
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS | getattr(os, "O_BINARY", 0)
-_MORE = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINKS | getattr(os, "O_BINARY", 0)
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # some have none
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS
+_MORE = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINKS
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write ``content`` under a temporary name, flush it to the disk, and rename it to ``path``."""
+    """Write a file so that a reader, or a kill at any moment, finds the old content or the new, never a part of it."""
     partial = path.with_name(path.name + PART)
     try:
+        # O_EXCL in _NEW: the file must be new. If somebody places a link there after unlink(), opening fails.
         partial.unlink(missing_ok=True)
         with os.fdopen(os.open(partial, _NEW, 0o666), "wb") as stream:
             stream.write(content)
+            # The content must be on the disk before the name points to it. The other way round, a power cut could leave
+            # the new name on an empty file.
             stream.flush()
             os.fsync(stream.fileno())
         rename(partial, path)
     except OSError as error:
-        _forget(partial)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise write_error(path, error) from None
 
 
@@ -36,9 +41,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def append(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Add ``content`` to the end of a file, which is made when it is not there; ``durable``: all of it is on the disk.
+    """Add ``content`` to the end of a file, which is made if need be; a link in its place is refused.
 
-    A link in its place is refused.
+    A kill may leave a part of ``content``. With ``durable`` all of the file is on the disk when this returns.
     """
     try:
         with os.fdopen(os.open(path, _MORE, 0o666), "ab") as stream:
@@ -60,13 +65,24 @@ def make_folder(folder: Path) -> None:
 
 
 def rename(old: Path, new: Path) -> None:
-    """Give a file another name in its folder, in place of what had it; the new name is on the disk afterwards."""
+    """Give a file another name in its folder, replacing what had it; the new name is on the disk afterwards."""
     old.replace(new)
     _flush_names(new.parent)
 
 
+def _flush_names(folder: Path) -> None:
+    """A new name in a folder survives a power cut only once the folder itself has been flushed."""
+    if os.name == "nt":  # a folder cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_error(path: Path, error: OSError) -> RunError:
-    """What a failed write says to a person."""
+    """The error for a failed write, with what to do about it."""
     if error.errno == errno.ENOSPC:
         return RunError(f"{path}: no space left on the disk; free some and go on with 'metasched resume {path.parent}'")
     if error.errno == errno.ELOOP:
@@ -79,20 +95,3 @@ def write_error(path: Path, error: OSError) -> RunError:
         errno.ENAMETOOLONG: "choose a shorter name",
     }.get(error.errno or 0, "check the folder's permissions")
     return RunError(f"{path}: cannot write ({error.strerror or error}); {fix}")
-
-
-def _flush_names(folder: Path) -> None:
-    if os.name == "nt":  # a folder cannot be opened there
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _forget(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        return

@@ -1,10 +1,12 @@
-"""Reading files that anybody may have made: bounded, never a pipe or a device, JSON checked against a type.
+"""Reading files that anybody may have made: sizes are bounded, pipes and devices refused, JSON checked against a type.
 
-Every fault is one line that names the file, the place in it and the fix.
+Every error is one line that names the file, the position in it and the fix.
 """
 
+import gzip
 import os
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +17,7 @@ import msgspec
 from metasched.errors import DataError, MetaschedError, RunError
 
 LARGEST_JSON = 64 * 1024**2
-"""Bytes beyond which a description is none of ours."""
+"""A description has at most so many bytes."""
 Value = TypeVar("Value")
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -28,8 +30,10 @@ _KINDS = {
 
 @contextmanager
 def opened(path: Path, fix: str, kind: type[MetaschedError] = RunError) -> Iterator[BinaryIO]:
-    """A regular file to read from; a pipe, a device or a folder is refused, and no pipe is waited for."""
+    """A regular file to read from; a pipe, a device or a folder is refused."""
     try:
+        # Without O_NONBLOCK, opening a named pipe would wait until somebody writes to it, perhaps for ever. What was
+        # opened is checked, not its name, which could have been given to something else in between.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -48,6 +52,20 @@ def read_bytes(path: Path, largest: int, fix: str, kind: type[MetaschedError] = 
         return stream.read(size)
 
 
+def read_gzip(path: Path, largest: int, fix: str, kind: type[MetaschedError] = RunError) -> bytes:
+    """All bytes of a compressed file. Unpacking stops beyond ``largest``: a small file can unpack to terabytes."""
+    content = bytearray()
+    with opened(path, fix, kind) as stream, gzip.GzipFile(fileobj=stream) as unpacked:
+        try:
+            while chunk := unpacked.read(2**20):
+                content += chunk
+                if len(content) > largest:
+                    raise kind(f"{path}: unpacks to more than the {largest:,} bytes it can have; {fix}")
+        except (EOFError, zlib.error) as error:
+            raise kind(f"{path}: is damaged ({error}); {fix}") from None
+    return bytes(content)
+
+
 def read_json(path: Path, form: type[Value], fix: str, kind: type[MetaschedError] = RunError) -> Value:
     """A file of JSON as a value of type ``form``; the error says where in it the fault is (``$.spec.seed``)."""
     content = read_bytes(path, LARGEST_JSON, fix, kind)
@@ -58,7 +76,7 @@ def read_json(path: Path, form: type[Value], fix: str, kind: type[MetaschedError
 
 
 def checked(value: Any, form: type[Value], holder: object, fix: str, kind: type[MetaschedError] = RunError) -> Value:
-    """Plain JSON that was read already, as a value of type ``form``; ``holder`` is where it is from.
+    """Plain JSON that was read already, as a value of type ``form``; ``holder`` says where it came from.
 
     >>> checked({"a": 1}, dict[str, int], "x.json", "copy it again")
     {'a': 1}

@@ -52,10 +52,10 @@ def test_json_is_for_programs(results, capsys):
 
 
 def test_a_damaged_file_is_named_and_the_rest_reported(results, capsys):
-    Path("results/digits/half.jsonl").write_text('{"format": 2, "met\n')
+    Path("results/digits/half.jsonl").write_text('{"format": 3, "met\n')
     main(["report", results, "--only", "summary", "--quiet"])
     printed = capsys.readouterr()
-    assert "note: results/digits/half.jsonl, line 1: is no outcome of format 2" in printed.err
+    assert "note: results/digits/half.jsonl, line 1: is not an outcome of format 3" in printed.err
     assert "half.jsonl" in Path("page.html").read_text()
 
 

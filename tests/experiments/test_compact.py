@@ -19,10 +19,14 @@ def outcome():
         updates=tuple(range(1, 61)),
         samples=tuple(range(20, 1220, 20)),
         test_accuracy=tuple(0.123456 + number / 1000 for number in range(60)),
-        final=Final(test_accuracy=0.654321, balanced_accuracy=0.33333),
-        by_class=(0.55555, None),
+        final=Final(
+            test_accuracy=0.654321,
+            balanced_test_accuracy=0.33333,
+            test_accuracy_by_class=(0.55555, None),
+            test_rows=5,
+            drawn_by_label=((600, 600),),
+        ),
         drawn=(1200,),
-        drawn_by_label=((600, 600),),
         schedule=((1, 0),) * 60,
     )
 
@@ -33,14 +37,15 @@ def test_curves_keep_their_ends_and_few_points(outcome):
     assert (small.updates[0], small.updates[-1]) == (1, 60)
     assert small.samples[-1] == 1200
     assert small.test_accuracy[-1] == round(outcome.test_accuracy[-1], 3)
-    assert small.final == Final(test_accuracy=0.6543, balanced_accuracy=0.3333)
-    assert small.by_class == (0.556, None)
+    assert (small.final.test_accuracy, small.final.balanced_test_accuracy) == (0.6543, 0.3333)
+    assert small.final.test_accuracy_by_class == (0.556, None)
+    assert (small.final.test_rows, small.final.drawn_by_label) == (5, ((600, 600),))
     assert small.schedule == outcome.schedule
 
 
 def test_details_that_no_table_shows_are_left_out(outcome):
     small = compact(outcome, by_label=False, schedule=False)
-    assert small.by_class is small.drawn_by_label is small.schedule is None
+    assert small.final.test_accuracy_by_class is small.final.drawn_by_label is small.schedule is None
     assert small.drawn == (1200,)
 
 

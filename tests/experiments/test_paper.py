@@ -43,7 +43,7 @@ def experiment(tmp_path_factory):
 
 
 def sweep(out, **changes):
-    told = {"seeds": SEEDS, "quick": True, "command": "test", "data": {}, "machines": Machines("here")}
+    told = {"seeds": SEEDS, "quick": True, "command": "test", "data": {}, "machines": Machines("in-process")}
     return paper.Sweep(**{"out": out, **told, **changes})
 
 
@@ -53,7 +53,7 @@ def finished(experiment, tmp_path_factory):
     out = tmp_path_factory.mktemp("results")
     write_evidence(experiment, out / "digits" / "evidence.json", "test", {}, quick=True)
     paths = paper.run_experiment(experiment, experiment.cells, sweep(out))
-    assert [path.name for path in paths] == ["few-label-9.jsonl", "robust-40.jsonl"]
+    assert [path.name for path in paths] == ["few-label-9.jsonl.gz", "robust-40.jsonl.gz"]
     return out
 
 
@@ -73,7 +73,7 @@ def ran(monkeypatch):
 def read(out, name):
     """Outcomes by method, then by seed."""
     found = {}
-    for outcome in outcomes.read(out / "digits" / f"{name}.jsonl"):
+    for outcome in outcomes.read(out / "digits" / f"{name}.jsonl.gz"):
         found.setdefault(outcome.method, {})[outcome.spec.seed] = outcome
     return found
 
@@ -139,7 +139,7 @@ def test_a_lost_result_is_made_again_from_the_runs_that_were_kept(experiment, fi
     kept = finished / ".work" / "quick" / "digits" / "robust-40.jsonl"
     lines = kept.read_text().splitlines(keepends=True)
     kept.write_text("".join(lines[:-2]) + lines[-2][:40])
-    (finished / "digits" / "robust-40.jsonl").write_text('{"methods": {')
+    (finished / "digits" / "robust-40.jsonl.gz").write_text('{"methods": {')
     paper.run_experiment(experiment, experiment.cells, sweep(finished))
     again = {outcome.run for outcome in outcomes.read(kept)}
     assert len(again) == len(NAMES) * len(SEEDS)
@@ -181,7 +181,7 @@ def test_every_method_is_tuned_on_the_same_grid(experiment, tmp_path, ran, monke
 
 
 def test_a_quick_result_is_not_taken_for_a_full_one(experiment, finished):
-    path = finished / "digits" / "robust-40.jsonl"
+    path = finished / "digits" / "robust-40.jsonl.gz"
     cell = experiment.cells[1]
     assert paper._held(path, paper.quick(cell), SEEDS)
     assert not paper._held(path, replace(cell, config=replace(cell.config, meta_updates=60)), SEEDS)

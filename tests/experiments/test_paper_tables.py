@@ -66,7 +66,8 @@ def test_rows_used_are_those_of_the_shown_feature(everything):
 def test_an_event_that_was_never_tested_is_a_gap_and_hides_no_other(tmp_path):
     place, rows = made.study("weather", "paper", "U850"), made.about("weather")
     shares = [(0.1, None, 0.3, 0.4), (0.2, None, 0.3, 0.4), None]
-    content = [made.run("mdp", k, study=place, about=rows, by_class=by_class) for k, by_class in enumerate(shares)]
+    finals = [made.Final(test_accuracy=0.5, test_accuracy_by_class=by_class) for by_class in shares]
+    content = [made.run("mdp", k, study=place, about=rows, final=final) for k, final in enumerate(finals)]
     (sheet,) = make("event-accuracy", made.loaded(tmp_path, content))
     assert [str(value) for value in sheet.rows[0]] == ["mdp", "ours", "0.150", "–", "0.300", "0.400"]
     assert [value.value for value in sheet.rows[1][2:]] == list(published.EVENT_ACCURACY["mdp"])

@@ -21,9 +21,9 @@ def test_a_seed_that_diverged_counts_as_chance_whatever_it_had_measured():
 
 def test_a_measure_that_no_run_has_is_not_chance_either():
     found = method(made.run(seed=0), made.diverged(seed=1))
-    assert found.finals("balanced_accuracy") == {}
-    balanced = made.Final(test_accuracy=0.5, balanced_accuracy=0.4)
-    assert method(made.run(final=balanced), made.diverged(seed=1)).finals("balanced_accuracy") == {0: 0.4, 1: 0.1}
+    assert found.finals("balanced_test_accuracy") == {}
+    balanced = made.Final(test_accuracy=0.5, balanced_test_accuracy=0.4)
+    assert method(made.run(final=balanced), made.diverged(seed=1)).finals("balanced_test_accuracy") == {0: 0.4, 1: 0.1}
 
 
 def test_where_all_diverged_all_is_chance():
@@ -31,7 +31,8 @@ def test_where_all_diverged_all_is_chance():
 
 
 def test_rows_by_label_are_means_over_the_seeds_that_have_them():
-    runs = [made.run(seed=seed, drawn_by_label=((seed, 2.0), (3.0, 4.0))) for seed in (0, 1)]
+    finals = [made.Final(test_accuracy=0.5, drawn_by_label=((seed, 2.0), (3.0, 4.0))) for seed in (0, 1)]
+    runs = [made.run(seed=seed, final=final) for seed, final in enumerate(finals)]
     np.testing.assert_array_equal(method(*runs, made.run(seed=2)).drawn_by_label, [[0.5, 2], [3, 4]])
     assert method(made.run()).drawn_by_label is None
 

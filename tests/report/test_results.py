@@ -70,10 +70,10 @@ class TestSaysWhatIsMixed:
 
 
 def spoil(path, change):
-    """Change what a file of outcomes says in its first line, which all others share."""
-    shared, *lines = path.read_text().splitlines()
-    content = json.loads(shared)
-    change(content["shared"])
+    """Change what a file of outcomes says in its first line."""
+    first, *lines = path.read_text().splitlines()
+    content = json.loads(first)
+    change(content)
     path.write_text("\n".join([json.dumps(content), *lines]) + "\n")
 
 
@@ -96,7 +96,7 @@ class TestBadFiles:
         lines = bad.read_text().splitlines()
         lines[2] = lines[2][:30]
         bad.write_text("\n".join(lines) + "\n")
-        self.fault(bad, "line 3: is no outcome of format 2")
+        self.fault(bad, "line 3: is not an outcome of format 3")
 
     def test_a_last_line_cut_short_is_a_run_that_is_not_there(self, bad):
         bad.write_text(bad.read_text()[:-20])
@@ -107,7 +107,7 @@ class TestBadFiles:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (lambda one: one.update(format=3), "its format is 3"),
+            (lambda one: one.update(format=4), "its format is 4"),
             (lambda one: one.pop("format"), "its format is None"),
             (lambda one: one.update(colour="red"), "unknown field `colour`"),
             (lambda one: one["study"].update(threshold="high"), "study.threshold"),
@@ -117,8 +117,8 @@ class TestBadFiles:
             (lambda one: one["final"].update(test_accuracy=2), "do not fit its tasks and classes"),
             (lambda one: one.update(drawn=[1, 2]), "do not fit its tasks and classes"),
             (lambda one: one.update(schedule=[[1]]), "do not fit its tasks and classes"),
-            (lambda one: one.update(by_class=[1]), "do not fit its tasks and classes"),
-            (lambda one: one.update(drawn_by_label=[[1]] * 4 + [[1, 2]]), "do not fit its tasks and classes"),
+            (lambda one: one["final"].update(test_accuracy_by_class=[1]), "do not fit its tasks and classes"),
+            (lambda one: one["final"].update(drawn_by_label=[[1]] * 4 + [[1, 2]]), "do not fit its tasks and classes"),
         ],
     )
     def test_is_named_and_left_out(self, bad, change, message):

@@ -48,7 +48,7 @@ def test_a_line_that_is_whole_but_for_its_end_is_run_again(tmp_path, finished):
 def test_a_damaged_line_within_is_named(tmp_path, finished):
     path = tmp_path / "runs.jsonl"
     path.write_bytes(b"{}\n" + outcomes.encode(finished[0]))
-    with pytest.raises(DataError, match=r"runs\.jsonl, line 1: is no outcome"):
+    with pytest.raises(DataError, match=r"runs\.jsonl, line 1: is not an outcome"):
         kept._whole_lines(path)
 
 

@@ -185,7 +185,7 @@ def test_an_outcome_has_the_curve_the_schedule_and_what_was_drawn(tasks):
     assert outcome.samples == tuple(record["samples"] for record in result.records[1:])
     assert outcome.schedule == ((2, 1, 1, 1), (1, 2, 1, 1), (1, 1, 2, 1))
     assert outcome.abstained == 3
-    assert sum(outcome.drawn) == sum(map(sum, outcome.drawn_by_label)) == outcome.samples[-1] == 60
+    assert sum(outcome.drawn) == sum(map(sum, outcome.final.drawn_by_label)) == outcome.samples[-1] == 60
     assert outcome.final.test_accuracy == result.records[-1]["final"]["test_accuracy"]
     assert outcome_of(job.description, [{"update": 2, "diverged": "why"}]).diverged.cause == "why"
 

@@ -69,7 +69,7 @@ class Where:
     """Where runs are made; their numbers are the same."""
 
     executor: str = AUTO
-    """here: in this process; local: in others of this machine; ray: on a Ray cluster; auto: local if that is faster."""
+    """in-process; local: in other processes of this machine; ray: on a Ray cluster; auto: local if that is faster."""
     workers: int | None = None
     """How many runs are made at once; by default as many as there are cores, or accelerators."""
     address: str | None = None

@@ -24,7 +24,7 @@ def status(place: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="D
         json: Print as JSON.
     """
     from metasched.report import tables
-    from metasched.runs.states import STATES, survey
+    from metasched.runs.status import STATES, survey
 
     groups = survey(place)
     if json:
@@ -42,7 +42,7 @@ def status(place: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="D
 def _attention(groups: Any) -> dict[str, Any]:
     """Runs that are stale, with their silent holders, and those that have failed, with the reason."""
     from metasched.runs.lease import holder, seconds_since
-    from metasched.runs.states import failure
+    from metasched.runs.status import failure
 
     stale = {
         str(each): {"host": own and own.host, "process": own and own.process, "silent_seconds": seconds_since(each)}

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from metasched.runs.outcome import Outcome
+from metasched.runs.outcome import Final, Outcome
 
 POINTS = 16
 
@@ -19,20 +19,24 @@ def compact(outcome: Outcome, *, by_label: bool, schedule: bool, curve: bool = T
     class stay with ``by_label``, the batches of every update with ``schedule``.
     """
     kept = thinned(len(outcome.updates))[0 if curve else -1 :]
-    final = outcome.final and msgspec.structs.replace(
-        outcome.final,
-        **{name: _rounded(value, 4) for name, value in msgspec.structs.asdict(outcome.final).items()},
-    )
-    classes = outcome.by_class if by_label else None
     return msgspec.structs.replace(
         outcome,
         updates=_pick(outcome.updates, kept),
         samples=_pick(outcome.samples, kept),
         test_accuracy=tuple(round(value, 3) for value in _pick(outcome.test_accuracy, kept)),
-        final=final,
-        by_class=None if classes is None else tuple(_rounded(share, 3) for share in classes),
-        drawn_by_label=outcome.drawn_by_label if by_label else None,
+        final=outcome.final and _compact_final(outcome.final, by_label),
         schedule=outcome.schedule if schedule else None,
+    )
+
+
+def _compact_final(final: Final, by_label: bool) -> Final:
+    shares = {name: _rounded(value, 4) for name, value in msgspec.structs.asdict(final).items() if type(value) is float}
+    classes = final.test_accuracy_by_class if by_label else None
+    return msgspec.structs.replace(
+        final,
+        **shares,
+        test_accuracy_by_class=classes and tuple(_rounded(share, 3) for share in classes),
+        drawn_by_label=final.drawn_by_label if by_label else None,
     )
 
 

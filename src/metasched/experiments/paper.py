@@ -34,7 +34,7 @@ from metasched.runs.kept import finish
 from metasched.runs.origin import device
 from metasched.runs.outcome import OURS, Final, Outcome, Study
 from metasched.runs.runner import Job
-from metasched.runs.states import WORK
+from metasched.runs.status import WORK
 from metasched.runs.train import jobs_of
 from metasched.runs.tuning import GRIDS, mean_finals
 from metasched.schedulers.resolve import SINGLE
@@ -80,7 +80,7 @@ def claim(out: Path, quick: bool) -> None:
     asked = {"quick": quick}
     for path in (*out.glob("*"), *out.glob("*/*"), *(out / WORK).rglob("*")):
         folder.refuse_linked(path, out)
-    used = mark.exists() or any(out.glob("*/*.jsonl"))
+    used = mark.exists() or any(out.glob("*/*.jsonl*"))
     again = "choose another --out"
     if used and (untrusted.read_json(mark, dict[str, Any], again) if mark.exists() else {"quick": False}) != asked:
         raise RunError(f"{out}: holds {'full' if quick else 'quick'} results; choose another --out")
@@ -90,7 +90,7 @@ def claim(out: Path, quick: bool) -> None:
 
 def run_experiment(experiment: Experiment, wanted: Sequence[Cell], sweep: Sweep) -> list[Path]:
     """Run the cells of one experiment that are not there yet; the result files of all that were wanted."""
-    paths = {cell.name: sweep.out / experiment.name / f"{cell.name}.jsonl" for cell in wanted}
+    paths = {cell.name: _result_file(sweep.out / experiment.name, cell.name) for cell in wanted}
     settings = {cell.name: quick(cell) if sweep.quick else cell for cell in wanted}
     missing = [cell for name, cell in settings.items() if not _held(paths[name], cell, sweep.seeds)]
     make_folder(sweep.out / WORK)
@@ -101,6 +101,12 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], sweep: Sweep)
     if sweep.timing:
         _add_seconds(experiment, [cell for cell in wanted if not cell.draw_labels], paths, sweep)
     return list(paths.values())
+
+
+def _result_file(folder: Path, name: str) -> Path:
+    """Where the outcomes of a cell are kept; a file that an earlier version wrote there, uncompressed, stays."""
+    plain = folder / f"{name}{outcomes.LINES}"
+    return plain if plain.exists() else folder / f"{name}{outcomes.PACKED}"
 
 
 def _run_cells(
@@ -333,9 +339,11 @@ def _ceiling(experiment: Experiment, cell: Cell, like: Job, sweep: Sweep) -> lis
                 about=described.about,
                 origin=described.origin,
                 final=Final(
-                    test_accuracy=accuracy, initial_test_accuracy=accuracy, balanced_accuracy=found.balanced[place]
+                    test_accuracy=accuracy,
+                    initial_test_accuracy=accuracy,
+                    balanced_test_accuracy=found.balanced[place],
+                    test_accuracy_by_class=tuple(found.by_class[place]),
                 ),
-                by_class=tuple(found.by_class[place]),
             )
         )
     return lines

@@ -345,7 +345,8 @@ def _event_accuracy(output: Output, cell: CellRuns) -> Sheet:
     compared = cell.experiment == WEATHER.name and len(classes) == len(published.WEATHER_EVENTS)
     rows = []
     for name in _compared([cell]):
-        by_seed = [run.by_class for run in cell.methods[name].runs if run.by_class]
+        finals = [run.final for run in cell.methods[name].runs if run.final]
+        by_seed = [final.test_accuracy_by_class for final in finals if final.test_accuracy_by_class]
         shares_by_class = [[share for share in column if share is not None] for column in zip(*by_seed, strict=True)]
         if shares_by_class:
             medians = [number(float(np.median(shares))) if shares else MISSING for shares in shares_by_class]

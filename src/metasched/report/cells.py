@@ -78,7 +78,7 @@ class MethodRuns:
     @property
     def drawn_by_label(self) -> Floats | None:
         """Source rows drawn by task and label, mean over the seeds that have them (N, C')."""
-        tables = [run.drawn_by_label for run in self.runs if run.drawn_by_label]
+        tables = [run.final.drawn_by_label for run in self.runs if run.final and run.final.drawn_by_label]
         return np.mean(np.array(tables, np.float64), axis=0) if tables else None
 
 

@@ -153,7 +153,7 @@ def _leaderboard(output: Output, cell: CellRuns) -> Sheet:
         ("method", lambda method: method.name),
         ("family", lambda method: method.family),
         ("test accuracy", lambda method: _score(cell, method)),
-        ("balanced", lambda method: middle(method, "balanced_accuracy")),
+        ("balanced", lambda method: middle(method, "balanced_test_accuracy")),
         ("validation", lambda method: middle(method, "validation_accuracy")),
         ("less best static", lambda method: signed(tests[method].difference if method in tests else None)),
         (_corrected(len(tests), "methods"), lambda method: p_value(tests[method].p_holm if method in tests else None)),

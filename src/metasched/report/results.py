@@ -60,7 +60,7 @@ def load(paths: Sequence[Path]) -> Results:
     runs: list[Outcome] = []
     for path in _found(paths, faults):
         try:
-            if path.suffix == ".jsonl":
+            if path.name.endswith((outcome.LINES, outcome.PACKED)):
                 inside = [_fitting(run, path) for run in outcome.read(path)]
                 places |= {id(run): path for run in inside}
                 runs += inside
@@ -123,7 +123,9 @@ def _within(place: Path, faults: list[str]) -> Iterator[Path]:
             continue
         if item.is_dir():
             yield from _within(item, faults)
-        elif item.name in (*OWN, *READERS, REMARKS) or (not run and item.suffix == ".jsonl" and item.name != METRICS):
+        elif item.name in (*OWN, *READERS, REMARKS) or (
+            not run and item.name.endswith((outcome.LINES, outcome.PACKED)) and item.name != METRICS
+        ):
             yield item
 
 
@@ -135,14 +137,15 @@ def _reader(path: Path) -> Callable[[Path], Source]:
 
 def _fitting(run: Outcome, path: Path) -> Outcome:
     """The same run, if what it holds by task and class has as many entries as there are tasks and classes."""
-    tasks, by_label = len(run.about.tasks), run.drawn_by_label or ()
+    tasks, final = len(run.about.tasks), run.final
+    by_label = (final and final.drawn_by_label) or ()
     fits = (
         len(run.drawn or run.about.tasks) == tasks
-        and len(run.by_class or run.about.classes) == len(run.about.classes)
+        and len((final and final.test_accuracy_by_class) or run.about.classes) == len(run.about.classes)
         and len(by_label or run.about.tasks) == tasks
         and len({len(row) for row in by_label}) <= 1
         and all(len(row) == tasks + 1 for row in run.schedule or ())
-        and all(share <= 1 for share in (*run.test_accuracy, *([run.final.test_accuracy] if run.final else [])))
+        and all(share <= 1 for share in (*run.test_accuracy, *([final.test_accuracy] if final else [])))
     )
     if not fits:
         raise DataError(f"{path}: the numbers of {run.method}, seed {run.spec.seed}, do not fit its tasks and classes")

@@ -1,8 +1,21 @@
-"""Checkpoints that survive a kill at any moment.
+"""Checkpoints that survive a kill, or a power cut, at any moment.
 
-A checkpoint is one file: its arrays, and in its header the update it was made after and the SHA-256 of both.
-:func:`save` moves the newest, ``checkpoint.safetensors``, to ``previous.safetensors`` and then writes its successor
-whole under the free name: from the first one on, at every moment one of the two is there and whole.
+A checkpoint is one file: arrays, and in its header the update it was made after and the SHA-256 of both.
+There are two, used in turn. :func:`save` renames the newest, ``checkpoint.safetensors``, to ``previous.safetensors``
+and then writes its successor under the free name. From the first checkpoint on, at every moment one of the two is there
+and whole:
+
+==================================  =======================================
+a kill                              leaves
+==================================  =======================================
+before the rename                   the newest, and the one before
+after the rename                    the newest, under the name of the other
+while the successor is written      the same, and a ``.part`` file that nobody reads
+after the successor is renamed      the successor, and the newest
+==================================  =======================================
+
+A disk may also return a file damaged. The checksum shows that, and the run goes on from the one before: it computes a
+few updates again, with the same numbers.
 """
 
 import hashlib
@@ -25,24 +38,29 @@ from metasched.runs.spec import Count
 
 NEWEST, PREVIOUS = "checkpoint.safetensors", "previous.safetensors"
 LARGEST_HEADER = 1024**2
-"""Bytes of names and shapes beyond which a checkpoint is none of ours."""
-_KEY = "checkpoint"  # the one entry of the header's metadata: several would be written in any order
+"""Names and shapes of a checkpoint take at most so many bytes."""
+_KEY = "checkpoint"  # one entry in the header's metadata: safetensors would write several in any order
 _DAMAGE = (SafetensorError, ValueError, KeyError, msgspec.MsgspecError, RecursionError)
 _FIX = "start the run again in another folder"
 
 
-class Facts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the header says: the updates that were made, and the SHA-256 of that and of all arrays."""
+class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the header says: how many updates were made, and the SHA-256 of that number and of all arrays."""
 
     update: Count
     sha256: str
 
 
 def save(folder: Path, tensors: Tensors, update: int) -> None:
-    """Make ``tensors``, the state after so many updates, the newest checkpoint of ``folder``; keep the one before."""
-    facts = Facts(update=update, sha256=_digest(tensors, update))
-    content = format_tensors(tensors, metadata={_KEY: msgspec.json.encode(facts).decode()})
+    """Make ``tensors``, the state after so many updates, the newest checkpoint of ``folder``; keep the one before.
+
+    The caller has flushed the metrics up to this update to the disk: a checkpoint must never be ahead of them.
+    """
+    header = Header(update=update, sha256=_digest(tensors, update))
+    content = format_tensors(tensors, metadata={_KEY: msgspec.json.encode(header).decode()})
     try:
+        # This name is on the disk before the next file is begun (rename() flushes the folder). Otherwise a power cut
+        # could keep the later rename and lose this one, and both checkpoints would be the same file, or none.
         with suppress(FileNotFoundError):
             rename(folder / NEWEST, folder / PREVIOUS)
     except OSError as error:
@@ -51,18 +69,17 @@ def save(folder: Path, tensors: Tensors, update: int) -> None:
 
 
 def load(folder: Path, size: int) -> tuple[Tensors, int] | None:
-    """The newest whole checkpoint, of ``size`` bytes of arrays, and its update; None when there never was one.
-
-    One that is damaged is removed when there is a whole one, so that it never takes that one's place.
-    """
-    there = [path for path in (folder / NEWEST, folder / PREVIOUS) if path.exists()]
-    for place, path in enumerate(there):
+    """The newest whole checkpoint, of ``size`` bytes of arrays, and its update; None when there never was one."""
+    paths = [path for path in (folder / NEWEST, folder / PREVIOUS) if path.exists()]
+    for path in paths:
         found = _read(path, size)
         if found is not None:
-            for damaged in there[:place]:
-                _remove(damaged)
+            # The next save() renames the newest over the previous one. If the newest is damaged, that would replace the
+            # only good checkpoint by a bad one, so the bad one goes now.
+            if path.name == PREVIOUS:
+                _remove(folder / NEWEST)
             return found
-    if there:
+    if paths:
         raise RunError(f"{folder}: no checkpoint is whole, or an earlier metasched wrote it; {_FIX}")
     return None
 
@@ -73,10 +90,10 @@ def drop_previous(folder: Path) -> None:
 
 
 def updates(folder: Path) -> int:
-    """How many updates the newest checkpoint says were made; 0 when none can be read. Its arrays are not looked at."""
+    """How many updates the newest checkpoint says were made; 0 when none can be read. Its arrays are not read."""
     for name in (NEWEST, PREVIOUS):
         with suppress(RunError, *_DAMAGE), untrusted.opened(folder / name, _FIX) as stream:
-            return _facts(stream.read(8 + LARGEST_HEADER)).update
+            return _header(stream.read(8 + LARGEST_HEADER)).update
     return 0
 
 
@@ -84,17 +101,17 @@ def _read(path: Path, size: int) -> tuple[Tensors, int] | None:
     """A checkpoint, unless it is damaged."""
     try:
         content = untrusted.read_bytes(path, size + LARGEST_HEADER, _FIX)
-        facts, tensors = _facts(content), parse_tensors(content)
+        header, tensors = _header(content), parse_tensors(content)
     except (RunError, *_DAMAGE):
         return None
-    return (tensors, facts.update) if facts.sha256 == _digest(tensors, facts.update) else None
+    return (tensors, header.update) if header.sha256 == _digest(tensors, header.update) else None
 
 
-def _facts(content: bytes) -> Facts:
-    """What the header of a checkpoint says, given the file's beginning: 8 bytes of length, then JSON."""
-    header = msgspec.json.decode(content[8 : 8 + int.from_bytes(content[:8], "little")], type=dict[str, Any])
-    metadata = msgspec.convert(header.get("__metadata__"), dict[str, str])
-    return msgspec.json.decode(metadata.get(_KEY, ""), type=Facts)
+def _header(content: bytes) -> Header:
+    """The header of a checkpoint, given the file's beginning: 8 bytes of length, then JSON."""
+    fields = msgspec.json.decode(content[8 : 8 + int.from_bytes(content[:8], "little")], type=dict[str, Any])
+    metadata = msgspec.convert(fields.get("__metadata__"), dict[str, str])
+    return msgspec.json.decode(metadata.get(_KEY, ""), type=Header)
 
 
 def _digest(tensors: Tensors, update: int) -> str:

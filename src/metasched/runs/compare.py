@@ -26,7 +26,7 @@ from metasched.runs.kept import finish
 from metasched.runs.outcome import OURS, OWN_RUNS, Outcome, Study
 from metasched.runs.runner import Job, Own
 from metasched.runs.spec import differences, first_in_words
-from metasched.runs.states import WORK
+from metasched.runs.status import WORK
 from metasched.runs.train import begun, jobs_of
 from metasched.runs.tuning import FOLDS, GRIDS, SEED, Rates, fold_sets, mean_finals
 from metasched.schedulers.resolve import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY
@@ -94,7 +94,7 @@ def run_methods(
     with reached as executor, _claimed(out, grid, words), closing(executor):
         chosen, scores, tries = _tuned(grid, words, out, on_progress, executor)
         study = _study(grid, chosen, scores)
-        place = out or (executor.place if executor.needs_folders else None)
+        place = out or (executor.folder if executor.needs_folders else None)
         jobs = [
             job
             for method in chosen

@@ -1,13 +1,24 @@
 """A run as a folder: ``run.json`` says what it is, ``metrics.jsonl`` what happened, checkpoints where it stands.
 
-A finished run has ``outcome.jsonl``, one line, and its model (:mod:`metasched.learners.model_file`). A folder may be
-from anywhere: what is read is checked, and one that holds links is not written to.
+A finished run has ``outcome.jsonl``, one line, and its model (:mod:`metasched.learners.model_file`).
+
+Kill a run at any moment and it can go on with the same numbers. That rests on the order in which files are written:
+
+1. the folder, then ``run.json``: a run begins to exist when its description is there, whole;
+2. lines of ``metrics.jsonl``, appended; a line that was cut short is dropped when the run goes on;
+3. a checkpoint (:mod:`metasched.runs.checkpoint`), but only after the metrics that led to it are on the disk. To go on,
+   lines beyond the checkpoint are cut off and computed again;
+4. at the end the model, the last checkpoint and ``outcome.jsonl``. The outcome comes last: whoever sees it knows that
+   everything else is there.
+
+A folder may come from anywhere. Everything that is read is checked, and a folder with links in it is not written to:
+somebody could have placed a link there to have another file of yours overwritten.
 """
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +45,13 @@ _AGAIN = "start the run again in another folder"
 
 
 class BusyError(RunError):
-    """Somebody else is working on the run: no fault of it, to be tried again later."""
+    """Somebody else is working on the run: nothing is wrong with it, and you can try again later."""
 
 
 class Description(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What ``run.json`` says: the spec, how the run is called in tables, its data and origin.
+    """What ``run.json`` says: the spec, the run's name in tables, its data and origin.
 
-    ``reason`` is why this scheduler was chosen, where the choice was left to us.
+    ``reason`` says why this scheduler was chosen, where the choice was left to us.
     """
 
     spec: RunSpec
@@ -54,48 +65,48 @@ class Description(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 def create(folders: Mapping[Path, Description]) -> None:
-    """Make the folders of new runs; one that holds anything is left alone.
-
-    All folders are there before the first run is described: whoever finds one without its description knows that the
-    runs had not all begun.
-    """
+    """Make the folders of new runs; one that holds anything is left alone."""
     for folder in folders:
         refuse_content(folder)
+    # All folders are made before the first run is described. So a folder without run.json beside others that have one
+    # shows that a kill came in between, and that some runs are missing (refuse_unbegun).
     for folder in folders:
         make_folder(folder)
     for folder, description in folders.items():
         with locked(folder):
-            refuse_content(folder)
+            refuse_content(folder)  # again, now that nobody else can write to it
             content = {"format": FORMAT, **msgspec.to_builtins(description)}
             write_whole(folder / RUN, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
 def refuse_content(folder: Path, first: str = RUN) -> None:
-    """An error if something is there that is not an empty folder.
+    """Raise an error if something is there that is not an empty folder.
 
-    Empty folders inside, locks, and what a kill left of the file that is written ``first`` count for nothing.
+    Empty folders inside, locks, and what a kill left of the file that is written ``first`` do not count.
     """
     try:
-        if (folder.exists() or folder.is_symlink()) and not (folder.is_dir() and _nothing_in(folder, first)):
+        if (folder.exists() or folder.is_symlink()) and not (folder.is_dir() and _is_empty(folder, first)):
             raise RunError(f"{folder}: already exists and is no run; choose another --out")
     except OSError as error:
         raise write_error(folder, error) from None
 
 
-def _nothing_in(folder: Path, first: str) -> bool:
-    def is_nothing(inside: Path) -> bool:
-        if inside.is_symlink():
-            return False
-        return _nothing_in(inside, first) if inside.is_dir() else inside.name in (first + PART, LOCK)
+def _is_empty(folder: Path, first: str) -> bool:
+    def counts(path: Path) -> bool:
+        if path.is_symlink():
+            return True
+        return not _is_empty(path, first) if path.is_dir() else path.name not in (first + PART, LOCK)
 
-    return all(is_nothing(inside) for inside in folder.iterdir())
+    return not any(map(counts, folder.iterdir()))
 
 
 def describe(folder: Path) -> Description:
     """The contents of ``run.json``, checked to be of a version we can read."""
     path = folder / RUN
     if not path.is_file():
-        raise RunError(f"{folder}: is not a run folder (it has no readable {RUN}); {_why_no_run(folder)}")
+        unbegun = folder.is_dir() and _is_empty(folder, RUN)
+        fix = "if a run was to begin there, give the same command again" if unbegun else "give the folder of a run"
+        raise RunError(f"{folder}: is not a run folder (it has no readable {RUN}); {fix}")
     content = untrusted.read_json(path, dict[str, Any], _AGAIN)
     version = untrusted.checked(content.pop("format", None), int, path, _AGAIN)
     if version != FORMAT:
@@ -108,35 +119,34 @@ def describe(folder: Path) -> Description:
     return description
 
 
-def _why_no_run(folder: Path) -> str:
-    if folder.is_dir() and _nothing_in(folder, RUN):
-        return "if a run was to begin there, give the same command again"
-    return "give the folder of a run"
+def runs_in(folder: Path, hidden: Collection[str] = ()) -> Iterator[Path]:
+    """The run folders at or below a folder, in order.
 
-
-def runs_in(place: Path) -> Iterator[Path]:
-    """The run folders at or below a place, in order; links are not followed."""
-    if (place / RUN).exists():
-        yield place
-    elif place.is_dir():
-        for inside in sorted(place.iterdir()):
-            if inside.is_dir() and not inside.is_symlink() and not inside.name.startswith("."):
-                yield from runs_in(inside)
+    Links are not followed, and of folders whose names begin with a dot only those in ``hidden`` are looked into.
+    """
+    if (folder / RUN).exists():
+        yield folder
+        return
+    with suppress(OSError):  # no folder, or one that we may not read
+        for inside in sorted(folder.iterdir()):
+            shown = not inside.name.startswith(".") or inside.name in hidden
+            if shown and inside.is_dir() and not inside.is_symlink():
+                yield from runs_in(inside, hidden)
 
 
 def refuse_unbegun(runs: Sequence[Path]) -> None:
-    """An error if beside these runs there are folders of seeds that were killed before their runs were described."""
+    """Raise an error if a kill came before all seeds of these runs were described: resuming would leave some out."""
     for parent in sorted({run.parent for run in runs if run.name.startswith("seed-")}):
         for beside in sorted(parent.glob("seed-*")):
             if beside.is_dir() and not (beside / RUN).exists():
                 raise RunError(f"{beside}: its run had not begun; give the command that began the others again")
 
 
-def refuse_comparison(place: Path) -> None:
-    """An error if a folder is that of a comparison, of its runs, or one above: they are runs of several methods."""
-    runs = list(runs_in(place))
-    inside = [parent for run in runs for parent in run.parents if parent.is_relative_to(place)]
-    for each in dict.fromkeys((place, place.absolute().parent, *inside)):
+def refuse_comparison(folder: Path) -> None:
+    """Raise an error if a folder is that of a comparison, of its runs, or above one: resume is for one method."""
+    runs = list(runs_in(folder))
+    inside = [parent for run in runs for parent in run.parents if parent.is_relative_to(folder)]
+    for each in dict.fromkeys((folder, folder.absolute().parent, *inside)):
         if (each / COMPARISON).is_file():
             own = [run for run in runs if run.is_relative_to(each)] or runs
             origins = [describe(run).origin for run in own]
@@ -145,21 +155,21 @@ def refuse_comparison(place: Path) -> None:
             raise RunError(f"{each}: is a comparison; to go on with it give its own command again{again}")
 
 
-def model_folder(place: Path, seed: int | None = None) -> Path:
+def model_folder(folder: Path, seed: int | None = None) -> Path:
     """Where a model is: that folder, or the one of the run below it that has the seed, by default the first."""
-    if not place.is_dir():
-        raise RunError(f"{place}: no such folder; give a run that has ended, or a saved model")
-    if seed is None and (place / MODEL).exists():
-        return place
-    runs = list(runs_in(place))
+    if not folder.is_dir():
+        raise RunError(f"{folder}: no such folder; give a run that has ended, or a saved model")
+    if seed is None and (folder / MODEL).exists():
+        return folder
+    runs = list(runs_in(folder))
     if not runs:
-        return place
-    seeds = [describe(each).spec.seed for each in runs]
+        return folder
+    seeds = [describe(run).spec.seed for run in runs]
     if len(set(seeds)) != len(seeds):
-        listed = ", ".join(str(each.relative_to(place)) for each in runs[:5]) + (", …" if len(runs) > 5 else "")
-        raise RunError(f"{place}: holds {len(runs)} runs, of more than one method; name one of them ({listed})")
+        listed = ", ".join(str(run.relative_to(folder)) for run in runs[:5]) + (", …" if len(runs) > 5 else "")
+        raise RunError(f"{folder}: holds {len(runs)} runs, of more than one method; name one of them ({listed})")
     if seed is not None and seed not in seeds:
-        raise RunError(f"{place}: has no seed {seed}, only {' and '.join(map(str, sorted(seeds)))}; give one of them")
+        raise RunError(f"{folder}: has no seed {seed}, only {' and '.join(map(str, sorted(seeds)))}; give one of them")
     chosen = runs[seeds.index(min(seeds) if seed is None else seed)]
     if not (chosen / MODEL).exists():
         raise RunError(f"{chosen}: has no model; {_why_no_model(chosen)}")
@@ -175,7 +185,7 @@ def _why_no_model(folder: Path) -> str:
 
 
 def refuse_links(folder: Path) -> None:
-    """An error if the folder holds links, which others may have made to have us write elsewhere."""
+    """Raise an error if the folder holds links, which would have us write elsewhere."""
     try:
         for path in folder.iterdir():
             refuse_linked(path, folder)
@@ -184,7 +194,7 @@ def refuse_links(folder: Path) -> None:
 
 
 def refuse_linked(path: Path, within: Path) -> None:
-    """An error if on the way from a folder to a path in it there is a link."""
+    """Raise an error if there is a link on the way from a folder to a path in it."""
     for step in (path, *path.parents):
         if step == within:
             return
@@ -197,6 +207,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep a second process from writing to the same run; a folder with links is refused."""
     refuse_links(folder)
     path = folder / LOCK
+    # Not through a link, and without waiting in case that somebody has put a named pipe there.
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags, 0o666)
@@ -208,8 +219,10 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             import fcntl
 
+            # The lock belongs to the open file, and the operating system releases it when the process ends. The file
+            # itself stays: if it were removed, two processes could each lock a file of that name, one of them unlinked.
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # Windows has no flock; there two writers are the user's affair
+        except ImportError:  # Windows has no flock; there you must see to it that only one process writes
             pass
         except OSError:
             raise BusyError(f"{folder}: another process is working on this run; wait for it or stop it") from None
@@ -233,5 +246,5 @@ def read_records(folder: Path, most: int | None = None) -> list[dict[str, Any]]:
 
 
 def keep_records(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Leave these records in the metrics, those up to a checkpoint; what came after will be computed again."""
+    """Leave only these records in the metrics, those up to a checkpoint; later ones will be computed again."""
     write_whole(folder / METRICS, b"".join(map(as_line, records)))

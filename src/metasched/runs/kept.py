@@ -29,7 +29,7 @@ def finish(
     wanted = {job.description.spec.name: job for job in jobs}
     missing = [job for name, job in wanted.items() if name not in kept]
     if executor.needs_folders:
-        missing = _placed(missing, path.with_suffix("") if path else executor.place / "runs")
+        missing = _placed(missing, path.with_suffix("") if path else executor.folder / "runs")
     finished, standing = len(jobs) - len(missing), ""
 
     def say() -> None:

@@ -1,11 +1,12 @@
 """A finished run as one line of JSON: what it was, where it was made, what came of it. Reports are made of them.
 
-In a file of many runs a line ``{"shared": {…}}`` holds what all lines after it have in common, and ``{"method": {…}}``
-what those up to the next such line have besides; a line is laid over both, object by object.
+The folder of a run has one such line in ``outcome.jsonl``. A file of many runs has one line each. While a sweep runs,
+lines are appended to a plain ``.jsonl`` file, so that a kill costs at most the last line; results to keep are written
+at once and compressed (``.jsonl.gz``), because lines of one sweep repeat most of their text.
 """
 
+import gzip
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
@@ -15,11 +16,14 @@ from msgspec import Struct
 from metasched import untrusted
 from metasched.errors import DataError
 from metasched.files import write_whole
+from metasched.runs import upgrade
 from metasched.runs.spec import Count, RunSpec
 
-FORMAT = 2
+FORMAT = 3
+LINES, PACKED = ".jsonl", ".jsonl.gz"
+"""How the names of files of outcomes end."""
 LARGEST = 512 * 1024**2
-"""Bytes beyond which a file of outcomes is none of ours."""
+"""A file of outcomes has at most this many bytes, after unpacking."""
 Family = Literal["static", "active", "control", "ceiling"]
 OURS = "ours"
 """The role of a method that is named before the runs."""
@@ -71,13 +75,27 @@ class Origin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
 
 
 class Final(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Measurements of the last model on all test rows; ``validation_accuracy`` is on the target's labelled rows."""
+    """The last evaluation of a run, on all test rows. The last line of ``metrics.jsonl`` and the outcome both have it.
+
+    Attributes:
+        test_accuracy: of the final model.
+        initial_test_accuracy: of the model before it adapted to the target.
+        balanced_test_accuracy: mean over classes of the accuracy of each.
+        test_accuracy_by_class: (C,); None for a class without test rows.
+        target_adapted_test_accuracy: after further steps on the target's labelled rows.
+        validation_accuracy: on the target's labelled rows. Set in outcomes; in the metrics every line has it.
+        test_rows: how many there are.
+        drawn_by_label: source rows by task and label (N, C).
+    """
 
     test_accuracy: float
     initial_test_accuracy: float | None = None
-    balanced_accuracy: float | None = None
-    validation_accuracy: float | None = None
+    balanced_test_accuracy: float | None = None
+    test_accuracy_by_class: tuple[float | None, ...] | None = None
     target_adapted_test_accuracy: float | None = None
+    validation_accuracy: float | None = None
+    test_rows: Count | None = None
+    drawn_by_label: tuple[tuple[float, ...], ...] | None = None
 
 
 class Diverged(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -96,13 +114,11 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         family: of its scheduler, or ``ceiling`` for a network trained on all rows at once.
         role: what the method stands for, in a few words.
         study: the experiment it belongs to; None for a run of one's own.
-        updates: the updates (P,) at which test rows were measured.
+        updates: the updates (P,) after which the model was evaluated.
         samples: source rows drawn up to each of them (P,).
         test_accuracy: on a fixed subset of the test rows (P,).
-        final: on all test rows; None when the run diverged.
-        by_class: final test accuracy (C,); None for a class without test rows.
+        final: the last evaluation; None when the run diverged.
         drawn: source rows by task (N,).
-        drawn_by_label: source rows by task and label (N, C).
         abstained: batches for which no source was drawn.
         schedule: batches of each task, and of none, in each update (K, N + 1).
         seconds: how long the run takes alone.
@@ -121,9 +137,7 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     samples: tuple[Count, ...] = ()
     test_accuracy: tuple[float, ...] = ()
     final: Final | None = None
-    by_class: tuple[float | None, ...] | None = None
     drawn: tuple[Count, ...] | None = None
-    drawn_by_label: tuple[tuple[float, ...], ...] | None = None
     abstained: Count = 0
     schedule: tuple[tuple[Count, ...], ...] | None = None
     seconds: float | None = None
@@ -132,91 +146,52 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 
 
 def encode(outcome: Outcome) -> bytes:
-    """One line; what has its default value is left out."""
-    return msgspec.json.encode(_plain(outcome)) + b"\n"
+    """One line; fields that have their default value are left out."""
+    return msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(outcome)}) + b"\n"
 
 
 def content(path: Path) -> bytes:
-    """All bytes of a file of outcomes."""
-    return untrusted.read_bytes(path, LARGEST, "give a file of results", DataError)
+    """All lines of a file of outcomes, unpacked if it is compressed."""
+    read_bytes = untrusted.read_gzip if path.suffix == ".gz" else untrusted.read_bytes
+    return read_bytes(path, LARGEST, "give a file of results", DataError)
 
 
 def read(path: Path) -> Iterator[Outcome]:
-    """The outcomes of a file; an error names the file, the line and the fault. A last line cut short is left out."""
-    layers: dict[str, Any] = {"shared": {}, "method": {}}
+    """The outcomes of a file; an error names the file, the line and the fault.
+
+    A last line without its end is left out: a kill cut it short while it was appended.
+    """
+    layers = upgrade.Layers()
     for number, line in enumerate(content(path).splitlines(keepends=True), 1):
         try:
-            fields = msgspec.json.decode(line, type=dict[str, Any])
-            if len(fields) == 1 and fields.keys() <= layers.keys():
-                layers |= {key: msgspec.convert(value, dict[str, Any]) for key, value in fields.items()}
-                continue
-            yield _checked(_laid_over(_laid_over(layers["shared"], layers["method"]), fields))
+            fields = layers.complete(msgspec.json.decode(line, type=dict[str, Any]))
+            if fields is not None:
+                yield _checked(fields)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             if not line.endswith(b"\n"):
                 return
-            raise DataError(f"{path}, line {number}: is no outcome of format {FORMAT} ({error})") from None
+            raise DataError(f"{path}, line {number}: is not an outcome of format {FORMAT} ({error})") from None
 
 
 def write(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """All outcomes as one file, whole or not at all; what they, or neighbours of one method, share is written once."""
-    plain = [_plain(outcome) for outcome in outcomes]
-    shared = _common(plain) if len(plain) > 1 else {}
-    lines: list[dict[str, Any]] = [{"shared": shared}] if shared else []
-    for _, neighbours in groupby(plain, key=lambda one: one["method"]):
-        own = [_beyond(shared, one) for one in neighbours]
-        alike = _common(own) if len(own) > 1 else {}
-        lines += [{"method": alike}] if shared else []
-        lines += [_beyond(alike, one) for one in own]
-    write_whole(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    """Write all outcomes as one file, whole or not at all, compressed if its name ends in ``.gz``.
+
+    The time is left out of the compressed file, so that the same outcomes make the same bytes.
+    """
+    lines = b"".join(map(encode, outcomes))
+    write_whole(path, gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)
 
 
-def _checked(content: Mapping[str, Any]) -> Outcome:
-    known = dict(content)
+def _checked(fields: Mapping[str, Any]) -> Outcome:
+    known = upgrade.outcome(fields) if fields.get("format") == 2 else dict(fields)
     if known.pop("format", None) != FORMAT:
-        raise msgspec.ValidationError(f"its format is {content.get('format')!r}")
+        raise msgspec.ValidationError(f"its format is {fields.get('format')!r}")
     outcome = msgspec.convert(known, Outcome)
-    points = len(outcome.updates)
-    if not (points == len(outcome.samples) == len(outcome.test_accuracy)):
+    if not (len(outcome.updates) == len(outcome.samples) == len(outcome.test_accuracy)):
         raise msgspec.ValidationError("updates, samples and test_accuracy differ in length")
     if (outcome.final is None) == (outcome.diverged is None):
         raise msgspec.ValidationError("a run has either final or diverged")
     return outcome
-
-
-def _plain(outcome: Outcome) -> dict[str, Any]:
-    return {"format": FORMAT, **msgspec.to_builtins(outcome)}
-
-
-def _laid_over(below: Any, above: Any) -> Any:
-    if not (isinstance(below, dict) and isinstance(above, dict)):
-        return above
-    return {**below, **{key: _laid_over(below.get(key), value) for key, value in above.items()}}
-
-
-def _common(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all have alike, object by object."""
-    first = objects[0]
-    alike: dict[str, Any] = {}
-    for key in first:
-        values = [each.get(key) for each in objects]
-        if all(isinstance(value, dict) for value in values):
-            within = _common(values)  # type: ignore[arg-type]
-            alike |= {key: within} if within else {}
-        elif all(value == values[0] for value in values):
-            alike[key] = values[0]
-    return alike
-
-
-def _beyond(shared: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    """The rest of ``content`` once ``shared`` is known."""
-    rest: dict[str, Any] = {}
-    for key, value in content.items():
-        if isinstance(value, dict) and isinstance(shared.get(key), dict):
-            inside = _beyond(shared[key], value)
-            rest |= {key: inside} if inside else {}
-        elif key not in shared:
-            rest[key] = value
-    return rest
 
 
 def by_cell(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:

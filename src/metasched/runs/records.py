@@ -9,24 +9,13 @@ from msgspec import UNSET, Struct, UnsetType
 
 from metasched import untrusted
 from metasched.errors import RunError
+from metasched.runs.outcome import Final
 from metasched.runs.spec import Count
 
 LONGEST_LINE = 64 * 1024**2
 """Bytes beyond which a line is none of ours."""
 _FIX = "start the run again in another folder"
 _Accuracies = list[float | None]
-
-
-class Final(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The last measurement, on all test rows."""
-
-    test_accuracy: float
-    balanced_test_accuracy: float
-    test_accuracy_by_class: _Accuracies
-    initial_test_accuracy: float
-    test_rows: Count
-    drawn_by_label: list[list[float]]
-    target_adapted_test_accuracy: float | UnsetType = UNSET
 
 
 class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,7 +73,7 @@ def check(records: Sequence[Mapping[str, Any]], updates: int, total: int, shape:
         raise RunError(f"{holder}: lines are missing; {_FIX}")
     for record in records:
         last = "diverged" not in record and record["update"] == total
-        fits = "final" not in record or _shape(record["final"]["drawn_by_label"]) == shape
+        fits = "final" not in record or _shape(record["final"].get("drawn_by_label") or ()) == shape
         if ("final" in record) != last or len(record.get("drawn", range(shape[0]))) != shape[0] or not fits:
             raise RunError(f"{holder}, line {record['update']}: is of another run; {_FIX}")
         if "diverged" in record and record is not records[-1]:

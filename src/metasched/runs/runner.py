@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 import optax
 
@@ -433,23 +434,14 @@ def outcome_of(description: Description, records: Sequence[Record]) -> Outcome:
     if "diverged" in last:
         return Outcome(**told, diverged=outcomes.Diverged(update=last["update"], cause=last["diverged"]))
     measured = [record for record in records if "test_accuracy" in record]
-    final = last["final"]
     arms = len(description.about.tasks) + 1
     return Outcome(
         **told,
         updates=tuple(record["update"] for record in measured),
         samples=tuple(record["samples"] for record in measured),
         test_accuracy=tuple(record["test_accuracy"] for record in measured),
-        final=outcomes.Final(
-            test_accuracy=final["test_accuracy"],
-            initial_test_accuracy=final["initial_test_accuracy"],
-            balanced_accuracy=final["balanced_test_accuracy"],
-            validation_accuracy=last["validation_accuracy"],
-            target_adapted_test_accuracy=final.get("target_adapted_test_accuracy"),
-        ),
-        by_class=tuple(final["test_accuracy_by_class"]),
+        final=msgspec.convert({**last["final"], "validation_accuracy": last["validation_accuracy"]}, outcomes.Final),
         drawn=tuple(last["drawn"]),
-        drawn_by_label=tuple(map(tuple, final["drawn_by_label"])),
         abstained=last["abstained"],
         schedule=tuple(tuple(np.bincount(record["tasks"], minlength=arms).tolist()) for record in records),
     )

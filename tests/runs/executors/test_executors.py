@@ -13,7 +13,7 @@ from metasched.runs.executors import FEWEST_NUMBERS, Machines, executing
     [
         (Machines("rey"), "unknown executor 'rey'; did you mean 'ray'"),
         (Machines("local", 0), "workers is 0; give a whole number"),
-        (Machines("here", 2), "'here' has no workers"),
+        (Machines("in-process", 2), "'in-process' has no workers"),
         (Machines("local", 2, "auto"), "address is for executor 'ray'"),
     ],
 )
@@ -36,11 +36,19 @@ def named(numbers, own=False):
 
 def test_auto_takes_other_processes_only_where_there_is_much_to_do(monkeypatch):
     monkeypatch.setattr("metasched.runs.executors.cores", lambda: 4)
-    assert named(FEWEST_NUMBERS - 1) == "here"
+    assert named(FEWEST_NUMBERS - 1) == "in-process"
     assert named(FEWEST_NUMBERS) == "local"
-    assert named(FEWEST_NUMBERS, own=True) == "here"
+    assert named(FEWEST_NUMBERS, own=True) == "in-process"
     monkeypatch.setattr("metasched.runs.executors.cores", lambda: 1)
-    assert named(FEWEST_NUMBERS) == "here"
+    assert named(FEWEST_NUMBERS) == "in-process"
+
+
+def test_the_name_of_the_last_version_works_and_says_the_new_one():
+    warned = pytest.warns(FutureWarning, match="'here' is now called 'in-process'")
+    with warned, executing(Machines("here"), None, 1) as executor:
+        assert executor.name == "in-process"
+    with pytest.raises(ConfigError, match="'in-process' has no workers"):
+        Machines("here", 2).check()
 
 
 def test_without_a_folder_nothing_is_left_behind(tmp_path, monkeypatch):

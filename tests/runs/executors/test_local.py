@@ -16,7 +16,7 @@ from metasched.runs import runner as engine
 from metasched.runs.executors.local import Local, environment
 from metasched.runs.executors.worker import Order, obey
 from metasched.runs.origin import versions
-from metasched.runs.states import failure, state_of
+from metasched.runs.status import failure, state_of
 from metasched.runs.train import begun, jobs_of
 
 CONFIG = ms.TrainConfig(meta_updates=5, eval_every=1, batch_size=4)

@@ -5,9 +5,9 @@ from metasched.runs.executors.queue import LOSSES, TRIES, Counts, Queue
 
 def drain(queue):
     """Every run in the order in which one worker makes them."""
-    order, line = [], None
-    while bundle := queue.take(line):
-        line = bundle.line
+    order, program = [], None
+    while bundle := queue.take(program):
+        program = bundle.program
         order += bundle.runs
         queue.done(bundle)
     return order
@@ -20,9 +20,9 @@ def test_a_worker_stays_with_the_runs_that_share_a_program():
 def test_two_workers_begin_at_different_programs_and_help_each_other_at_the_end():
     queue = Queue(dict(enumerate("aaaab")))
     first, second = queue.take(), queue.take()
-    assert {first.line, second.line} == {"a", "b"}
+    assert {first.program, second.program} == {"a", "b"}
     queue.done(second)
-    assert queue.take(second.line).line == "a"
+    assert queue.take(second.program).program == "a"
 
 
 def test_a_worker_with_a_gpu_takes_several_of_one_shape_at_once():
@@ -34,25 +34,28 @@ def test_a_worker_with_a_gpu_takes_several_of_one_shape_at_once():
 
 def test_an_exception_is_tried_again_and_then_the_run_has_failed_and_the_rest_goes_on():
     queue = Queue({0: "a", 1: "a"})
-    given_up = []
+    tries = 0
     while not queue.ended:
         bundle = queue.take()
         if bundle.runs == (0,):
-            given_up.append(queue.failed(bundle, "ValueError: no"))
+            queue.failed(bundle, "ValueError: no")
+            tries += 1
+            assert bool(queue.failures) == (tries == TRIES)
         else:
             queue.done(bundle)
-    assert given_up == [[]] * (TRIES - 1) + [[0]]
-    assert queue.faults[0].error == "ValueError: no"
-    assert queue.faults[0].tries == TRIES
+    assert queue.failures[0].error == "ValueError: no"
+    assert queue.failures[0].tries == TRIES
     assert queue.counts == Counts(0, 0, 1, 1)
 
 
 def test_a_lost_worker_is_no_fault_of_its_run_unless_it_takes_ten_with_it():
     queue = Queue({0: "a"})
     for _ in range(LOSSES - 1):
-        assert queue.lost(queue.take(), "its worker ended") == []
-    assert queue.failed(queue.take(), "an exception, the first") == []
-    assert queue.lost(queue.take(), "its worker ended") == [0]
+        queue.lost(queue.take(), "its worker ended")
+    queue.failed(queue.take(), "an exception, the first")
+    assert queue.failures == {}
+    queue.lost(queue.take(), "its worker ended")
+    assert list(queue.failures) == [0]
     assert queue.ended
 
 
@@ -60,7 +63,7 @@ def test_a_run_in_other_hands_may_be_tried_for_ever():
     queue = Queue({0: "a"})
     for _ in range(100):
         queue.again(queue.take())
-    assert not queue.faults
+    assert not queue.failures
     assert drain(queue) == [0]
 
 
@@ -78,8 +81,8 @@ def test_counts_follow_every_run_and_leave_out_what_is_not_there():
     assert said == ["1 waiting, 1 running", "1 waiting", "1 running", ""]
 
 
-@pytest.mark.parametrize("lines", [{}, {0: "a"}])
-def test_a_queue_ends(lines):
-    queue = Queue(lines)
-    assert len(drain(queue)) == len(lines)
+@pytest.mark.parametrize("programs", [{}, {0: "a"}])
+def test_a_queue_ends(programs):
+    queue = Queue(programs)
+    assert len(drain(queue)) == len(programs)
     assert queue.ended

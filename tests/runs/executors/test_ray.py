@@ -12,7 +12,7 @@ from helpers import make_tasks
 from metasched.errors import ConfigError, RunError
 from metasched.runs import runner as engine
 from metasched.runs.lease import Lease
-from metasched.runs.states import failure, state_of
+from metasched.runs.status import failure, state_of
 from metasched.runs.train import begun, jobs_of
 
 ray = pytest.importorskip("ray")
@@ -106,9 +106,9 @@ def test_what_comes_for_a_run_that_was_taken_over_is_not_written(tasks, tmp_path
             taken.append(Lease(job.folder))
 
     with closing(executor(tmp_path / "work", checkpoint_seconds=0)) as chosen:
-        written = chosen._hear
+        written = chosen._receive
 
-        def hear(flight, *rest):
+        def receive(flight, *rest):
             if len(taken) == 1:
                 taken[0].take()
                 taken.append("now it is somebody else's")
@@ -118,7 +118,7 @@ def test_what_comes_for_a_run_that_was_taken_over_is_not_written(tasks, tmp_path
             else:
                 written(flight, *rest)
 
-        chosen._hear = hear
+        chosen._receive = receive
         got = {}
         chosen.run([job], got.__setitem__, take)
     assert len(taken) == 2

@@ -1,33 +1,82 @@
-"""Where runs are made: ``here``, in this process; ``local``, in others of this machine; ``ray``, on a Ray cluster."""
+"""Where runs are made: ``in-process``, here; ``local``, in other processes of this machine; ``ray``, on a Ray cluster.
+
+An executor takes jobs and delivers their outcomes. What is true is always on disk, in the folders of the runs, never in
+an executor: you can kill any of the processes at any moment and give the same command again.
+"""
 
 import os
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 
-from metasched.errors import ConfigError, unknown
-from metasched.runs.executors.base import Executor
-from metasched.runs.executors.in_process import Here
+from metasched.errors import ConfigError, unknown, whole_number
+from metasched.runs import runner
 from metasched.runs.executors.local import Local, cores
-from metasched.runs.executors.queue import Counts
+from metasched.runs.executors.queue import Counts, OnCounts
+from metasched.runs.runner import Job, OnOutcome
 
-__all__ = ["AUTO", "NAMES", "Counts", "Executor", "Machines", "executing"]
+__all__ = ["AUTO", "IN_PROCESS", "NAMES", "Counts", "Executor", "Machines", "executing"]
 
-AUTO = "auto"
-NAMES = (AUTO, "here", "local", "ray")
+AUTO, IN_PROCESS = "auto", "in-process"
+NAMES = (AUTO, IN_PROCESS, "local", "ray")
+OLD_NAME = "here"
+"""What ``in-process`` was called in the last version."""
 FEWEST_NUMBERS = 8e7
 """Rows drawn × numbers in a row, over all runs, from which several processes are worth their start: about 20 seconds of
-one core (docs/machines.md has the measurements)."""
+one core (docs/machines.md has the timings)."""
+
+
+class Executor(Protocol):
+    """Makes runs somewhere. ``folder`` is its own, for what it needs meanwhile.
+
+    An executor that works in other processes ``needs_folders``: the caller gives every job a folder, made beforehand,
+    and the outcome is read from there.
+    """
+
+    name: str
+    folder: Path
+    needs_folders: bool
+
+    def run(self, jobs: Sequence[Job], on_outcome: OnOutcome, on_counts: OnCounts | None = None) -> None:
+        """Deliver the outcome of every job, in any order.
+
+        Failures are written to the folders of their runs. When all other runs have ended, an error names them.
+        """
+
+    def close(self) -> None:
+        """Let go of the workers, once; runs under way leave checkpoints."""
+
+
+class InProcess:
+    """No other process: runs of one shape share a compiled program, side by side on accelerators.
+
+    An exception ends the command, and the same command goes on from the last checkpoints.
+    """
+
+    name = IN_PROCESS
+    needs_folders = False
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, jobs: Sequence[Job], on_outcome: OnOutcome, on_counts: OnCounts | None = None) -> None:
+        """Deliver the outcome of every job."""
+        del on_counts
+        runner.run(jobs, on_outcome=on_outcome)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 class Machines(NamedTuple):
     """Where runs are made: the executor's name, how many workers at most, and the address of a Ray cluster.
 
-    ``auto`` is ``local`` where that is faster, else ``here``.
+    ``auto`` is ``local`` where that is faster, else ``in-process``.
     """
 
     executor: str = AUTO
@@ -39,46 +88,51 @@ class Machines(NamedTuple):
 
         ``own`` says that something was made in Python, which no other process can have.
         """
+        if self.executor == OLD_NAME:
+            return self._replace(executor=IN_PROCESS).check(own)
         if self.executor not in NAMES:
             raise unknown("executor", self.executor, NAMES)
-        if self.workers is not None and (type(self.workers) is not int or self.workers < 1):
-            raise ConfigError(f"workers is {self.workers!r}; give a whole number ≥ 1")
-        if self.workers is not None and self.executor == "here":
-            raise ConfigError("executor 'here' has no workers; leave workers out, or take executor 'local'")
+        if self.workers is not None:
+            whole_number("workers", self.workers, 1)
+        if self.workers is not None and self.executor == IN_PROCESS:
+            raise ConfigError(f"executor '{IN_PROCESS}' has no workers; leave workers out, or take executor 'local'")
         if self.address is not None and self.executor != "ray":
             raise ConfigError(f"address is for executor 'ray', not '{self.executor}'; leave one of them out")
-        if own and self.executor not in (AUTO, "here"):
+        if own and self.executor not in (AUTO, IN_PROCESS):
             raise ConfigError(
                 f"what was made in Python cannot go to other processes: leave executor '{self.executor}' out"
             )
+        return None
 
 
 @contextmanager
-def executing(machines: Machines, place: Path | None, numbers: float, own: bool = False) -> Iterator[Executor]:
+def executing(machines: Machines, folder: Path | None, numbers: float, own: bool = False) -> Iterator[Executor]:
     """The executor that is asked for; its workers are let go at the end.
 
-    ``auto`` decides by the ``numbers`` that the runs will learn from, all together: rows drawn × numbers in a row.
-
-    ``place`` is a folder for its files, by default a temporary one.
+    ``auto`` decides by the ``numbers`` that all runs together will learn from: rows drawn × numbers in a row.
+    ``folder`` is for the executor's files, by default a temporary one.
     """
     machines.check(own)
+    if machines.executor == OLD_NAME:
+        warnings.warn(f"executor '{OLD_NAME}' is now called '{IN_PROCESS}'; give that", FutureWarning, stacklevel=2)
+        machines = machines._replace(executor=IN_PROCESS)
     with ExitStack() as stack:
-        if place is None:
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="metasched-")))
-        executor = _make(machines, place, numbers, own)
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="metasched-")))
+        executor = _make(machines, folder, numbers, own)
         stack.callback(executor.close)
         yield executor
 
 
-def _make(machines: Machines, place: Path, numbers: float, own: bool) -> Executor:
+def _make(machines: Machines, folder: Path, numbers: float, own: bool) -> Executor:
     name = machines.executor
     if name == AUTO:
         several = machines.workers != 1 and cores() > 1 and jax.default_backend() == "cpu"
-        name = "local" if several and not own and numbers >= FEWEST_NUMBERS and os.name == "posix" else "here"
-    if name == "here":
-        return Here(place)
+        name = "local" if several and not own and numbers >= FEWEST_NUMBERS and os.name == "posix" else IN_PROCESS
+    if name == IN_PROCESS:
+        return InProcess(folder)
     if name == "local":
-        return Local(place, machines.workers)
+        return Local(folder, machines.workers)
     from metasched.runs.executors.ray import Ray
 
-    return Ray(place, machines.workers, machines.address)
+    return Ray(folder, machines.workers, machines.address)

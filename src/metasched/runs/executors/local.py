@@ -1,7 +1,8 @@
-"""Runs in processes of this machine: one for each core, or for each accelerator, with its threads limited.
+"""Runs in processes of this machine: one for each core, or for each accelerator.
 
-Workers write to the run folders themselves, under a lease. One that dies costs its run what came after the last
-checkpoint; another takes its place. They end when this process does, whatever ends it.
+Workers write to the run folders themselves, under a lease. A worker that dies costs its run what came after the last
+checkpoint, and another one takes its place. Workers end when this process does, whatever ends it: they notice that
+their standard input is closed.
 """
 
 import os
@@ -10,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import IO, cast
@@ -21,27 +21,18 @@ import msgspec
 from metasched.errors import RunError
 from metasched.files import append, make_folder
 from metasched.runs.compiled import LEAST_SECONDS, compiled_folder
-from metasched.runs.executors.base import (
-    bring,
-    place_of,
-    raise_faults,
-    unfinished,
-    write_faults,
-)
-from metasched.runs.executors.queue import Bundle, OnCounts, Queue
-from metasched.runs.executors.rows import RowFiles
-from metasched.runs.executors.worker import Answer, Order, one_thread
+from metasched.runs.executors.queue import BUSY_SECONDS, Bundle, OnCounts, Work, folder_of
+from metasched.runs.executors.worker import Answer, Order, RowFiles, one_thread
 from metasched.runs.origin import versions
 from metasched.runs.runner import CHECKPOINT_SECONDS, Job, OnOutcome
 
 ROWS = "rows"
 LOGS = "workers"
 COMMAND = (sys.executable, "-c", "from metasched.runs.executors.worker import main; main()")
-BUSY_SECONDS = 1.0
-"""Before a run that was in other hands is tried again."""
 FAREWELL_SECONDS = 10.0
-"""That a worker has to leave a checkpoint before it is killed."""
+"""So long a worker has to leave a checkpoint before it is killed."""
 _SIDE_BY_SIDE = 128
+"""Most runs that share a program on an accelerator, over all workers."""
 _LEAST = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 
 
@@ -87,21 +78,21 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=stream,
                 env=environment(number, devices),
-                start_new_session=True,  # Ctrl-C is this process's affair; it tells its workers
+                start_new_session=True,  # Ctrl-C reaches this process alone, which then tells its workers
             )
         self.answers = cast(IO[bytes], self._process.stdout)
         self.bundle: Bundle | None = None
-        self.line: Hashable = None
+        self.program: Hashable = None
 
     def give(self, bundle: Bundle, order: Order) -> None:
         """Have it make those runs."""
-        self.bundle, self.line = bundle, bundle.line
+        self.bundle, self.program = bundle, bundle.program
         orders = cast(IO[bytes], self._process.stdin)
         try:
             orders.write(msgspec.json.encode(order) + b"\n")
             orders.flush()
         except BrokenPipeError:
-            pass  # it is gone; its answers, which have ended, tell
+            pass  # it has died; reading its answer will tell
 
     def answer(self) -> Answer | None:
         """How its order ended; None when the process did."""
@@ -141,50 +132,46 @@ class Local:
 
     def __init__(
         self,
-        place: Path,
+        folder: Path,
         workers: int | None = None,
         *,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
         command: Sequence[str] = COMMAND,
     ) -> None:
-        self.place = place
+        self.folder = folder
         self._devices = accelerators()
         self._most = workers or self._devices or cores()
         self._seconds = checkpoint_seconds
         self._command = command
         self._versions = versions()
-        self._rows = RowFiles(place / ROWS)
+        self._rows = RowFiles(folder / ROWS)
         self._idle: list[_Worker] = []
         self._busy = selectors.DefaultSelector()
-        self._resting: deque[tuple[float, Bundle]] = deque()
 
     def run(self, jobs: Sequence[Job], on_outcome: OnOutcome, on_counts: OnCounts | None = None) -> None:
-        """Bring the outcome of every job."""
-        lines = unfinished(jobs, on_outcome, alone=not self._devices)
-        share = -(-min(max(len(lines), 1), _SIDE_BY_SIDE) // self._most)
-        queue = Queue(lines, share if self._devices else 1, on_counts)
+        """Deliver the outcome of every job."""
+        work = Work(jobs, on_outcome, on_counts, _SIDE_BY_SIDE if self._devices else 1, self._most)
         try:
-            while not queue.ended:
-                self._hire(queue, jobs)
-                for worker, answer in self._answers():
-                    self._hear(worker, answer, queue, jobs, on_outcome)
+            while not work.ended:
+                self._assign(work)
+                ready = self._busy.select(BUSY_SECONDS if work.pausing else None)
+                for worker in [key.data for key, _ in ready]:
+                    self._receive(worker, work)
         finally:
             self._rows.clear()
-        raise_faults(jobs, queue.faults)
+        work.raise_failures()
 
-    def _hire(self, queue: Queue, jobs: Sequence[Job]) -> None:
-        """Give every idle worker something to do, and take on more while something waits."""
-        while self._resting and self._resting[0][0] <= time.monotonic():
-            queue.again(self._resting.popleft()[1])
+    def _assign(self, work: Work) -> None:
+        """Give every idle worker something to do, and start more workers while something waits."""
         while self._idle or len(self._busy.get_map()) < self._most:
-            bundle = queue.take(self._idle[-1].line if self._idle else None)
+            bundle = work.take(self._idle[-1].program if self._idle else None)
             if bundle is None:
                 return
+            jobs = work.jobs(bundle)
             worker = self._idle.pop() if self._idle else self._new()
-            chosen = [jobs[number] for number in bundle.runs]
             order = Order(
-                folders=tuple(str(place_of(job).absolute()) for job in chosen),
-                rows=tuple(str(self._rows.add(job.tasks).absolute()) for job in chosen),
+                folders=tuple(str(folder_of(job).absolute()) for job in jobs),
+                rows=tuple(str(self._rows.add(job.tasks).absolute()) for job in jobs),
                 versions=self._versions,
                 checkpoint_seconds=self._seconds,
             )
@@ -194,37 +181,31 @@ class Local:
     def _new(self) -> _Worker:
         taken = {key.data.number for key in self._busy.get_map().values()}
         number = next(number for number in range(self._most) if number not in taken)
-        log = self.place / LOGS / f"{number}.log"
+        log = self.folder / LOGS / f"{number}.log"
         make_folder(log.parent)
         append(log, b"")  # a link in its place is refused
         return _Worker(number, self._devices, log, self._command)
 
-    def _answers(self) -> list[tuple[_Worker, Answer | None]]:
-        """Who has ended its order by now, after waiting for somebody to."""
-        ready = self._busy.select(BUSY_SECONDS if self._resting else None)
-        return [(key.data, key.data.answer()) for key, _ in ready]
-
-    def _hear(
-        self, worker: _Worker, answer: Answer | None, queue: Queue, jobs: Sequence[Job], on_outcome: OnOutcome
-    ) -> None:
+    def _receive(self, worker: _Worker, work: Work) -> None:
+        """Take in how the order of a worker ended."""
+        answer = worker.answer()
         self._busy.unregister(worker.answers)
         bundle = cast(Bundle, worker.bundle)
         worker.bundle = None
         if answer is None:
             error = worker.fate()
             worker.end(0.0)
-            write_faults(jobs, queue.faults, queue.lost(bundle, error))
+            work.lost(bundle, error)
             return
         self._idle.append(worker)
         if answer.ending == "refused":
             raise RunError(answer.error)
         if answer.ending == "busy":
-            self._resting.append((time.monotonic() + BUSY_SECONDS, bundle))
+            work.busy(bundle)
         elif answer.ending == "failed":
-            write_faults(jobs, queue.faults, queue.failed(bundle, answer.error, answer.details))
+            work.failed(bundle, answer.error, answer.details)
         else:
-            queue.done(bundle)
-            bring(jobs, bundle.runs, on_outcome)
+            work.done(bundle)
 
     def close(self) -> None:
         """Let the workers go; those at work leave a checkpoint first."""

@@ -1,17 +1,28 @@
-"""Which run is next, and what becomes of one that did not end: bookkeeping without processes, files or clocks.
+"""Which run is next, and what becomes of one that did not end.
 
-Runs that share a compiled program form a line of their own. A worker stays with the line it is at, so that every
-program is compiled by as few workers as possible; which worker makes a run changes nothing of its numbers.
+:class:`Queue` is bookkeeping alone, without processes, files or clocks. :class:`Work` adds the folders of the runs,
+alike for all executors.
 """
 
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from metasched.errors import RunError
+from metasched.runs import outcome as outcomes
+from metasched.runs.folder import OUTCOME
+from metasched.runs.outcome import Outcome
+from metasched.runs.runner import Job, OnOutcome, likeness
+from metasched.runs.status import Failure, forget_failure, record_failure
+
 TRIES = 3
-"""A run that ended in an exception so often has failed."""
+"""A run that raised an exception so often has failed."""
 LOSSES = 10
-"""A run that took so many workers with it has failed too."""
+"""A run whose worker died so often has failed too: it may be what kills them, for example by using up the memory."""
+BUSY_SECONDS = 1.0
+"""Wait so long before trying a run again that another process was working on."""
 
 
 class Counts(NamedTuple):
@@ -23,59 +34,52 @@ class Counts(NamedTuple):
     done: int
 
     def __str__(self) -> str:
-        """``38 waiting, 2 running, 1 failed``: what is not there is left out."""
-        told = [(self.waiting, "waiting"), (self.running, "running"), (self.failed, "failed")]
-        return ", ".join(f"{count:,} {state}" for count, state in told if count)
+        """``38 waiting, 2 running, 1 failed``: states without runs are left out."""
+        shown = [(self.waiting, "waiting"), (self.running, "running"), (self.failed, "failed")]
+        return ", ".join(f"{count:,} {state}" for count, state in shown if count)
 
 
 OnCounts = Callable[[Counts], None]
 """Called with how many runs are in which state."""
 
 
-class Fault(NamedTuple):
-    """Why a run was given up, and how often it was tried."""
-
-    error: str
-    details: str
-    tries: int
-
-
 class Bundle(NamedTuple):
-    """Runs, by number, that one worker makes at once, and the line they stand in."""
+    """Runs, by number, that one worker makes at once, and the compiled program that they share."""
 
     runs: tuple[int, ...]
-    line: Hashable
+    program: Hashable
 
 
 class Queue:
-    """Runs by number; ``lines`` tells the line of each, ``at_once`` how many of a line a worker takes.
+    """Runs by number. ``programs`` gives the program of each, ``at_once`` how many of a program a worker takes.
+
+    A worker stays with the program it has compiled as long as runs of it wait, so that every program is compiled by as
+    few workers as possible. Which worker makes a run changes nothing in its numbers.
 
     ``on_counts`` is called whenever runs have changed their states.
     """
 
-    def __init__(self, lines: Mapping[int, Hashable], at_once: int = 1, on_counts: OnCounts | None = None) -> None:
+    def __init__(self, programs: Mapping[int, Hashable], at_once: int = 1, on_counts: OnCounts | None = None) -> None:
         self._on_counts = on_counts
-        self._at_once = at_once
         self._waiting: dict[Hashable, deque[tuple[int, ...]]] = {}
-        self._at_work: dict[Hashable, int] = {}
-        self._left = len(lines)
-        self._tries: dict[int, int] = {}
-        self._losses: dict[int, int] = {}
+        self._workers: Counter[Hashable] = Counter()
+        self._tries: Counter[int] = Counter()
+        self._losses: Counter[int] = Counter()
         self._running: set[int] = set()
-        self.faults: dict[int, Fault] = {}
-        self.total = len(lines)
+        self._left = self._total = len(programs)
+        self.failures: dict[int, Failure] = {}
         gathered: dict[Hashable, list[int]] = {}
-        for run, line in lines.items():
-            gathered.setdefault(line, []).append(run)
-        for line, runs in gathered.items():
-            parts = [tuple(runs[first : first + at_once]) for first in range(0, len(runs), at_once)]
-            self._waiting[line] = deque(parts)
+        for run, program in programs.items():
+            gathered.setdefault(program, []).append(run)
+        for program, runs in gathered.items():
+            for first in range(0, len(runs), at_once):
+                self._wait(program, runs[first : first + at_once])
 
     @property
     def counts(self) -> Counts:
-        """Where all runs stand."""
-        running, failed = len(self._running), len(self.faults)
-        return Counts(self._left - running, running, failed, self.total - self._left - failed)
+        """How many runs are in which state."""
+        running, failed = len(self._running), len(self.failures)
+        return Counts(self._left - running, running, failed, self._total - self._left - failed)
 
     @property
     def ended(self) -> bool:
@@ -83,82 +87,154 @@ class Queue:
         return not self._left
 
     def take(self, last: Hashable = None) -> Bundle | None:
-        """What a worker that was at the line ``last`` does next; None when nothing waits."""
-        line = last if last in self._waiting else self._emptiest()
-        if line is None:
+        """What a worker that has compiled the program ``last`` does next; None when nothing waits."""
+        if not self._waiting:
             return None
-        waiting = self._waiting[line]
+        program = last if last in self._waiting else max(self._waiting, key=self._need)
+        waiting = self._waiting[program]
         runs = waiting.popleft()
         if not waiting:
-            del self._waiting[line]
-        self._at_work[line] = self._at_work.get(line, 0) + 1
+            del self._waiting[program]
+        self._workers[program] += 1
         self._running.update(runs)
-        self._tell()
-        return Bundle(runs, line)
+        self._report()
+        return Bundle(runs, program)
+
+    def _need(self, program: Hashable) -> tuple[bool, float]:
+        """Programs without a worker come first, then those with the most left for each worker."""
+        workers = self._workers[program]
+        return not workers, len(self._waiting[program]) / (1 + workers)
 
     def done(self, bundle: Bundle) -> None:
         """All its runs have ended well."""
-        self._leave(bundle)
+        self._stop(bundle)
         self._left -= len(bundle.runs)
-        self._tell()
+        self._report()
 
     def again(self, bundle: Bundle) -> None:
-        """It was in other hands: it waits again, behind the others of its line."""
-        self._leave(bundle)
-        self._wait(bundle.line, bundle.runs, soon=False)
-        self._tell()
+        """Another process was working on it: it waits again, behind the others of its program."""
+        self._stop(bundle)
+        self._wait(bundle.program, bundle.runs)
+        self._report()
 
-    def lost(self, bundle: Bundle, error: str) -> list[int]:
-        """Its worker is gone, which is no fault of the runs: they come next; those given up."""
-        self._leave(bundle)
+    def lost(self, bundle: Bundle, error: str) -> None:
+        """Its worker died, which is not the fault of the runs: they come next, unless it happens too often."""
+        self._stop(bundle)
+        self._losses.update(bundle.runs)
+        rest = [run for run in bundle.runs if self._losses[run] < LOSSES]
         for run in bundle.runs:
-            self._losses[run] = self._losses.get(run, 0) + 1
-        lost = [run for run in bundle.runs if self._losses[run] >= LOSSES]
-        for run in lost:
-            self._give_up(run, Fault(error, "", LOSSES))
-        rest = tuple(run for run in bundle.runs if run not in lost)
+            if run not in rest:
+                self._give_up(run, Failure(error=error, tries=LOSSES))
         if rest:
-            self._wait(bundle.line, rest, soon=True)
-        self._tell()
-        return lost
+            self._wait(bundle.program, rest, first=True)
+        self._report()
 
-    def failed(self, bundle: Bundle, error: str, details: str = "") -> list[int]:
-        """An exception: each of its runs is tried again, alone, unless it had its chances; those given up."""
-        self._leave(bundle)
-        given_up = []
+    def failed(self, bundle: Bundle, error: str, details: str = "") -> None:
+        """It raised an exception: each of its runs is tried again, alone, unless it happens too often."""
+        self._stop(bundle)
+        self._tries.update(bundle.runs)
         for run in bundle.runs:
-            self._tries[run] = self._tries.get(run, 0) + 1
-            if self._tries[run] >= TRIES:
-                self._give_up(run, Fault(error, details, self._tries[run]))
-                given_up.append(run)
+            if self._tries[run] < TRIES:
+                self._wait(bundle.program, [run])
             else:
-                self._wait(bundle.line, (run,), soon=False)
-        self._tell()
-        return given_up
+                self._give_up(run, Failure(error=error, tries=TRIES, details=details))
+        self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._on_counts:
             self._on_counts(self.counts)
 
-    def _emptiest(self) -> Hashable:
-        """A line that nobody is at, else the one with the most left for each worker at it."""
-
-        def need(line: Hashable) -> tuple[bool, float]:
-            workers = self._at_work.get(line, 0)
-            return not workers, len(self._waiting[line]) / (1 + workers)
-
-        return max(self._waiting, key=need, default=None)
-
-    def _leave(self, bundle: Bundle) -> None:
+    def _stop(self, bundle: Bundle) -> None:
         self._running.difference_update(bundle.runs)
-        self._at_work[bundle.line] -= 1
-        if not self._at_work[bundle.line]:
-            del self._at_work[bundle.line]
+        self._workers[bundle.program] -= 1
 
-    def _wait(self, line: Hashable, runs: Iterable[int], soon: bool) -> None:
-        waiting = self._waiting.setdefault(line, deque())
-        (waiting.appendleft if soon else waiting.append)(tuple(runs))
+    def _wait(self, program: Hashable, runs: Iterable[int], first: bool = False) -> None:
+        waiting = self._waiting.setdefault(program, deque())
+        (waiting.appendleft if first else waiting.append)(tuple(runs))
 
-    def _give_up(self, run: int, fault: Fault) -> None:
-        self.faults[run] = fault
+    def _give_up(self, run: int, failure: Failure) -> None:
+        self.failures[run] = failure
         self._left -= 1
+
+
+class Work(Queue):
+    """The jobs of one call of an executor: a queue that knows the folders of its runs.
+
+    Jobs whose folders hold an outcome are delivered at once: what has ended is never made again. On an accelerator up
+    to ``side_by_side`` runs share a program, divided among the ``workers``; on a CPU every run is alone.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        on_outcome: OnOutcome,
+        on_counts: OnCounts | None,
+        side_by_side: int = 1,
+        workers: int = 1,
+    ) -> None:
+        self._jobs, self._on_outcome = jobs, on_outcome
+        self._busy: deque[tuple[float, Bundle]] = deque()
+        programs: dict[int, Hashable] = {}
+        for number, job in enumerate(jobs):
+            outcome = outcome_in(folder_of(job))
+            if outcome is not None:
+                on_outcome(number, outcome)
+            else:
+                forget_failure(folder_of(job))
+                programs[number] = likeness(job, alone=side_by_side == 1)
+        share = -(-min(len(programs), side_by_side) // workers)
+        super().__init__(programs, max(1, share), on_counts)
+
+    def jobs(self, bundle: Bundle) -> list[Job]:
+        """The jobs of a bundle."""
+        return [self._jobs[number] for number in bundle.runs]
+
+    def take(self, last: Hashable = None) -> Bundle | None:
+        """What a worker that has compiled the program ``last`` does next; None when nothing waits."""
+        while self._busy and self._busy[0][0] <= time.monotonic():
+            self.again(self._busy.popleft()[1])
+        return super().take(last)
+
+    def busy(self, bundle: Bundle) -> None:
+        """Another process is working on these runs: try again in a moment."""
+        self._busy.append((time.monotonic() + BUSY_SECONDS, bundle))
+
+    @property
+    def pausing(self) -> bool:
+        """Whether there are runs that wait for another process to let go of them."""
+        return bool(self._busy)
+
+    def done(self, bundle: Bundle) -> None:
+        """Deliver the outcomes of runs that have just ended: from disk, so that what is delivered is kept."""
+        super().done(bundle)
+        for number, job in zip(bundle.runs, self.jobs(bundle), strict=True):
+            outcome = outcome_in(folder_of(job))
+            if outcome is None:
+                raise RunError(f"{folder_of(job)}: has ended without an outcome; give the same command again")
+            self._on_outcome(number, outcome)
+
+    def _give_up(self, run: int, failure: Failure) -> None:
+        super()._give_up(run, failure)
+        record_failure(folder_of(self._jobs[run]), failure)
+
+    def raise_failures(self) -> None:
+        """Raise an error that names the first run that failed, if any did."""
+        for number, failure in self.failures.items():
+            others = f" and {len(self.failures) - 1} more" if len(self.failures) > 1 else ""
+            raise RunError(
+                f"{folder_of(self._jobs[number])}{others}: failed {failure.tries} times ({failure.error}); all other "
+                "runs are kept: mend the cause and give the same command again"
+            )
+
+
+def folder_of(job: Job) -> Path:
+    """The folder of a job that has one."""
+    if job.folder is None:
+        raise ValueError("a job for another process needs a folder")
+    return job.folder
+
+
+def outcome_in(folder: Path) -> Outcome | None:
+    """The outcome in the folder of a run; None as long as the run has not ended."""
+    path = folder / OUTCOME
+    return next(iter(outcomes.read(path)), None) if path.exists() else None

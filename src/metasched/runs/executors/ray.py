@@ -1,49 +1,69 @@
 """Runs on a Ray cluster, an existing one or one of this machine: Ray places the work, disk has the truth.
 
-Workers need metasched, in the same versions, and nothing else: rows go out and checkpoints come back through Ray's
-object store, and this process alone writes to the run folders. So nobody else has to see them, and a worker that was
-given up, as one that outlives its raylet is, has nowhere to write.
+Workers need metasched in the same versions, and nothing else: rows go out and checkpoints come back through Ray's
+object store, and this process alone writes to the run folders. So other nodes need not see the folders, and a worker
+that was given up (for example one that outlives its node's connection) has nowhere to write.
+
+The worker makes a run in a temporary folder of its own. It sends every checkpoint with the metrics that led to it, and
+at the end the model and the outcome.
 """
 
 import logging
 import os
+import queue
 import socket
+import tempfile
 import time
 import warnings
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import msgspec
 
+from metasched import untrusted
 from metasched.errors import ConfigError, RunError
+from metasched.files import write_whole
+from metasched.learners.engine import Record
+from metasched.learners.model_file import ABOUT, WEIGHTS
 from metasched.optional import require
-from metasched.runs.executors.base import (
-    bring,
-    place_of,
-    raise_faults,
-    unfinished,
-    write_faults,
-)
-from metasched.runs.executors.queue import Bundle, OnCounts, Queue
-from metasched.runs.executors.remote import Message, pack, unpack
-from metasched.runs.executors.worker import Answer, one_thread
-from metasched.runs.folder import BusyError
+from metasched.runs import folder, runner
+from metasched.runs.checkpoint import NEWEST, PREVIOUS
+from metasched.runs.compiled import keep_compiled_programs
+from metasched.runs.executors.queue import BUSY_SECONDS, Bundle, OnCounts, Work, folder_of
+from metasched.runs.executors.worker import Answer, failed, job_of, one_thread, refusal
+from metasched.runs.folder import METRICS, OUTCOME, BusyError, Description
 from metasched.runs.lease import Lease, leased
 from metasched.runs.origin import versions
 from metasched.runs.runner import CHECKPOINT_SECONDS, Job, OnOutcome
 from metasched.tasks import TaskSet
 
 CONNECT_SECONDS = 5.0
-BUSY_SECONDS = 1.0
 WAIT_SECONDS = 1.0
+MOST_SETS = 8
+"""Task sets that a worker keeps for its next orders."""
+FILES = (METRICS, PREVIOUS, NEWEST, WEIGHTS, ABOUT, OUTCOME)
+"""A run beside its description, in the order of writing. A kill between two files must leave a run that can go on: no
+checkpoint without the metrics that led to it, and the outcome, which says that all is done, comes last."""
+LARGEST_FILE = 4 * 1024**3
 _SIDE_BY_SIDE = 32
+_SETS: dict[str, TaskSet] = {}
+
+Files = Mapping[str, bytes]
+"""How far a run is: the content of each of its files."""
 
 
-class _Flight(NamedTuple):
-    """An order under way: the runs, what Ray streams of it, and the leases on their folders."""
+class Progress(NamedTuple):
+    """How far run ``number`` of an order is."""
+
+    number: int
+    files: Files
+
+
+class _Order(NamedTuple):
+    """An order under way: its runs, what Ray streams of it, and the leases on their folders."""
 
     bundle: Bundle
     stream: Any
@@ -59,13 +79,13 @@ class Ray:
 
     def __init__(
         self,
-        place: Path,
+        folder: Path,
         workers: int | None = None,
         address: str | None = None,
         *,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> None:
-        self.place = place
+        self.folder = folder
         self._ray = require("ray", "ray")
         self._seconds = checkpoint_seconds
         self._own = not self._ray.is_initialized()
@@ -73,29 +93,26 @@ class Ray:
             _connect(self._ray, workers, address)
         self._workers = workers
         self._gpus = self._ray.cluster_resources().get("GPU", 0) > 0
-        self._work = _remote(self._ray, self._gpus)
+        self._remote = _remote(self._ray, self._gpus)
         self._versions = versions()
         self._rows: dict[int, tuple[TaskSet, Any]] = {}
-        self._flights: dict[Any, _Flight] = {}
-        self._resting: deque[tuple[float, Bundle]] = deque()
+        self._orders: dict[Any, _Order] = {}
 
     def run(self, jobs: Sequence[Job], on_outcome: OnOutcome, on_counts: OnCounts | None = None) -> None:
-        """Bring the outcome of every job."""
-        lines = unfinished(jobs, on_outcome, alone=not self._gpus)
-        queue = Queue(lines, _SIDE_BY_SIDE if self._gpus else 1, on_counts)
-        while not queue.ended:
-            self._send(queue, jobs)
-            for flight in self._ready():
-                self._hear(flight, queue, jobs, on_outcome)
+        """Deliver the outcome of every job."""
+        work = Work(jobs, on_outcome, on_counts, _SIDE_BY_SIDE if self._gpus else 1)
+        while not work.ended:
+            self._assign(work)
+            for order in self._ready():
+                self._receive(order, work)
         self._rows.clear()
-        raise_faults(jobs, queue.faults)
+        work.raise_failures()
 
     def close(self) -> None:
-        """Call off what is under way; a cluster that was started for this goes down."""
-        for flight in self._flights.values():
-            self._ray.cancel(flight.stream, force=True)
-            flight.locks.close()
-        self._flights.clear()
+        """Cancel what is under way; a cluster that was started for this goes down."""
+        for order in list(self._orders.values()):
+            self._ray.cancel(order.stream, force=True)
+            self._end(order)
         self._rows.clear()
         if self._own:
             self._ray.shutdown()
@@ -106,96 +123,95 @@ class Ray:
             return self._workers
         return max(1, int(self._ray.cluster_resources().get("GPU" if self._gpus else "CPU", 1)))
 
-    def _send(self, queue: Queue, jobs: Sequence[Job]) -> None:
+    def _assign(self, work: Work) -> None:
         """Give orders as long as something waits and the cluster may take more."""
-        while self._resting and self._resting[0][0] <= time.monotonic():
-            queue.again(self._resting.popleft()[1])
-        room = self._most() - len(self._flights)
-        while room > 0:
-            bundle = queue.take()
+        most = self._most()
+        while len(self._orders) < most:
+            bundle = work.take()
             if bundle is None:
                 return
-            chosen = [jobs[number] for number in bundle.runs]
+            jobs = work.jobs(bundle)
             locks = ExitStack()
             try:
-                leases = locks.enter_context(leased([place_of(job) for job in chosen]))
+                leases = locks.enter_context(leased([folder_of(job) for job in jobs]))
             except BusyError:
-                self._resting.append((time.monotonic() + BUSY_SECONDS, bundle))
+                work.busy(bundle)
                 continue
-            stream = self._work.remote(
+            stream = self._remote.remote(
                 self._versions,
-                [msgspec.json.encode(job.description) for job in chosen],
-                [self._ray.put(pack(place_of(job))) for job in chosen],
-                [self._stored(job.tasks) for job in chosen],
+                [msgspec.json.encode(job.description) for job in jobs],
+                [self._ray.put(pack(folder_of(job))) for job in jobs],
+                [self._stored(job.tasks) for job in jobs],
                 self._seconds,
             )
-            self._flights[stream] = _Flight(bundle, stream, list(leases.values()), locks)
-            room -= 1
+            self._orders[stream] = _Order(bundle, stream, list(leases.values()), locks)
 
     def _stored(self, tasks: TaskSet) -> Any:
-        """The rows in Ray's object store, where every node fetches them once."""
+        """The rows in Ray's object store, from where every node fetches them once."""
         if id(tasks) not in self._rows:
             self._rows[id(tasks)] = tasks, self._ray.put(tasks)
         return self._rows[id(tasks)][1]
 
-    def _ready(self) -> list[_Flight]:
+    def _ready(self) -> list[_Order]:
         """Orders of which there is news, after waiting for some."""
-        if not self._flights:
+        if not self._orders:
             time.sleep(BUSY_SECONDS)
             return []
-        ready, _ = self._ray.wait(list(self._flights), num_returns=1, timeout=WAIT_SECONDS, fetch_local=False)
-        return [self._flights[stream] for stream in ready]
+        ready, _ = self._ray.wait(list(self._orders), num_returns=1, timeout=WAIT_SECONDS, fetch_local=False)
+        return [self._orders[stream] for stream in ready]
 
-    def _hear(self, flight: _Flight, queue: Queue, jobs: Sequence[Job], on_outcome: OnOutcome) -> None:
-        """Keep what an order has brought, or see to its runs when it has ended."""
-        bundle = flight.bundle
+    def _receive(self, order: _Order, work: Work) -> None:
+        """Keep what an order has sent, or see to its runs when it has ended."""
+        bundle = order.bundle
         try:
-            item = self._ray.get(next(flight.stream))
+            item = self._ray.get(next(order.stream))
         except StopIteration:
             item = None
         except self._ray.exceptions.RayError as error:
-            self._land(flight)
-            told = " ".join(str(error).split())[:500]
+            self._end(order)
+            said = " ".join(str(error).split())[:500]
             if isinstance(error, self._ray.exceptions.RayTaskError):
-                write_faults(jobs, queue.faults, queue.failed(bundle, told))
+                work.failed(bundle, said)
             else:
-                write_faults(jobs, queue.faults, queue.lost(bundle, f"its worker was lost: {told}"))
+                work.lost(bundle, f"its worker was lost: {said}")
             return
-        if isinstance(item, Message):
+        if isinstance(item, Progress):
+            lease = order.leases[item.number]
             try:
-                flight.leases[item.number].check()
-            except BusyError:
-                self._ray.cancel(flight.stream, force=True)
-                self._land(flight)
-                self._resting.append((time.monotonic() + BUSY_SECONDS, bundle))
-                return
-            unpack(item.luggage, flight.leases[item.number].place)
+                lease.check()
+            except BusyError:  # somebody took the run over: what this worker sends is no longer wanted
+                self._ray.cancel(order.stream, force=True)
+                self._end(order)
+                work.busy(bundle)
+            else:
+                unpack(item.files, lease.folder)
             return
-        self._land(flight)
-        if isinstance(item, str) or (isinstance(item, Answer) and item.ending == "refused"):
-            raise RunError(item if isinstance(item, str) else item.error)
-        if isinstance(item, Answer) and item.ending == "done":
-            queue.done(bundle)
-            bring(jobs, bundle.runs, on_outcome)
-        elif isinstance(item, Answer):
-            write_faults(jobs, queue.faults, queue.failed(bundle, item.error, item.details))
+        self._end(order)
+        if isinstance(item, str):
+            raise RunError(item)
+        if item is None:
+            work.lost(bundle, "its worker ended without an answer")
+        elif item.ending == "refused":
+            raise RunError(item.error)
+        elif item.ending == "done":
+            work.done(bundle)
         else:
-            write_faults(jobs, queue.faults, queue.lost(bundle, "its worker ended without an answer"))
+            work.failed(bundle, item.error, item.details)
 
-    def _land(self, flight: _Flight) -> None:
+    def _end(self, order: _Order) -> None:
         """The order has ended: its folders are free."""
-        del self._flights[flight.stream]
-        flight.locks.close()
+        del self._orders[order.stream]
+        order.locks.close()
 
 
 def _connect(ray: Any, workers: int | None, address: str | None) -> None:
     """Join the cluster at an address, or start one of this machine."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a run of ours tells nobody that it runs
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray warns of a change that is none for us
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports to Ray's makers
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning that does not concern us
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address is None:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # what Ray forks becomes another program
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # Ray's forks start another program at once
             ray.init(num_cpus=workers, include_dashboard=False, **quiet)
         return
     if "://" in address:
@@ -209,22 +225,95 @@ def _connect(ray: Any, workers: int | None, address: str | None) -> None:
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        told = " ".join(str(error).split())[:300]
-        raise ConfigError(f"cannot join the Ray cluster at {address} ({told})") from None
+        said = " ".join(str(error).split())[:300]
+        raise ConfigError(f"cannot join the Ray cluster at {address} ({said})") from None
 
 
 def _remote(ray: Any, gpus: bool) -> Any:
-    """What Ray runs in its workers; it goes there by value, so that a worker without metasched can say so."""
+    """What Ray runs in its workers. It goes there by value, so that a worker without metasched can say so."""
 
-    def obey(wanted: Any, descriptions: Any, luggage: Any, tasks: Any, seconds: float) -> Iterator[Any]:
+    def obey(wanted: Any, descriptions: Any, files: Any, tasks: Any, seconds: float) -> Iterator[Any]:
         try:
-            from metasched.runs.executors.ray_worker import serve
+            from metasched.runs.executors.ray import serve
         except ImportError as error:
             import platform
 
             yield f"a worker on {platform.node()} has no metasched ({error}); install the same version on every node"
             return
-        yield from serve(wanted, descriptions, luggage, tasks, seconds)
+        yield from serve(wanted, descriptions, files, tasks, seconds)
 
     environment = {} if gpus else {"env_vars": one_thread()}
     return ray.remote(num_cpus=1, num_gpus=int(gpus), max_retries=0, runtime_env=environment)(obey)
+
+
+def serve(
+    wanted: Mapping[str, str], descriptions: Sequence[bytes], files: Sequence[Any], tasks: Sequence[Any], seconds: float
+) -> Iterator[Progress | Answer]:
+    """In a worker: make the runs of an order, whose files and rows are in Ray's store.
+
+    It yields the progress of a run at every checkpoint and at its end, and an answer at last.
+    """
+    refused = refusal(wanted)
+    if refused:
+        yield Answer(ending="refused", error=refused)
+        return
+    keep_compiled_programs()
+    ray = require("ray", "ray")
+    with tempfile.TemporaryDirectory(prefix="metasched-run-") as scratch:
+        jobs = []
+        for number, (described, stored) in enumerate(zip(descriptions, ray.get(list(files)), strict=True)):
+            own = Path(scratch) / str(number)
+            folder.create({own: msgspec.json.decode(described, type=Description)})
+            unpack(stored, own)
+            jobs.append(job_of(own, _fetched(ray, tasks[number])))
+        yield from _made(jobs, seconds)
+
+
+def _made(jobs: Sequence[Job], seconds: float) -> Iterator[Progress | Answer]:
+    """The runs go on in a thread, which waits while a message has not been fetched: the newest is never far ahead."""
+    messages: queue.Queue[Progress | Answer] = queue.Queue(maxsize=1)
+    sent: dict[int, int] = {}
+
+    def send(number: int, record: Record) -> None:
+        own = folder_of(jobs[number])
+        stamp = (own / NEWEST).stat().st_mtime_ns if (own / NEWEST).exists() else 0
+        if stamp != sent.get(number, 0) or "final" in record or "diverged" in record:
+            sent[number] = stamp
+            messages.put(Progress(number, pack(own)))
+
+    def make() -> None:
+        try:
+            runner.run(jobs, on_record=send, checkpoint_seconds=seconds)
+            messages.put(Answer(ending="done"))
+        except Exception as error:
+            messages.put(failed(error))
+
+    Thread(target=make, name="runs", daemon=True).start()
+    while True:
+        message = messages.get()
+        yield message
+        if isinstance(message, Answer):
+            return
+
+
+def _fetched(ray: Any, reference: Any) -> TaskSet:
+    """Rows from Ray's store; the last few sets stay for the next order."""
+    name = reference.hex()
+    if name not in _SETS:
+        if len(_SETS) >= MOST_SETS:
+            del _SETS[next(iter(_SETS))]
+        _SETS[name] = ray.get(reference)
+    return _SETS[name]
+
+
+def pack(where: Path) -> Files:
+    """How far the run in a folder is."""
+    fix = "start the run again in another folder"
+    return {name: untrusted.read_bytes(where / name, LARGEST_FILE, fix) for name in FILES if (where / name).exists()}
+
+
+def unpack(files: Files, where: Path) -> None:
+    """Bring a folder to the same point; each file is replaced whole, in the order of :data:`FILES`."""
+    for name in FILES:
+        if name in files:
+            write_whole(where / name, files[name])

@@ -1,42 +1,41 @@
-"""What a worker does, wherever it is: make the runs of some folders, one program for those that share it.
+"""A worker process of this machine: the orders and rows that it is given, and what it does with them.
 
-``python -m metasched.runs.executors.worker`` is a worker of this machine. It reads an order a line from its standard
-input and answers each with one line; when the input ends, because whoever gave the orders is gone, it ends at once.
+A worker reads an order a line from its standard input and answers each with one line on its standard output. It can
+rely on three things only: the folders in the order hold a description, the files of rows are as their checksums say,
+and nobody else writes to a folder while it holds the lease. It keeps no state that matters: all progress is in the
+folders, so that a worker may die at any moment, and another one, or the next command, goes on from the checkpoints.
 """
 
+import hashlib
+import io
 import os
 import queue
+import shutil
 import sys
 import traceback
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from threading import Thread
-from typing import IO, Literal
+from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 import msgspec
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-from metasched.errors import MetaschedError
-from metasched.runs import folder
-from metasched.runs import runner as engine
+from metasched.datasets.npz import read_npy
+from metasched.errors import DataError, MetaschedError
+from metasched.files import make_folder, write_whole
+from metasched.runs import folder, runner
 from metasched.runs.compiled import keep_compiled_programs
-from metasched.runs.executors import rows
 from metasched.runs.origin import device, versions
 from metasched.runs.runner import Job
 from metasched.runs.spec import differences
-from metasched.tasks import TaskSet
+from metasched.tasks import TEST, VALIDATION, Preparation, Provenance, Split, Task, TaskSet
 
 _ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
-
-
-def one_thread() -> dict[str, str]:
-    """Environment of a process that shares a CPU with others of its kind; what the user says to XLA stands."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    if _ONE_THREAD not in flags.split():  # said twice it would make other keys of compiled programs
-        flags = f"{flags} {_ONE_THREAD}".strip()
-    pools = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {"XLA_FLAGS": flags, **dict.fromkeys(pools, "1")}
 
 
 class Order(Struct, frozen=True, kw_only=True):
@@ -48,25 +47,35 @@ class Order(Struct, frozen=True, kw_only=True):
     checkpoint_seconds: float
 
 
-Ending = Literal["done", "busy", "failed", "refused"]
-
-
 class Answer(Struct, frozen=True, kw_only=True):
     """How an order ended.
 
-    All runs *done*; the folder of one *busy* in other hands; an exception that may not come again (*failed*); or
-    *refused*, because this worker can do no order at all.
+    All runs are *done*; another process is *busy* with the folder of one; an exception was raised (*failed*), which may
+    not happen again; or the order was *refused*, because this worker cannot take any.
     """
 
-    ending: Ending
+    ending: Literal["done", "busy", "failed", "refused"]
     error: str = ""
     details: str = ""
 
 
+def one_thread() -> dict[str, str]:
+    """Environment of a process that shares a CPU with others of its kind; what the user says to XLA stands.
+
+    The number of threads decides how XLA splits large sums, and so their last bits. It is one everywhere: the numbers of
+    a worker do not depend on the machine's cores. ``NPROC`` sets it; the flag keeps Eigen from starting threads of its
+    own.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _ONE_THREAD not in flags.split():  # said twice it would make other keys of compiled programs
+        flags = f"{flags} {_ONE_THREAD}".strip()
+    pools = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {"XLA_FLAGS": flags, **dict.fromkeys(pools, "1")}
+
+
 def refusal(wanted: Mapping[str, str]) -> str | None:
-    """Why this worker may not take part: other versions than whoever gives the orders has."""
-    mine = versions()
-    for name, (theirs, own) in differences(dict(wanted), mine):
+    """Why this worker must not take part: it has other versions, which may compute other numbers."""
+    for name, (theirs, own) in differences(dict(wanted), versions()):
         return f"a worker has {name} {own}, this process {theirs}; install the same on every machine"
     return None
 
@@ -77,8 +86,8 @@ def obey(order: Order) -> Answer:
     if refused:
         return Answer(ending="refused", error=refused)
     try:
-        jobs = [job_of(Path(place), _tasks(source)) for place, source in zip(order.folders, order.rows, strict=True)]
-        engine.run(jobs, checkpoint_seconds=order.checkpoint_seconds)
+        jobs = [job_of(Path(where), _tasks(rows)) for where, rows in zip(order.folders, order.rows, strict=True)]
+        runner.run(jobs, checkpoint_seconds=order.checkpoint_seconds)
     except folder.BusyError as error:
         return Answer(ending="busy", error=str(error))
     except Exception as error:
@@ -87,48 +96,162 @@ def obey(order: Order) -> Answer:
 
 
 def failed(error: Exception) -> Answer:
-    """The answer to an order that ended in an exception."""
-    told = str(error) if isinstance(error, MetaschedError) else f"{type(error).__name__}: {error}"
-    return Answer(ending="failed", error=" ".join(told.split()), details=traceback.format_exc())
+    """The answer to an order that raised an exception."""
+    said = str(error) if isinstance(error, MetaschedError) else f"{type(error).__name__}: {error}"
+    return Answer(ending="failed", error=" ".join(said.split()), details=traceback.format_exc())
 
 
-def job_of(place: Path, tasks: TaskSet) -> Job:
-    """The run of a folder, made on this device."""
-    described = folder.describe(place)
-    here = msgspec.structs.replace(described.origin, device=device())
-    return Job(msgspec.structs.replace(described, origin=here), tasks, folder=place)
+def job_of(where: Path, tasks: TaskSet) -> Job:
+    """The run that a folder describes, made on this device."""
+    described = folder.describe(where)
+    origin = msgspec.structs.replace(described.origin, device=device())
+    return Job(msgspec.structs.replace(described, origin=origin), tasks, folder=where)
 
 
 @lru_cache(maxsize=8)
 def _tasks(path: str) -> TaskSet:
-    return rows.read(Path(path))
-
-
-def _serve(orders: IO[bytes], answers: IO[bytes]) -> None:
-    """Obey orders until there are no more."""
-    pending: queue.Queue[bytes] = queue.Queue()
-
-    def listen() -> None:
-        for line in orders:
-            pending.put(line)
-        os._exit(0)  # whoever gave the orders is gone, or wants no more: a run can be left at any moment
-
-    Thread(target=listen, name="orders", daemon=True).start()
-    while True:
-        answer = obey(msgspec.json.decode(pending.get(), type=Order))
-        answers.write(msgspec.json.encode(answer) + b"\n")
-        answers.flush()
+    return read_rows(Path(path))
 
 
 def main() -> None:
-    """Serve on the standard streams; what anybody else prints goes to standard error."""
+    """Obey orders from standard input until there are no more; what anybody else prints goes to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     keep_compiled_programs()
+    orders: queue.Queue[bytes] = queue.Queue()
+
+    def listen() -> None:
+        for line in sys.stdin.buffer:
+            orders.put(line)
+        # The input ends when the process that gave the orders closes it or dies, however it dies. Nobody waits for this
+        # worker any more, and a run can be left at any moment.
+        os._exit(0)
+
+    Thread(target=listen, name="orders", daemon=True).start()
     try:
-        _serve(sys.stdin.buffer, answers)
+        while True:
+            answer = obey(msgspec.json.decode(orders.get(), type=Order))
+            answers.write(msgspec.json.encode(answer) + b"\n")
+            answers.flush()
     except KeyboardInterrupt:  # the run under way has left a checkpoint
         os._exit(130)
+
+
+class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows of a source or of the target: the names of the files with its arrays."""
+
+    name: str
+    classes: tuple[str, ...]
+    inputs: str
+    labels: str
+    targets: str | None = None
+
+
+class _Set(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A task set without its arrays and where its rows came from."""
+
+    name: str
+    parts: tuple[_Part, ...]
+    simulated: bool
+    notes: tuple[str, ...]
+    recipe: Mapping[str, Any] | None
+    useful: tuple[str, ...] | None
+    preparation: Preparation | None
+
+
+class RowFiles:
+    """Task sets as files in a folder, for worker processes to read; :meth:`clear` removes them.
+
+    Every array is one file, named by its checksum: sets that share their sources, as folds of one target do, share the
+    files. A task set is a list of such names, in a file named by its fingerprint.
+    """
+
+    def __init__(self, where: Path) -> None:
+        self._folder = where
+        # Both are found by identity, which is cheap; the object is kept because a freed id can be reused.
+        self._sets: dict[int, tuple[TaskSet, Path]] = {}
+        self._arrays: dict[int, tuple[NDArray[Any], str]] = {}
+
+    def add(self, tasks: TaskSet) -> Path:
+        """The file that :func:`read_rows` makes the same task set from; written once."""
+        if id(tasks) not in self._sets:
+            folder.refuse_linked(self._folder, self._folder.parent)
+            make_folder(self._folder)
+            parts = tuple(
+                _Part(
+                    name=name,
+                    classes=classes,
+                    inputs=self._array(part.inputs),
+                    labels=self._array(part.labels),
+                    targets=None if part.targets is None else self._array(part.targets),
+                )
+                for name, part, classes in tasks.parts()
+            )
+            kept = {name: getattr(tasks, name) for name in _Set.__struct_fields__ if name != "parts"}
+            path = self._folder / f"{tasks.fingerprint}.json"
+            write_whole(path, msgspec.json.encode(_Set(parts=parts, **kept)))
+            self._sets[id(tasks)] = tasks, path
+        return self._sets[id(tasks)][1]
+
+    def clear(self) -> None:
+        """Remove all files: nobody needs the rows any more."""
+        self._sets.clear()
+        self._arrays.clear()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _array(self, array: NDArray[Any]) -> str:
+        if id(array) not in self._arrays:
+            content = io.BytesIO()
+            np.save(content, np.ascontiguousarray(array), allow_pickle=False)
+            name = f"{hashlib.sha256(content.getbuffer()).hexdigest()}.npy"
+            if not (self._folder / name).exists():
+                write_whole(self._folder / name, content.getvalue())
+            self._arrays[id(array)] = array, name
+        return self._arrays[id(array)][1]
+
+
+_ARRAYS: WeakValueDictionary[Path, NDArray[Any]] = WeakValueDictionary()
+"""Arrays of the task sets that are in memory: sets that share sources share the arrays."""
+
+
+def read_rows(path: Path) -> TaskSet:
+    """The task set that :meth:`RowFiles.add` wrote; an error if it is not, to the bit, the one that its name says."""
+    try:
+        content = msgspec.json.decode(path.read_bytes(), type=_Set)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise DataError(f"{path}: cannot read the rows of a run ({error}); start the command again") from None
+    rows = [_arrays(path.parent, part) for part in content.parts]
+    *sources, validation, test = content.parts
+    kept = {name: getattr(content, name) for name in _Set.__struct_fields__ if name != "parts"}
+    tasks = TaskSet(
+        tasks=tuple(
+            Task(part.name, inputs, labels, part.classes, targets)
+            for part, (inputs, labels, targets) in zip(sources, rows[:-2], strict=True)
+        ),
+        validation=Split(*rows[-2]),
+        test=Split(*rows[-1]),
+        classes=test.classes,
+        provenance={
+            part.name: Provenance(f"{content.name}:{part.name}", np.arange(len(own[1])))
+            for part, own in zip(content.parts, rows, strict=True)
+        },
+        **kept,
+    )
+    if tasks.fingerprint != path.stem or [validation.name, test.name] != [VALIDATION, TEST]:
+        raise DataError(f"{path}: the rows are not those that the run began with; start the command again")
+    return tasks
+
+
+def _arrays(where: Path, part: _Part) -> tuple[Any, Any, Any]:
+    """Inputs, labels and targets; nothing outside the folder is read, whatever the list says."""
+    names = (part.inputs, part.labels, part.targets)
+    inputs, labels, targets = (None if name is None else _array(where / Path(name).name) for name in names)
+    return inputs, labels, targets
+
+
+def _array(path: Path) -> NDArray[Any]:
+    array = _ARRAYS.get(path)
+    return _ARRAYS.setdefault(path, read_npy(path)) if array is None else array
 
 
 if __name__ == "__main__":

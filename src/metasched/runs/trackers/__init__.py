@@ -1,18 +1,20 @@
-"""Trackers: copies of a run's records in TensorBoard, MLflow, Weights & Biases, or a place of your own.
+"""Trackers: copies of a run's records in TensorBoard, MLflow, Weights & Biases, or a tracker of your own.
 
 ``metrics.jsonl`` is always written and is what a run continues from; a tracker only looks on. It works in a thread of
-its own, so that a slow one does not hold up the training, and one that fails is reported in one line and dropped. How
-far it got is kept in its folder: a record that is replayed or computed again after an interruption is not logged twice
-(but for those that a kill overtakes between being logged and being noted as logged), and a tracker that joins later is
-given everything from the first meta-update on.
+its own, so that a slow one does not hold up the training. One that fails is reported in one line and dropped.
+
+How far a tracker got is kept in its folder. So a record that is computed again after an interruption is not logged
+twice (except when a kill comes between logging it and noting that), and a tracker that joins later gets everything from
+the first update on.
 """
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from textwrap import shorten
 from threading import Thread
 from typing import Any
@@ -46,7 +48,7 @@ def names() -> tuple[str, ...]:
 
 
 def make(chosen: Sequence[str | Tracker], out: object) -> list[Tracker]:
-    """The trackers that were asked for; an unknown name or a missing package is said before anything starts."""
+    """The trackers that were asked for; an unknown name or a missing package is reported before anything starts."""
     if chosen and out is None:
         raise ConfigError("trackers keep their files in the folder of the run; give out=")
     for name in chosen:
@@ -54,10 +56,9 @@ def make(chosen: Sequence[str | Tracker], out: object) -> list[Tracker]:
             raise unknown("tracker", name, _REGISTRY)
     named = dict.fromkeys(item for item in chosen if isinstance(item, str))
     made = [_REGISTRY[name]() for name in named] + [item for item in chosen if not isinstance(item, str)]
-    places = [tracker.folder for tracker in made]
-    for place in places:
-        if places.count(place) > 1:
-            raise ConfigError(f"two trackers want the folder '{place}'; give each a folder of its own")
+    folder, count = Counter(tracker.folder for tracker in made).most_common(1)[0] if made else ("", 0)
+    if count > 1:
+        raise ConfigError(f"two trackers want the folder '{folder}'; give each a folder of its own")
     return made
 
 
@@ -65,7 +66,7 @@ def make(chosen: Sequence[str | Tracker], out: object) -> list[Tracker]:
 def tracking(
     trackers: Sequence[Tracker], where: Path | None, runs: Sequence[run_folder.Description]
 ) -> Iterator[Callable[[Record], None]]:
-    """What to call with every record of the runs in ``where``, old ones first; at the end trackers are closed."""
+    """What to call with every record of the runs in ``where``, old ones first. At the end trackers are closed."""
     workers = []
     if where is not None and trackers:
         description = {**msgspec.json.decode(msgspec.json.encode(runs[0])), "seeds": [run.spec.seed for run in runs]}
@@ -107,7 +108,11 @@ class _Worker:
             self.tracker.start(description, folder)
             ended = False
             while not ended:
-                records, ended = self._waiting()
+                taken = [self.inbox.get()]
+                while not self.inbox.empty():
+                    taken.append(self.inbox.get())
+                records = [record for record in taken if record is not None]
+                ended = len(records) < len(taken)
                 final |= {record["seed"]: record["final"] for record in records if "final" in record}
                 fresh = [record for record in records if record["update"] > logged.get(record["seed"], 0)]
                 if fresh:
@@ -117,18 +122,6 @@ class _Worker:
             self.tracker.finish(final)
         except Exception as error:
             _drop(self.tracker, str(error) or type(error).__name__)
-
-    def _waiting(self) -> tuple[list[Record], bool]:
-        """Wait for a record, then take all there are; and whether the run has ended."""
-        records = []
-        item = self.inbox.get()
-        while item is not None:
-            records.append(item)
-            try:
-                item = self.inbox.get_nowait()
-            except Empty:
-                return records, False
-        return records, True
 
 
 def _drop(tracker: Tracker, reason: str) -> None:

@@ -7,21 +7,21 @@ from typing import Any, Protocol, TypeAlias
 Record: TypeAlias = dict[str, Any]
 """One meta-update of one seed: a line of ``metrics.jsonl``."""
 Description: TypeAlias = Mapping[str, Any]
-"""What runs are that differ by seed alone: the contents of their ``run.json``, and ``seeds`` in place of the seed."""
+"""What the runs are, which differ by seed alone: the contents of ``run.json``, with ``seeds`` in place of the seed."""
 
 _ABOUT = ("seed", "update", "test_rows")
-"""Numbers of a record that say what it is about, not what happened."""
+"""Numbers of a record that identify it and are not worth a curve."""
 
 
 class Tracker(Protocol):
-    """A place that records are copied to while a run goes on.
+    """Something that records are copied to while a run goes on.
 
     The three functions are called one after another from one thread, which is not the one that trains. They may take
-    their time, and an exception ends the tracker, never the run.
+    their time. An exception ends the tracker, never the run.
 
     Attributes:
         name: for messages.
-        folder: the tracker's own place inside the folder of the run.
+        folder: the name of the tracker's own folder inside the folder of the run.
 
     Examples:
         >>> class Diary:
@@ -47,11 +47,11 @@ class Tracker(Protocol):
 
         Args:
             description: what the runs are: the contents of ``run.json``, with ``seeds`` in place of the seed.
-            folder: the tracker's place, which exists. A run that continues is started again with what it wrote.
+            folder: the tracker's own, which exists. When a run goes on, it holds what the tracker wrote before.
         """
 
     def log(self, records: Sequence[Record]) -> None:
-        """Take records in; on return they would survive a kill.
+        """Take records in; when this returns, they survive a kill.
 
         Args:
             records: in the order they happened.
@@ -61,7 +61,7 @@ class Tracker(Protocol):
         """Close.
 
         Args:
-            final: the last measurement of each seed that ended; a seed it lacks was interrupted.
+            final: the last evaluation of each seed that ended; a seed that is missing was interrupted.
         """
 
 

@@ -25,7 +25,7 @@ class MLflow:
     folder = "mlruns"
 
     def __init__(self) -> None:
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # a run of ours tells nobody that it runs
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # no usage reports
         self._server = os.environ.get("MLFLOW_TRACKING_URI")
         if not self._server:  # the small package has no database of its own
             require("sqlalchemy", "mlflow")
@@ -43,8 +43,8 @@ class MLflow:
         self._mlflow = self._client(self._server or f"sqlite:///{(folder / DATABASE).resolve()}")
         title = description["about"]["name"]
         found = self._mlflow.get_experiment_by_name(title)
-        place = None if self._server else (folder / "artifacts").resolve().as_uri()
-        experiment = found.experiment_id if found else self._mlflow.create_experiment(title, artifact_location=place)
+        where = None if self._server else (folder / "artifacts").resolve().as_uri()
+        experiment = found.experiment_id if found else self._mlflow.create_experiment(title, artifact_location=where)
         for seed in description["seeds"]:
             self._runs[seed] = self._find(experiment, description, seed) or self._create(experiment, description, seed)
 
@@ -86,7 +86,7 @@ class MLflow:
 
 
 def _identity(description: Description, seed: int) -> str:
-    """What a run continues as: the same for the same ``run.json`` and seed."""
+    """The name under which a run is found again: the same for the same ``run.json`` and seed."""
     return hashlib.sha256(repr((sorted(facts(description).items()), seed)).encode()).hexdigest()[:32]
 
 

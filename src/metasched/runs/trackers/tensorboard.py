@@ -28,9 +28,9 @@ class TensorBoard:
         self._tasks = description["about"]["tasks"]
         text = "```json\n" + json.dumps(description, indent=2) + "\n```"
         for seed in description["seeds"]:
-            place = folder / f"seed-{seed}"
-            new = not place.exists()
-            self._writers[seed] = self._open(str(place))
+            own = folder / f"seed-{seed}"
+            new = not own.exists()
+            self._writers[seed] = self._open(str(own))
             if new:
                 self._add(seed, 0, [self._text("run", text)])
 

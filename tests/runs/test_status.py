@@ -4,7 +4,7 @@ import pytest
 
 from metasched.errors import RunError
 from metasched.runs.lease import LEASE, STALE_SECONDS, Lease
-from metasched.runs.states import STATES, Failure, failure, forget_failure, record_failure, state_of, survey
+from metasched.runs.status import STATES, Failure, failure, forget_failure, record_failure, state_of, survey
 
 
 def make(place, state):
@@ -42,7 +42,7 @@ def test_a_survey_counts_by_folder_and_names_what_needs_attention(tmp_path):
     for number, state in enumerate(STATES):
         make(tmp_path / "runs" / "ours" / f"seed-{number}", state)
     (make(tmp_path / ".work" / "tuning" / "0a", "running") / "metrics.jsonl").write_text('{"update":1}\n')
-    (tmp_path / ".work" / "tuning.jsonl").write_text('{"shared":{}}\n{"run":1}\n{"run":2}\n{"run":3')
+    (tmp_path / ".work" / "tuning.jsonl").write_text('{"run":1}\n{"run":2}\n{"run":3')
     groups = {group.name: group for group in survey(tmp_path)}
     assert list(groups) == ["tuning", "runs/ours"]
     assert groups["runs/ours"].counts == dict.fromkeys(STATES, 1)
