@@ -81,6 +81,11 @@ def formats(place: Path) -> dict[str, Format]:
             _lines,
             _in_run("outcome.jsonl", files, lambda at: (list(outcome.read(at / "outcome.jsonl")), results.load([at]))),
         ),
+        "packed outcomes": Format(
+            (gzip.compress(2 * files["outcome.jsonl"], mtime=0),),
+            _in_gzip,
+            lambda content, at: list(outcome.read(_put(at / "a.jsonl.gz", content))),
+        ),
         "checkpoint": Format(
             (files["checkpoint.safetensors"],),
             edits,

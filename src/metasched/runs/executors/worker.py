@@ -62,9 +62,8 @@ class Answer(Struct, frozen=True, kw_only=True):
 def one_thread() -> dict[str, str]:
     """Environment of a process that shares a CPU with others of its kind; what the user says to XLA stands.
 
-    The number of threads decides how XLA splits large sums, and so their last bits. It is one everywhere: the numbers of
-    a worker do not depend on the machine's cores. ``NPROC`` sets it; the flag keeps Eigen from starting threads of its
-    own.
+    The number of threads decides how XLA splits large sums, and so their last bits. With one thread everywhere, the
+    numbers of a worker do not depend on the machine's cores. ``NPROC`` is what XLA takes it from.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if _ONE_THREAD not in flags.split():  # said twice it would make other keys of compiled programs
