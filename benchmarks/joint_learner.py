@@ -76,13 +76,13 @@ def program_of(tasks: ms.TaskSet, scheduler: ms.Scheduler, runs: int = 1, **chan
 
 def start(program: engine.Program, seed: int = 0) -> Any:
     """The state before the first step."""
-    return program.start(program.data, seed, engine.knobs_of(program.objective.config))
+    return program.start(program.rows.data, seed, engine.hyperparameters_of(program.objective.config))
 
 
 def ours(program: engine.Program, updates: int) -> Side:
     """So many updates of every run of the program, always from the same states."""
     states = engine._stack(program, [start(program, seed) for seed in range(program.together)])
-    return lambda: jax.block_until_ready(program.chunk(program.data, program.test, states, 0, updates))
+    return lambda: jax.block_until_ready(program.chunk(program.rows.data, program.rows.test, states, 0, updates))
 
 
 class Plain:
@@ -130,7 +130,7 @@ def agree(tasks: ms.TaskSet, program: engine.Program, device: str) -> float:
     first = start(program)
     peer = Plain(tasks, first.parameters.weights, device)
     peer.run(STEPS)
-    found = program.chunk(program.data, program.test, first, 0, 1)[0].parameters.weights
+    found = program.chunk(program.rows.data, program.rows.test, first, 0, 1)[0].parameters.weights
     apart, moved = 0.0, 0.0
     for layer, (mine, began) in zip(peer.model[::2], zip(found, first.parameters.weights, strict=True), strict=True):
         theirs = layer.weight.detach().cpu().numpy().T

@@ -67,18 +67,20 @@ def program_of(
 
 def start(program: engine.Program, seed: int) -> Any:
     """The state before the first meta-update."""
-    return program.start(program.data, seed, engine.knobs_of(program.objective.config))
+    return program.start(program.rows.data, seed, engine.hyperparameters_of(program.objective.config))
 
 
 def ours_meta_gradient(work: Work, **config: Any) -> Gradient:
     """The meta-gradient at the first state, outer loss on the first ``outer_rows`` validation rows."""
     program = program_of(work, config=config)
     state = start(program, seed=0)
-    batch = program.data.validation.take(slice(0, work.outer_rows))
+    batch = program.rows.data.validation.take(slice(0, work.outer_rows))
     schedule = Schedule(ms.schedulers.cyclic(TASKS), (rewards.scaled,))
 
     def find(parameters):
-        scene = Scene(program.objective, schedule, program.data, batch, state.stream, state.knobs.reward)
+        scene = Scene(
+            program.objective, schedule, program.rows.data, batch, state.stream, state.hyperparameters.reward_index
+        )
         return gradients.find(program.objective.config.gradient).find(scene, parameters)
 
     (_, adapted), gradient = jax.jit(find)(state.parameters)
@@ -88,21 +90,25 @@ def ours_meta_gradient(work: Work, **config: Any) -> Gradient:
 def ours_update(program: engine.Program) -> Run:
     """Meta-updates of one seed, always from the same state."""
     state = start(program, seed=0)
-    return Run(lambda: jax.block_until_ready(program.chunk(program.data, program.test, state, 0, UPDATES)), UPDATES)
+    return Run(
+        lambda: jax.block_until_ready(program.chunk(program.rows.data, program.rows.test, state, 0, UPDATES)), UPDATES
+    )
 
 
 def ours_seeds(work: Work, seeds: int, config: dict[str, Any]) -> Run:
     """Meta-updates of many seeds at once."""
     program = program_of(work, config=config, seeds=seeds)
     states = engine._stack(program, [start(program, seed) for seed in range(seeds)])
-    return Run(lambda: jax.block_until_ready(program.chunk(program.data, program.test, states, 0, UPDATES)), UPDATES)
+    return Run(
+        lambda: jax.block_until_ready(program.chunk(program.rows.data, program.rows.test, states, 0, UPDATES)), UPDATES
+    )
 
 
 def xla_step_flops(work: Work) -> tuple[float, float]:
     """What XLA counts for the gradient of one inner step, and for that and a Hessian-vector product together."""
     program = program_of(work)
     weights = start(program, seed=0).parameters.weights
-    batch = program.data.sources.take(slice(0, work.rows))
+    batch = program.rows.data.sources.take(slice(0, work.rows))
 
     def gradient(weights):
         return jax.grad(task_loss, argnums=1)(program.objective, weights, None, batch, program.objective.heads.target)

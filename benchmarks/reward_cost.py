@@ -71,8 +71,8 @@ def side(tasks: ms.TaskSet, network: str, learner: str, name: str, updates: int)
     schedule = ms.schedulers.cyclic(SOURCES) if name == "no reward" else reads_its_reward(SOURCES)
     built = default_network(tasks, network)
     program = engine.prepare(tasks, built, schedule, config, [rewards.find(reward)], learner=learner)
-    state = program.start(program.data, 0, engine.knobs_of(program.objective.config))
-    return lambda: jax.block_until_ready(program.chunk(program.data, program.test, state, 0, updates))
+    state = program.start(program.rows.data, 0, engine.hyperparameters_of(program.objective.config))
+    return lambda: jax.block_until_ready(program.chunk(program.rows.data, program.rows.test, state, 0, updates))
 
 
 def main() -> None:

@@ -43,7 +43,7 @@ class Counters(NamedTuple):
 
     update: Any
     stream: Stream
-    knobs: tuple[()]
+    hyperparameters: tuple[()]
     parameters: Any
 
 

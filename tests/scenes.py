@@ -29,12 +29,12 @@ def first_of(objective, data, scheduler=None, seed=0):
     """The schedule, by default round robin, and the state before any meta-update."""
     schedule = schedule_for(objective, scheduler or schedulers.cyclic(len(data.sizes)))
     learner = meta(objective, schedule, None)
-    return schedule, learner.init(data, seed, engine.knobs_of(objective.config))
+    return schedule, learner.init(data, seed, engine.hyperparameters_of(objective.config))
 
 
 def scene_of(objective, schedule, data, state):
     """What an estimator needs to go on from a state, with all validation rows in the outer loss."""
-    return Scene(objective, schedule, data, data.validation, state.stream, state.knobs.reward)
+    return Scene(objective, schedule, data, data.validation, state.stream, state.hyperparameters.reward_index)
 
 
 def follow(order):
@@ -58,22 +58,22 @@ def program_for(tasks, network=None, scheduler=None, told=("scaled",), together=
 
 
 def start(program, seed=0, reward=0, **rates):
-    """The state of a run before its first meta-update; ``rates`` are ``inner`` and ``outer``."""
-    knobs = engine.knobs_of(program.objective.config, reward)
+    """The state of a run before its first meta-update; ``rates`` are ``inner_rate`` and ``outer_rate``."""
+    hyperparameters = engine.hyperparameters_of(program.objective.config, reward)
     return program.start(
-        program.data, seed, knobs._replace(**{name: jnp.float32(rate) for name, rate in rates.items()})
+        program.rows.data, seed, hyperparameters._replace(**{name: jnp.float32(rate) for name, rate in rates.items()})
     )
 
 
 def run_all(program, states):
-    """Every record of every lane, by lane."""
-    records = {lane: [] for lane in states}
+    """Every record of every replica, by replica."""
+    records = {replica: [] for replica in states}
     for _, lines in engine.run(program, states):
-        for lane, record in lines:
-            records[lane].append(record)
+        for replica, record in lines:
+            records[replica].append(record)
     return records
 
 
-def records_of(program, seed=0, **knobs):
+def records_of(program, seed=0, **hyperparameters):
     """The records of one run."""
-    return run_all(program, {seed: start(program, seed, **knobs)})[seed]
+    return run_all(program, {seed: start(program, seed, **hyperparameters)})[seed]

@@ -1,4 +1,4 @@
-"""What is refused before anything is compiled or written, and the knob that each refusal names."""
+"""What is refused before anything is compiled or written, and the setting that each refusal names."""
 
 import re
 

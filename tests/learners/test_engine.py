@@ -12,11 +12,11 @@ from scenes import program_for, records_of, run_all, start
 SETTINGS = {"batches_per_update": 4, "eval_every": 4, "eval_rows": 50}
 TOLD = ("scaled", "gain")
 
-LANES = {
+REPLICAS = {
     "plain": {},
     "another seed": {"seed": 7},
     "another reward": {"seed": 7, "reward": 1},
-    "other rates": {"seed": 2, "inner": 0.2, "outer": 0.01},
+    "other rates": {"seed": 2, "inner_rate": 0.2, "outer_rate": 0.01},
 }
 
 
@@ -33,8 +33,8 @@ def records(program):
 
 @pytest.fixture(scope="module")
 def three(program):
-    """The same with three lanes side by side."""
-    return program_for(program.tasks, told=TOLD, together=3, **SETTINGS)
+    """The same with three replicas side by side."""
+    return program_for(program.rows.tasks, told=TOLD, together=3, **SETTINGS)
 
 
 def test_learns_separable_classes():
@@ -75,28 +75,28 @@ def test_continuing_from_any_state_gives_the_same_records(program, records):
     assert len(chunks) > 1
     for number, (middle, _) in enumerate(chunks[:-1], start=1):
         done = sum(len(lines) for _, lines in chunks[:number])
-        states = {lane: state for lane, (state, _) in middle().items()}
+        states = {replica: state for replica, (state, _) in middle().items()}
         assert run_all(program, states)[0] == records[done:]
 
 
 class TestDivergence:
-    def test_a_loss_that_is_no_longer_finite_ends_the_seed_with_the_knob_to_turn(self, program):
-        (record,) = records_of(program, inner=1e30)
+    def test_a_loss_that_is_no_longer_finite_ends_the_seed_with_the_setting_to_change(self, program):
+        (record,) = records_of(program, inner_rate=1e30)
         assert record["update"] == 1
         assert "the inner loop overflowed at rate 1e+30; lower inner_rate" in record["diverged"]
 
     def test_an_inner_rate_that_grew_is_named_with_the_outer_rate(self, program):
-        last = records_of(program, outer=1e9)[-1]
+        last = records_of(program, outer_rate=1e9)[-1]
         assert "the inner rate grew from 0.01 to inf; lower outer_rate (now 1e+09)" in last["diverged"]
 
-    def test_it_ends_one_lane_and_its_neighbours_do_not_notice(self, three):
+    def test_it_ends_one_replica_and_its_neighbours_do_not_notice(self, three):
         alone = run_all(three, {"a": start(three, 0), "c": start(three, 2)})
-        beside = run_all(three, {"a": start(three, 0), "b": start(three, 1, inner=1e30), "c": start(three, 2)})
+        beside = run_all(three, {"a": start(three, 0), "b": start(three, 1, inner_rate=1e30), "c": start(three, 2)})
         assert "the inner loop overflowed" in beside["b"][-1]["diverged"]
         assert len(beside["b"]) == 1
-        assert {lane: beside[lane] for lane in "ac"} == alone
+        assert {replica: beside[replica] for replica in "ac"} == alone
 
-    def test_a_lane_that_ended_before_stays_ended(self, program):
+    def test_a_replica_that_ended_before_stays_ended(self, program):
         assert list(engine.run(program, {0: start(program)}, ended={0})) == []
 
 
@@ -106,13 +106,13 @@ def test_label_sets_of_their_own_train_too():
 
 
 class TestSideBySide:
-    """Lanes with seeds, rates and rewards of their own: together as if alone."""
+    """Replicas with seeds, rates and rewards of their own: together as if alone."""
 
     def states(self, program):
-        return {lane: start(program, **own) for lane, own in LANES.items()}
+        return {replica: start(program, **own) for replica, own in REPLICAS.items()}
 
     def last(self, program):
-        """State and models of every lane at its end."""
+        """State and models of every replica at its end."""
         found = {}
         for moved, _ in engine.run(program, self.states(program)):
             found |= moved()
@@ -120,31 +120,31 @@ class TestSideBySide:
 
     def test_the_last_states_and_models_are_close_to_those_alone(self, program, three):
         alone, beside = self.last(program), self.last(three)
-        assert list(beside) == list(LANES)
-        for lane, expected in alone.items():
+        assert list(beside) == list(REPLICAS)
+        for replica, expected in alone.items():
             jax.tree.map(
-                lambda a, b, lane=lane: np.testing.assert_allclose(a, b, atol=1e-5, rtol=1e-5, err_msg=lane),
-                beside[lane],
+                lambda a, b, replica=replica: np.testing.assert_allclose(a, b, atol=1e-5, rtol=1e-5, err_msg=replica),
+                beside[replica],
                 expected,
             )
 
     def test_records_are_close_to_those_alone(self, program, three):
         alone, beside = (run_all(one, self.states(one)) for one in (program, three))
-        for lane, records in alone.items():
-            assert len(beside[lane]) == len(records) == 6
-            for found, expected in zip(beside[lane], records, strict=True):
+        for replica, records in alone.items():
+            assert len(beside[replica]) == len(records) == 6
+            for found, expected in zip(beside[replica], records, strict=True):
                 assert found.keys() == expected.keys()
                 assert found["tasks"] == expected["tasks"]
                 assert found["drawn"] == expected["drawn"]
                 for name in ("loss", "validation_accuracy", "inner_rate"):
-                    assert found[name] == pytest.approx(expected[name], abs=1e-5), (lane, expected["update"], name)
-            accuracies = [lanes[lane][-1]["final"]["test_accuracy"] for lanes in (beside, alone)]
+                    assert found[name] == pytest.approx(expected[name], abs=1e-5), (replica, expected["update"], name)
+            accuracies = [replicas[replica][-1]["final"]["test_accuracy"] for replicas in (beside, alone)]
             assert accuracies[0] == pytest.approx(accuracies[1], abs=1e-5)
 
     def test_only_lanes_that_have_made_as_many_updates_run_together(self, three):
         states = {"first": start(three, 0), "second": start(three, 1)}
         further, _ = next(iter(engine.run(three, states)))
-        ahead = {lane: state for lane, (state, _) in further().items()}
+        ahead = {replica: state for replica, (state, _) in further().items()}
         mixed = {"first": ahead["first"], "second": states["second"]}
         found, whole = run_all(three, mixed), run_all(three, states)
         assert found["first"] == whole["first"][1:]

@@ -1,7 +1,5 @@
 """What is measured on test rows, and the few-shot test on the target's own rows."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,7 +16,11 @@ class Finished:
         self.records = run_all(self.program, {0: start(self.program)})[0]
         self.final = self.records[-1]["final"]
         self.state, _, self.last = self.program.chunk(
-            self.program.data, self.program.test, start(self.program), 0, self.program.objective.config.meta_updates
+            self.program.rows.data,
+            self.program.rows.test,
+            start(self.program),
+            0,
+            self.program.objective.config.meta_updates,
         )
 
     def accuracy(self, weights, rows):
@@ -33,7 +35,7 @@ def finished():
 
 
 def test_accuracy_by_class_weighted_by_its_rows_is_the_accuracy(finished):
-    tasks, final = finished.program.tasks, finished.final
+    tasks, final = finished.program.rows.tasks, finished.final
     counts = np.bincount(tasks.test.labels, minlength=3)
     weighted = np.dot(final["test_accuracy_by_class"], counts) / counts.sum()
     assert weighted == pytest.approx(final["test_accuracy"])
@@ -46,16 +48,12 @@ def test_accuracy_by_class_weighted_by_its_rows_is_the_accuracy(finished):
 
 
 def test_both_models_of_the_last_meta_update_are_measured(finished):
-    test, last = finished.program.tasks.test, finished.last
+    test, last = finished.program.rows.tasks.test, finished.last
     assert finished.final["test_accuracy"] == pytest.approx(finished.accuracy(last.weights, test))
     assert finished.final["initial_test_accuracy"] == pytest.approx(finished.accuracy(last.initial, test))
     first = start(finished.program).parameters.weights
-    measured = finished.accuracy(first, finished.program.test)
+    measured = finished.accuracy(first, finished.program.rows.test)
     assert finished.records[0]["initial_test_accuracy"] == pytest.approx(measured)
-
-
-def test_without_steps_on_the_target_nothing_more_is_reported(finished):
-    assert "target_adapted_test_accuracy" not in finished.final
 
 
 def test_a_class_that_no_test_row_has_is_none():
@@ -72,24 +70,3 @@ def test_a_class_that_no_test_row_has_is_none():
     assert shares[1] is None
     assert None not in (shares[0], shares[2])
     assert found.final["balanced_test_accuracy"] == pytest.approx((shares[0] + shares[2]) / 2)
-
-
-@pytest.mark.parametrize(("steps", "validation"), [(5, 10), (2, 3)])
-def test_adapting_on_the_target_is_so_many_steps_of_sgd_on_its_rows_in_turn(steps, validation):
-    tasks = make_tasks(test=90, validation=validation)
-    found = Finished(tasks, adapt_on_target=steps, inner_rate=0.3)
-    rate, weights = float(jnp.exp(found.state.parameters.log_rate)), found.last.weights
-    size = min(4, validation)
-    network, program = found.program.objective.network, found.program
-
-    def loss(weights, x, y):
-        return -jax.nn.log_softmax(network.apply(weights, x))[jnp.arange(len(y)), y].mean()
-
-    slope = jax.jit(jax.grad(loss))
-    for step in range(steps):
-        rows = [(step * size + offset) % validation for offset in range(size)]
-        gradient = slope(weights, tasks.validation.inputs[rows], tasks.validation.labels[rows])
-        weights = jax.tree.map(lambda w, g: w - rate * g, weights, gradient)
-    further = program.further(program.data, found.state, found.last.weights)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), further, weights)
-    assert found.final["target_adapted_test_accuracy"] == pytest.approx(found.accuracy(weights, tasks.test))

@@ -35,13 +35,13 @@ def settled(tasks, learner, **changes):
     program = engine.prepare(
         tasks, NETWORK, follow(ORDER), config(learner, **changes), [rewards.transfer], learner=learner
     )
-    return program, program.start(program.data, 0, engine.knobs_of(program.objective.config))
+    return program, program.start(program.rows.data, 0, engine.hyperparameters_of(program.objective.config))
 
 
 def after(tasks, learner, **changes):
     """The state after both updates."""
     program, state = settled(tasks, learner, **changes)
-    return program.chunk(program.data, program.test, state, 0, 2)[0]
+    return program.chunk(program.rows.data, program.rows.test, state, 0, 2)[0]
 
 
 def copies_in(state):
@@ -152,7 +152,7 @@ def test_the_model_itself_is_trained_on_all_labels_as_without_folds(learner):
 def test_other_labels_in_a_fold_do_not_change_the_copy_that_never_sees_it(learner):
     tasks = make_tasks(validation=10)
     program, state = settled(tasks, learner)
-    whole = program.data.folds
+    whole = program.rows.data.folds
     first = set(map(tuple, np.asarray(whole[0].held.inputs[0])))
 
     def spoilt(rows):
@@ -161,7 +161,7 @@ def test_other_labels_in_a_fold_do_not_change_the_copy_that_never_sees_it(learne
 
     folds = tuple(group._replace(kept=spoilt(group.kept), held=spoilt(group.held)) for group in whole)
     found, expected = (
-        copies_in(program.chunk(program.data._replace(folds=given), program.test, state, 0, 2)[0])
+        copies_in(program.chunk(program.rows.data._replace(folds=given), program.rows.test, state, 0, 2)[0])
         for given in (folds, whole)
     )
     same = [
@@ -250,9 +250,9 @@ def test_lanes_with_target_rows_of_their_own_have_folds_of_their_own():
     program = engine.prepare(
         sets[0], NETWORK, follow(ORDER), settings, [rewards.transfer], learner="joint", together=2, own_rows=True
     )
-    rows = {number: engine.lane_rows(program, each) for number, each in enumerate(sets)}
-    knobs = engine.knobs_of(program.objective.config)
-    states = {number: program.start(rows[number].data, 0, knobs) for number in rows}
+    rows = {number: engine.replica_rows(program, each) for number, each in enumerate(sets)}
+    hyperparameters = engine.hyperparameters_of(program.objective.config)
+    states = {number: program.start(rows[number].data, 0, hyperparameters) for number in rows}
     *_, (moved, _) = engine.run(program, states, rows=rows)
     for number, (state, _) in moved().items():
         close(copies_in(state), copies_in(after(sets[number], "joint")))

@@ -19,7 +19,6 @@ from metasched.learners import gradients
 from metasched.learners.gradients import Estimator, MetaParameters, Scene
 from metasched.learners.inner import Adapted, Schedule
 from metasched.learners.losses import Heads, Losses, Objective, Rows, squared_error
-from metasched.learners.meta import meta_update, optimiser
 from metasched.learners.networks import Network, mlp
 from metasched.learners.rewards import scaled
 from metasched.learners.stream import Data, Stream, device_data
@@ -31,11 +30,10 @@ VARIANTS = {
     "several steps on each batch": {"batches_per_update": 2, "steps_per_batch": 3},
     "a rate for each layer": {"inner_rates": "layer"},
     "a rate for each weight": {"inner_rates": "parameter"},
-    "weighted rows": {"row_weights": True},
-    "weighted rows and balanced classes": {"row_weights": True, "balanced_loss": True, "inner_rates": "layer"},
+    "balanced classes": {"balanced_loss": True},
+    "balanced classes and a rate for each layer": {"balanced_loss": True, "inner_rates": "layer"},
     "head only": {"inner_layers": "head"},
-    "initial model in the outer loss": {"initial_share": 0.3},
-    "abstaining at times": {"abstain": True, "row_weights": True},
+    "abstaining at times": {"abstain": True, "balanced_loss": True},
     "no batch": {"batches_per_update": 0},
 }
 STRETCHES = {
@@ -83,8 +81,6 @@ def _solved(mode, items):
             lambda leaf: jnp.asarray(random.normal(np.log(0.3), 0.3, leaf.shape)), parameters.log_rate
         )
     )
-    if parameters.emphasis is not None:
-        parameters = parameters._replace(emphasis=jnp.asarray(random.normal(size=parameters.emphasis.shape)))
     scene = scene_of(objective, schedule, data, state)
     flat, rebuild = ravel_pytree(parameters)
     find = jax.jit(lambda flat: gradients.find(mode).find(scene, rebuild(flat)))
@@ -181,7 +177,7 @@ def test_least_squares_have_a_closed_form(mode):
         return rows._replace(targets=rows.inputs.sum(axis=1, keepdims=True) + rows.labels[:, None])
 
     data = data._replace(sources=with_targets(data.sources), validation=with_targets(data.validation))
-    data = data._replace(judged=data.validation)
+    data = data._replace(reward_rows=data.validation)
     schedule, state = first_of(objective, data)
     rate = 0.2
     parameters = as_float64(state.parameters)._replace(log_rate=jnp.log(jnp.float64(rate)))
@@ -214,7 +210,6 @@ class TestFirstOrder:
             "a rate for each layer",
             "a rate for each weight",
             "head only",
-            "initial model in the outer loss",
             "abstaining at times",
         ],
     )
@@ -223,7 +218,7 @@ class TestFirstOrder:
         config = VARIANTS[variant]
         problem = solve("first-order", config)
         start, adapted = problem.parameters.weights, problem.adapted.weights
-        share, tasks = config.get("initial_share", 0.0), make_tasks(sizes=(12, 20, 9))
+        tasks = make_tasks(sizes=(12, 20, 9))
         x, y = jnp.asarray(tasks.validation.inputs, jnp.float64), tasks.validation.labels
 
         def loss(weights):
@@ -232,18 +227,14 @@ class TestFirstOrder:
         def close(found, expected):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
-        slope = jax.jit(jax.grad(loss))
-        v = jax.tree.map(lambda g: (1 - share) * g, slope(adapted))
-        by_start = jax.tree.map(lambda g, h: g + share * h, v, slope(start))
+        v = jax.jit(jax.grad(loss))(adapted)
         by_rate = jax.tree.map(lambda g, w, w0: g * (w - w0), v, adapted, start)
-        jax.tree.map(close, problem.gradient.weights, by_start)
+        jax.tree.map(close, problem.gradient.weights, v)
         if config.get("inner_rates") == "layer":
             by_rate = jax.tree.map(jnp.sum, by_rate)
         if "inner_rates" not in config:
             by_rate = sum(part.sum() for part in jax.tree.leaves(by_rate))
         jax.tree.map(close, problem.gradient.log_rate, by_rate)
-        if problem.gradient.emphasis is not None:
-            np.testing.assert_array_equal(problem.gradient.emphasis, 0)
 
     def test_the_estimator_decides_and_not_the_word_in_the_settings(self):
         tasks = make_tasks()
@@ -259,25 +250,6 @@ class TestFirstOrder:
         assert np.abs(slopes["first-order", "stored"] - slopes["scan", "stored"]).max() > 1e-3
 
 
-def test_reptile_moves_towards_the_weights_after_the_sources_and_the_target():
-    tasks = make_tasks()
-    settings = {"batches_per_update": 3, "gradient": "reptile", "validation_batch": "all"}
-    objective = objective_for(tasks, **settings, optimiser="sgd", outer_rate=1.0, meta_updates=1)
-    data = device_data(tasks, objective.config)
-    schedule, state = first_of(objective, data)
-    outer = optimiser(objective.config, 1.0)
-    after, update = meta_update(objective, schedule, gradients.find("reptile"), outer, data, state)
-
-    def target_loss(weights):
-        scores = jax.nn.log_softmax(objective.network.apply(weights, data.validation.inputs))
-        return -scores[jnp.arange(10), data.validation.labels].mean()
-
-    slope = jax.grad(target_loss)(update.weights)
-    final = jax.tree.map(lambda w, g: w - 0.01 * g, update.weights, slope)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), after.parameters.weights, final)
-    assert float(after.parameters.log_rate) == float(state.parameters.log_rate)
-
-
 SMALL = ms.TrainConfig(batch_size=4)
 CALLS = {
     "find": gradients.find,
@@ -289,7 +261,7 @@ CALLS = {
 
 class TestRegistry:
     def test_every_name_is_an_estimator(self):
-        assert gradients.names() == ("stored", "scan", "remat", "first-order", "reptile")
+        assert gradients.names() == ("stored", "scan", "remat", "first-order")
         assert all(isinstance(gradients.find(name), Estimator) for name in gradients.names())
 
     @pytest.mark.parametrize("call", CALLS)
@@ -297,7 +269,7 @@ class TestRegistry:
         with pytest.raises(ConfigError) as error:
             CALLS[call]("stord")
         assert str(error.value) == (
-            "unknown gradient 'stord'; did you mean 'stored'? Known: auto, first-order, remat, reptile, scan, stored"
+            "unknown gradient 'stord'; did you mean 'stored'? Known: auto, first-order, remat, scan, stored"
         )
 
     @pytest.mark.parametrize("odd", [3, ["stored"], lambda scene, parameters: None])

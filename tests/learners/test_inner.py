@@ -12,7 +12,7 @@ from helpers import make_own_label_tasks, make_tasks
 from metasched.errors import ConfigError
 from metasched.learners import gradients
 from metasched.learners.inner import Start
-from metasched.learners.losses import marks
+from metasched.learners.losses import row_scores
 from metasched.learners.networks import mlp
 from metasched.learners.stream import device_data
 from metasched.schedulers.base import Scheduler
@@ -90,7 +90,7 @@ class TestAbstaining:
         assert stream.drawn.tolist() == plain.stream.drawn.tolist()
         assert stream.drawn.sum(axis=1).tolist() == [4, 0, 4]
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), adapted, plain.weights)
-        accuracy = float(marks(walked.objective, adapted, walked.data.validation).mean())
+        accuracy = float(row_scores(walked.objective, adapted, walked.data.validation).mean())
         assert float(stream.scheduler[1][4]) == pytest.approx(1 - 5**0.5 * (1 - accuracy), abs=1e-6)
 
     def test_it_lets_the_meta_gradient_through(self):

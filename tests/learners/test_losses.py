@@ -8,8 +8,7 @@ import pytest
 import metasched as ms
 from helpers import make_own_label_tasks, make_regression, make_tasks
 from metasched.errors import DataError
-from metasched.learners.gradients import start_of
-from metasched.learners.losses import marks, objective_of, outputs, score, task_loss
+from metasched.learners.losses import objective_of, outputs, row_scores, score, task_loss
 from metasched.learners.networks import Network, mlp, num_outputs
 from metasched.learners.stream import device_data
 from scenes import first_of, objective_for, program_for, run_all, start
@@ -60,7 +59,7 @@ class TestHeads:
         objective, data, parameters = own
         raw = objective.network.apply(parameters.weights, data.validation.inputs)
         expected = raw.reshape(30, 3, 4)[:, 2, :3].argmax(axis=1) == data.validation.labels
-        np.testing.assert_array_equal(marks(objective, parameters.weights, data.validation), expected)
+        np.testing.assert_array_equal(row_scores(objective, parameters.weights, data.validation), expected)
 
     def test_a_shared_head_reads_all_tasks_from_the_same_outputs(self):
         tasks = make_own_label_tasks()
@@ -89,8 +88,8 @@ class TestBalance:
         tasks = skewed()
         objective, data, parameters = set_up(tasks, balanced_loss=True)
         weights, rows = parameters.weights, np.array([3, 7, 11, 20, 21])
-        emphasis = start_of(data, parameters).emphasis[rows]
-        found = task_loss(objective, weights, emphasis, data.sources.take(rows), jnp.int32(0))
+        log_weights = data.log_weights[rows]
+        found = task_loss(objective, weights, log_weights, data.sources.take(rows), jnp.int32(0))
 
         task = tasks.tasks[0]
         counts = np.bincount(task.labels)
@@ -213,7 +212,7 @@ class TestRegression:
         tasks = make_regression()
         program = program_for(tasks, LINEAR, batch_size=10, meta_updates=2, inner_rate=0.1)
         records = run_all(program, {0: start(program)})[0]
-        _, _, last = program.chunk(program.data, program.test, start(program), 0, 2)
+        _, _, last = program.chunk(program.rows.data, program.rows.test, start(program), 0, 2)
         variance = tasks.validation.targets.var(axis=0).sum()
         for weights, name in ((last.weights, "test_accuracy"), (last.initial, "initial_test_accuracy")):
             error = (np.asarray(LINEAR.apply(weights, tasks.test.inputs)) - tasks.test.targets) ** 2

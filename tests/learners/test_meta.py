@@ -125,13 +125,15 @@ def test_an_optimiser_of_ones_own_takes_the_outer_step():
 
 
 def test_the_outer_rate_is_the_runs_own_and_not_the_programs():
-    """The settings say one rate; a run with another in its knobs steps by that."""
+    """The settings say one rate; a run with another in its hyperparameters steps by that."""
     small = Set(make_tasks(), optimiser="sgd", outer_rate=0.5, validation_batch="all")
-    knobs = engine.knobs_of(small.objective.config)
+    hyperparameters = engine.hyperparameters_of(small.objective.config)
     steps = [
         jax.tree.map(
             jnp.subtract,
-            small.update(small.state._replace(knobs=knobs._replace(outer=jnp.float32(rate))))[0].parameters.weights,
+            small.update(small.state._replace(hyperparameters=hyperparameters._replace(outer_rate=jnp.float32(rate))))[
+                0
+            ].parameters.weights,
             small.state.parameters.weights,
         )
         for rate in (0.5, 0.25)

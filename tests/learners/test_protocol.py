@@ -1,4 +1,4 @@
-"""What the engine asks of a learner: the promises of ``init``, ``update`` and ``further``, for every learner."""
+"""What the engine asks of a learner: the promises of ``init`` and ``update``, for every learner."""
 
 import jax
 import jax.numpy as jnp
@@ -16,42 +16,37 @@ from scenes import objective_for, schedule_for
 class Learning:
     """A learner on small tasks, its functions compiled; λ of every seed has a state."""
 
-    def __init__(self, name):
+    def __init__(self, make):
         tasks = make_tasks()
-        self.objective = objective_for(tasks, batches_per_update=2, **OWN.get(name, {}))
+        self.objective = objective_for(tasks, batches_per_update=2, gradient="first-order")
         self.data = device_data(tasks, self.objective.config)
-        learner = engine.make_learner(name, self.objective, schedule_for(self.objective, schedulers.uniform(3)))
+        learner = make(self.objective, schedule_for(self.objective, schedulers.uniform(3)), None, None)
         self.init = jax.jit(learner.init)
         self.update = jax.jit(learner.update)
-        self.further = jax.jit(learner.further)
         self.several = jax.jit(jax.vmap(learner.update, in_axes=(None, 0)))
 
-    def first(self, seed, **knobs):
-        return self.init(self.data, seed, engine.knobs_of(self.objective.config)._replace(**knobs))
-
-
-OWN = {"meta": {"adapt_on_target": 1, "gradient": "first-order"}}
-"""Settings that only one learner has."""
+    def first(self, seed, **hyperparameters):
+        return self.init(self.data, seed, engine.hyperparameters_of(self.objective.config)._replace(**hyperparameters))
 
 
 @pytest.fixture(scope="module", params=engine.LEARNERS)
 def learning(request):
-    return Learning(request.param)
+    return Learning(engine.LEARNERS[request.param])
 
 
 def equal(a, b):
     return all(np.array_equal(x, y) for x, y in zip(*map(jax.tree.leaves, (a, b)), strict=True))
 
 
-def test_a_state_has_a_stream_the_updates_made_and_the_knobs(learning):
-    state = learning.first(3, inner=jnp.float32(0.2), reward=jnp.int32(0))
+def test_a_state_has_a_stream_the_updates_made_and_the_hyperparameters(learning):
+    state = learning.first(3, inner_rate=jnp.float32(0.2), reward_index=jnp.int32(0))
     assert isinstance(state.stream, Stream)
     assert int(state.update) == 0
-    assert float(state.knobs.inner) == pytest.approx(0.2)
+    assert float(state.hyperparameters.inner_rate) == pytest.approx(0.2)
     for number in (1, 2):
         state, _ = learning.update(learning.data, state)
         assert int(state.update) == number
-    assert float(state.knobs.inner) == pytest.approx(0.2)
+    assert float(state.hyperparameters.inner_rate) == pytest.approx(0.2)
 
 
 def test_a_state_can_be_stored_as_arrays_of_plain_numbers(learning):
@@ -90,12 +85,3 @@ def test_updates_side_by_side_are_those_alone(learning):
             together,
             learning.update(learning.data, state),
         )
-
-
-def test_further_steps_start_from_the_weights_they_are_given_and_are_as_many_as_asked_for(learning):
-    state, update = learning.update(learning.data, learning.first(0))
-    weights = learning.further(learning.data, state, update.weights)
-    moved = jax.tree.map(jnp.subtract, weights, update.weights)
-    assert jax.tree.structure(moved) == jax.tree.structure(update.weights)
-    farthest = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(moved))
-    assert (farthest > 0) == (learning.objective.config.adapt_on_target > 0)

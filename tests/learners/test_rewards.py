@@ -11,9 +11,9 @@ from metasched.errors import ConfigError
 from metasched.learners import gradients, rewards
 from metasched.learners.gradients import Scene
 from metasched.learners.inner import Schedule, Start
-from metasched.learners.losses import goodness, marks
+from metasched.learners.losses import goodness, row_scores
 from metasched.learners.networks import Network, mlp
-from metasched.learners.rewards import Judged, Turn, judge
+from metasched.learners.rewards import Evaluation, Turn, evaluate
 from metasched.learners.stream import device_data
 from metasched.schedulers.base import Scheduler
 from scenes import first_of, follow, objective_for, program_for, start
@@ -24,7 +24,7 @@ RATE = 0.3
 
 def turn_of(number=1, was=(0.0, 0.0), now=(0.0, 0.0)):
     """A turn with nothing in it but its number, and loss and score of the model before and after."""
-    was, now = (Judged(*map(jnp.float32, judged)) for judged in (was, now))
+    was, now = (Evaluation(*map(jnp.float32, judged)) for judged in (was, now))
     return Turn(jnp.int32(number), None, None, was, now, None, None, jnp.bool_(True), None, None)
 
 
@@ -95,7 +95,7 @@ class TestOneOf:
 
 
 def loss_before(objective, turn):
-    return rewards.judge(objective, turn.before, turn.target).loss
+    return rewards.evaluate(objective, turn.before, turn.target).loss
 
 
 def step_length(objective, turn):
@@ -198,7 +198,7 @@ def test_rewards_let_no_gradient_through():
     objective = objective_for(tasks)
     data = device_data(tasks)
     _, state = first_of(objective, data)
-    slope = jax.grad(lambda weights: sum(judge(objective, weights, data.judged)))(state.parameters.weights)
+    slope = jax.grad(lambda weights: sum(evaluate(objective, weights, data.reward_rows)))(state.parameters.weights)
     assert all(not np.any(leaf) for leaf in jax.tree.leaves(slope))
 
 
@@ -208,10 +208,10 @@ def test_judging_counts_the_rows_kept_for_it():
     data = device_data(tasks, objective.config)
     _, state = first_of(objective, data)
     weights = state.parameters.weights
-    predicted = objective.network.apply(weights, data.judged.inputs).argmax(axis=1)
+    predicted = objective.network.apply(weights, data.reward_rows.inputs).argmax(axis=1)
     assert len(predicted) == 5
-    expected = float((predicted == data.judged.labels).mean())
-    assert float(judge(objective, weights, data.judged).score) == pytest.approx(expected)
+    expected = float((predicted == data.reward_rows.labels).mean())
+    assert float(evaluate(objective, weights, data.reward_rows).score) == pytest.approx(expected)
 
 
 def test_a_function_of_ones_own_is_what_the_scheduler_of_a_run_is_told():
@@ -238,7 +238,7 @@ def test_in_regression_the_reward_is_the_papers_with_the_scaled_error():
     tasks = make_regression()
     config = {"batch_size": 10, "meta_updates": 1, "batches_per_update": 3, "inner_rate": 0.1}
     program = program_for(tasks, linear, follow([1, 1, 1]), **config, gradient="first-order")
-    state, _, _ = program.chunk(program.data, program.test, start(program), 0, 1)
+    state, _, _ = program.chunk(program.rows.data, program.rows.test, start(program), 0, 1)
     task, variance = tasks.tasks[1], tasks.validation.targets.var(axis=0).sum()
     w, b = np.zeros((4, 2)), np.zeros(2)
     for number in range(3):
@@ -308,8 +308,8 @@ class TestTransfer:
         objective, weights, rows, target = scene
         good = self.told(objective, weights, rows, target)
         certain = jax.tree.map(lambda w: 1000 * w, weights)
-        right = np.flatnonzero(marks(objective, certain, rows) > 0)
-        wrong = np.flatnonzero(marks(objective, certain, rows) == 0)
+        right = np.flatnonzero(row_scores(objective, certain, rows) > 0)
+        wrong = np.flatnonzero(row_scores(objective, certain, rows) == 0)
         slope = rewards.target_slope(objective, weights, target)
         for chosen in (right, wrong):
             turn = self.turn(objective, certain, rows.take(chosen), target)._replace(slope=slope)

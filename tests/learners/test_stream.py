@@ -71,7 +71,7 @@ def test_ask_and_tell_repeat_the_compiled_loops_draws(rows, made, program, case)
     scheduler, *notes = state.stream.scheduler
     scheduler = scheduler._replace(which=jnp.int32(list(CASES).index(case)))
     state = state._replace(stream=state.stream._replace(scheduler=(scheduler, *notes)))
-    state, log, _ = program.chunk(program.data, program.test, state, 0, UPDATES)
+    state, log, _ = program.chunk(program.rows.data, program.rows.test, state, 0, UPDATES)
     rewards = np.asarray(state.stream.scheduler[2])
     drawn = np.asarray(log.tasks[:UPDATES]).ravel()
 
@@ -140,18 +140,18 @@ class TestRewardRows:
         tasks = make_tasks(validation=20)
         config = ms.TrainConfig(reward_rows=5)
         data = device_data(tasks, config)
-        assert data.judged.inputs.shape == (5, 4)
+        assert data.reward_rows.inputs.shape == (5, 4)
         labels = tasks.validation.labels
         everyone = {row.tobytes(): label for row, label in zip(tasks.validation.inputs, labels, strict=True)}
-        mine = [row.tobytes() for row in np.asarray(data.judged.inputs)]
+        mine = [row.tobytes() for row in np.asarray(data.reward_rows.inputs)]
         assert len(set(mine)) == 5
-        assert [everyone[row] for row in mine] == data.judged.labels.tolist()
-        np.testing.assert_array_equal(device_data(tasks, config).judged.inputs, data.judged.inputs)
+        assert [everyone[row] for row in mine] == data.reward_rows.labels.tolist()
+        np.testing.assert_array_equal(device_data(tasks, config).judged.inputs, data.reward_rows.inputs)
 
     def test_more_rows_than_there_are_means_all(self):
         tasks = make_tasks(validation=10)
         data = device_data(tasks, ms.TrainConfig(reward_rows=50))
-        np.testing.assert_array_equal(data.judged.inputs, tasks.validation.inputs)
+        np.testing.assert_array_equal(data.reward_rows.inputs, tasks.validation.inputs)
 
     def test_only_what_schedulers_are_told_changes(self):
         tasks = make_tasks(validation=20)
@@ -167,9 +167,9 @@ def test_with_a_balanced_loss_labels_are_counted_within_each_task():
     tasks = make_tasks()
     data = device_data(tasks, ms.TrainConfig(balanced_loss=True))
     for task, begin in zip(tasks.tasks, np.asarray(data.starts), strict=True):
-        mine = np.exp(np.asarray(data.emphasis[begin : begin + len(task)], np.float64))
+        mine = np.exp(np.asarray(data.log_weights[begin : begin + len(task)], np.float64))
         np.testing.assert_allclose(mine, 1 / np.bincount(task.labels)[task.labels], rtol=1e-5)
-    assert device_data(tasks).emphasis is None
+    assert device_data(tasks).log_weights is None
 
 
 def test_all_tasks_lie_end_to_end_and_test_rows_stay_behind():

@@ -88,7 +88,7 @@ def test_methods_differ_in_what_they_draw(together):
 
 
 def test_side_by_side_is_one_after_another_bit_for_bit(tasks):
-    config = replace(CONFIG, adapt_on_target=2, reward="gain")
+    config = replace(CONFIG, reward="gain")
     jobs = [job for name in ("uniform", "gittins") for job in jobs_for(name, tasks, (4, 0, 7), config)]
     for found, expected in zip(runs.run(jobs, together=4), runs.run(jobs), strict=True):
         same_numbers(found, expected)
@@ -136,7 +136,7 @@ def test_of_programs_the_last_used_are_kept_and_none_keeps_rows(tasks, monkeypat
         get(key)
     assert [get(key).tasks for key in "acb"] == [tasks] * 3
     assert made == ["a", "b", "c", "b"]
-    assert all(kept.data is kept.test is kept.tasks is None for kept in programs._kept.values())
+    assert all(kept.rows is None for kept in programs._kept.values())
 
 
 def test_timing_a_run_gives_seconds(tasks):
@@ -262,9 +262,9 @@ from metasched.learners.networks import mlp
 tasks = ms.datasets.load(sys.argv[1])
 config = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=1)
 program = engine.prepare(tasks, mlp(3, (6,)), ms.schedulers.uniform(3), config, [rewards.scaled], together=8)
-states = {seed: program.start(program.data, seed, engine.knobs_of(config)) for seed in range(8)}
+states = {seed: program.start(program.rows.data, seed, engine.hyperparameters_of(config)) for seed in range(8)}
 stacked = engine._stack(program, list(states.values()))
-after = program.chunk(program.data, program.test, stacked, 0, 1)[0]
+after = program.chunk(program.rows.data, program.rows.test, stacked, 0, 1)[0]
 devices = [len({shard.device for shard in tree.update.addressable_shards}) for tree in (stacked, after)]
 records = [[seed, record] for _, chunk in engine.run(program, states) for seed, record in chunk]
 print(json.dumps({"found": len(jax.devices()), "devices": devices, "records": records}))

@@ -25,7 +25,7 @@ from metasched.experiments.methods import SUPERVISED, Method
 from metasched.experiments.supervised import supervised
 from metasched.files import make_folder, write_json
 from metasched.learners.config import TrainConfig
-from metasched.learners.evaluation import measured_order
+from metasched.learners.evaluation import evaluation_order
 from metasched.runs import folder
 from metasched.runs import outcome as outcomes
 from metasched.runs import runner as engine
@@ -177,7 +177,7 @@ def _tasks(experiment: Experiment, cell: Cell, sweep: Sweep) -> TaskSet:
     tasks = experiment.load(cell, sweep.data.get(experiment.name))
     if not sweep.quick or cell.draw_labels or len(tasks.test.labels) <= QUICK_TEST_ROWS:
         return tasks
-    rows = measured_order(tasks)[:QUICK_TEST_ROWS]
+    rows = evaluation_order(tasks)[:QUICK_TEST_ROWS]
     provenance = {**tasks.provenance, TEST: tasks.provenance[TEST].take(rows, "a few, for a quick run")}
     return replace(tasks, test=tasks.test.take(rows), provenance=provenance, recipe=None)
 

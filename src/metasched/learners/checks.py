@@ -80,18 +80,18 @@ def kept_weights(config: TrainConfig, estimator: Estimator) -> int:
 
 
 def settle_memory(
-    tasks: TaskSet, network: Network, config: TrainConfig, lanes: int = 1, estimator: Estimator | None = None
+    tasks: TaskSet, network: Network, config: TrainConfig, replicas: int = 1, estimator: Estimator | None = None
 ) -> TrainConfig:
-    """Choose the gradient mode where it is left to us, and refuse what will not fit, saying which knob to turn."""
+    """Choose the gradient mode where it is left to us, and refuse what will not fit, saying which setting to change."""
     one = weight_bytes(tasks, network)
     rows = sum(task.inputs.nbytes for task in tasks.tasks) + tasks.validation.inputs.nbytes
     room = USABLE * device_memory() - rows
     gradient = config.gradient
     if gradient == "auto":
-        gradient = "stored" if lanes * one * kept_weights(config, gradients.find("stored")) <= room else "remat"
-    needed = lanes * one * kept_weights(config, gradients.find(estimator or gradient))
+        gradient = "stored" if replicas * one * kept_weights(config, gradients.find("stored")) <= room else "remat"
+    needed = replicas * one * kept_weights(config, gradients.find(estimator or gradient))
     if needed > room:
-        fewer = f"fewer seeds at once (now {lanes}), " if lanes > 1 else ""
+        fewer = f"fewer seeds at once (now {replicas}), " if replicas > 1 else ""
         other = "" if gradient == "remat" else "gradient remat or first-order, "
         raise ConfigError(
             f"one meta-update would need about {needed / 1e9:.1f} GB for {one / 1e6:.1f} MB of weights and "
@@ -101,7 +101,7 @@ def settle_memory(
     return replace(config, gradient=gradient)
 
 
-def lanes_that_fit(tasks: TaskSet, network: Network, config: TrainConfig) -> int:
+def replicas_that_fit(tasks: TaskSet, network: Network, config: TrainConfig) -> int:
     """Runs of which the weights of every step fit on one device at once; at least one."""
     estimator = gradients.find("stored" if config.gradient == "auto" else config.gradient)
     return max(1, int(USABLE * device_memory() / 2 / (weight_bytes(tasks, network) * kept_weights(config, estimator))))

@@ -1,7 +1,6 @@
 """The settings of a training run, in one place: the command line's flags are made from them."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,7 +13,6 @@ _WHOLE_NUMBERS = {
     "batches_per_update": 0,
     "steps_per_batch": 1,
     "eval_rows": 1,
-    "adapt_on_target": 0,
     "slope_every": 1,
     "reward_folds": 0,
 }
@@ -31,7 +29,7 @@ _CHOICES = {
     "precision": ("float32", "bfloat16"),
     "optimiser": OPTIMISERS,
 }
-_FLAGS = ("abstain", "row_weights", "balanced_loss", "balanced_accuracy")
+_FLAGS = ("abstain", "balanced_loss", "balanced_accuracy")
 _OPTIONAL_COUNTS = ("eval_every", "reward_rows")
 EVALUATION_SHARE = 0.1
 """The share of a run that measuring on test rows may take, where ``eval_every`` is left to us."""
@@ -66,12 +64,10 @@ class TrainConfig:
     """One inner learning rate for all weights, for each array of them, or for each single weight."""
     inner_layers: Literal["all", "head"] = "all"
     """What the inner loop trains: everything, or the output layer alone (ANIL)."""
-    row_weights: bool = False
-    """Whether every source row has a meta-learned weight; those of a batch are normalised to sum to one."""
     gradient: str = "auto"
     """How the meta-gradient is found. Exact: scan keeps all intermediate values, remat a few and computes the others
     again, stored the weights of each step, with a Hessian-vector product on the way back. Not exact: first-order
-    (FOMAML), reptile. auto is stored, or remat where that would not fit."""
+    (FOMAML). auto is stored, or remat where that would not fit."""
     optimiser: Literal["adam", "adamw", "nadam", "rmsprop", "sgd", "lion"] = "adam"
     """Optax's, of the outer step."""
     outer_rate: float = 1e-3
@@ -80,8 +76,6 @@ class TrainConfig:
     """Its rate at the last meta-update, as a fraction of the first; it falls geometrically."""
     outer_clip: float | None = None
     """Largest norm of the meta-gradient; a longer one is shortened to it."""
-    initial_share: float = 0.0
-    """Share s of the initial model in the outer loss: (1 − s)·loss(adapted) + s·loss(initial). 0 is the paper's."""
     validation_batch: Literal["uniform", "all", "ucb"] = "uniform"
     """Validation rows of one outer step: B drawn uniformly without replacement, all of them, or B of the classes with
     the highest upper confidence bound on what their rows gained so far."""
@@ -115,8 +109,6 @@ class TrainConfig:
     """Meta-updates between measurements on test rows; by default so many that they take a tenth of the run."""
     eval_rows: int = 1000
     """Test rows of such a measurement, a fixed random subset; the last one uses all."""
-    adapt_on_target: int = 0
-    """Steps on the target's labelled rows before the adapted model is measured once more, at the end."""
 
     def resolve(self, tasks: TaskSet) -> "TrainConfig":
         """Fill in what was left open.
@@ -141,8 +133,7 @@ class TrainConfig:
             if getattr(filled, name) is not None:
                 _whole(name, getattr(filled, name), 1)
         for name in (*_POSITIVE_NUMBERS, *(["outer_clip"] if self.outer_clip is not None else [])):
-            _number(name, getattr(filled, name), lambda value: value > 0, "> 0")
-        _number("initial_share", self.initial_share, lambda value: 0 <= value <= 1, "from 0 to 1")
+            _positive(name, getattr(filled, name))
         for name, choices in _CHOICES.items():
             if getattr(filled, name) not in choices:
                 raise ConfigError(f"{name} is {getattr(filled, name)!r}; give {' or '.join(choices)}")
@@ -193,7 +184,7 @@ def _whole(name: str, value: object, least: int) -> None:
         raise ConfigError(f"{name} is {value!r}; give a whole number ≥ {least}")
 
 
-def _number(name: str, value: object, fits: Callable[[float], bool], said: str) -> None:
+def _positive(name: str, value: object) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and fits(value)):  # type: ignore[arg-type]
-        raise ConfigError(f"{name} is {value!r}; give a number {said}")
+    if not (number and math.isfinite(value) and value > 0):  # type: ignore[arg-type, operator]
+        raise ConfigError(f"{name} is {value!r}; give a number > 0")

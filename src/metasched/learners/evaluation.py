@@ -1,4 +1,4 @@
-"""Measuring a model on the target's test rows: a fixed subset inside the compiled loop, all of them at the end."""
+"""Evaluating a model on the target's test rows: a fixed subset inside the compiled loop, all of them at the end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.learners.losses import Objective, Rows, marks
+from metasched.learners.losses import Objective, Rows, row_scores
 from metasched.learners.networks import Weights
 from metasched.learners.stream import host_rows, to_device
 from metasched.tasks import TaskSet
@@ -17,36 +17,31 @@ from metasched.tasks import TaskSet
 ROWS_AT_ONCE = 1000
 
 
-class Measured(NamedTuple):
-    """Sum of marks (C,) by class, of the rows measured; their numbers are the caller's to know."""
+class ScoreSums(NamedTuple):
+    """For two models, the sum of row scores by class (width,); how many rows there are, the caller knows."""
 
     adapted: jax.Array
     initial: jax.Array
 
 
-def measured_order(tasks: TaskSet) -> NDArray[np.int64]:
+def evaluation_order(tasks: TaskSet) -> NDArray[np.int64]:
     """Test rows in the order in which subsets are cut from them, the same for every run."""
     return np.random.default_rng(0).permutation(len(tasks.test.labels))
 
 
-def measured_subset(tasks: TaskSet, count: int) -> Rows:
+def evaluation_subset(tasks: TaskSet, count: int) -> Rows:
     """The first ``count`` test rows of that order, on the device."""
-    chosen = measured_order(tasks)[:count]
-    return to_device(host_rows(tasks.test).take(chosen))
+    return to_device(host_rows(tasks.test).take(evaluation_order(tasks)[:count]))
 
 
-def marks_by_class(objective: Objective, weights: Weights, rows: Rows, real: jax.Array | bool = True) -> jax.Array:
-    """Sum of marks (width,) of the rows of each label, of those that are ``real`` (n,)."""
-    return jnp.zeros(objective.heads.width).at[rows.labels].add(jnp.where(real, marks(objective, weights, rows), 0))
-
-
-def measure(objective: Objective, adapted: Weights, initial: Weights, rows: Rows) -> Measured:
-    """Both models on the same rows."""
-    return Measured(marks_by_class(objective, adapted, rows), marks_by_class(objective, initial, rows))
+def score_sums(objective: Objective, weights: Weights, rows: Rows, real: jax.Array | bool = True) -> jax.Array:
+    """Sum of row scores (width,) by label, over the rows that are ``real`` (n,)."""
+    scores = jnp.where(real, row_scores(objective, weights, rows), 0)
+    return jnp.zeros(objective.heads.width).at[rows.labels].add(scores)
 
 
 Scorer: TypeAlias = Callable[[Weights, Rows], NDArray[np.float64]]
-"""Sums of marks by class (lanes, width) of stacked weights, over rows in host memory."""
+"""Sums of row scores by class (replicas, width) of stacked weights, over rows in host memory."""
 
 
 def full_scorer(objective: Objective) -> Scorer:
@@ -55,7 +50,7 @@ def full_scorer(objective: Objective) -> Scorer:
     @jax.jit
     def part(weights: Weights, rows: Rows, count: int) -> jax.Array:
         real = jnp.arange(len(rows.labels)) < count
-        return jax.vmap(lambda weights: marks_by_class(objective, weights, rows, real))(weights)
+        return jax.vmap(lambda weights: score_sums(objective, weights, rows, real))(weights)
 
     def score(weights: Weights, rows: Rows) -> NDArray[np.float64]:
         sums = [np.asarray(part(weights, piece, count), np.float64) for piece, count in pieces(rows)]
@@ -82,10 +77,7 @@ def _pad(size: int, part: NDArray[np.generic]) -> NDArray[np.generic]:
 
 
 class Score(NamedTuple):
-    """What sums of marks say: accuracy as the settings define it, balanced accuracy, and accuracy by class.
-
-    A class without rows has None.
-    """
+    """Accuracy as the settings define it, balanced accuracy, and accuracy by class (None for one without rows)."""
 
     accuracy: float
     balanced: float
@@ -93,7 +85,7 @@ class Score(NamedTuple):
 
 
 def read_score(objective: Objective, sums: NDArray[np.float64], counts: NDArray[np.int64]) -> Score:
-    """Sums of marks and numbers of rows by class (width,), read."""
+    """The score that follows from sums of row scores and numbers of rows by class (width,)."""
     present = counts > 0
     shares = sums[present] / counts[present]
     balanced, plain = float(shares.mean()), float(sums.sum() / counts.sum())

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metasched.learners.losses import Rows
-from metasched.learners.replicas import over_lanes
+from metasched.learners.replicas import over_replicas
 
 
 class Folds(NamedTuple):
@@ -65,9 +65,9 @@ def copies_of(model: Any, folds: tuple[Folds, ...]) -> tuple[Any, ...]:
 
 def each_copy(function: Callable[[Folds, Any], Any], folds: tuple[Folds, ...], copies: tuple[Any, ...]) -> list[Any]:
     """``function(fold, copy)`` for every copy and the fold that it does not know: stacked results for each group."""
-    return [over_lanes(function, (0, 0))(group, mine) for group, mine in zip(folds, copies, strict=True)]
+    return [over_replicas(function, (0, 0))(group, mine) for group, mine in zip(folds, copies, strict=True)]
 
 
-def mean_worth(done: list[tuple[Any, jax.Array]]) -> tuple[tuple[Any, ...], jax.Array]:
+def mean_reward(done: list[tuple[Any, jax.Array]]) -> tuple[tuple[Any, ...], jax.Array]:
     """Copies and rewards (k,) of each group: the copies, and the mean reward over all of them."""
-    return tuple(copy for copy, _ in done), jnp.concatenate([worths for _, worths in done]).mean()
+    return tuple(copy for copy, _ in done), jnp.concatenate([rewards for _, rewards in done]).mean()

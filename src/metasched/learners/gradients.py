@@ -37,23 +37,21 @@ class MetaParameters(NamedTuple):
     """λ: the initial weights, and the logarithm of the inner learning rate, so that the rate stays positive.
 
     ``log_rate`` is one number, or a tree like the weights with one number for each array or each weight.
-    ``emphasis`` (rows of all sources,) are meta-learned log weights of the rows, where ``row_weights`` asks for them.
     """
 
     weights: Weights
     log_rate: Any
-    emphasis: jax.Array | None = None
 
 
 class Scene(NamedTuple):
-    """What an estimator needs beside λ; ``batch`` are the target's rows, ``reward`` numbers the one that is told."""
+    """What an estimator needs beside λ; ``batch`` are the target's rows, ``reward_index`` says which reward."""
 
     objective: Objective
     schedule: Schedule
     data: Data
     batch: Rows
     stream: Stream
-    reward: jax.Array
+    reward_index: jax.Array
 
 
 Found: TypeAlias = tuple[tuple[jax.Array, Adapted], MetaParameters]
@@ -69,24 +67,18 @@ class Estimator(NamedTuple):
     kept: Callable[[TrainConfig], int]
 
 
-def start_of(data: Data, parameters: MetaParameters) -> Start:
+def start_of(parameters: MetaParameters) -> Start:
     """What the inner loop starts from, given λ."""
-    rates = jax.tree.map(jnp.exp, parameters.log_rate)
-    parts = [part for part in (data.emphasis, parameters.emphasis) if part is not None]
-    return Start(parameters.weights, rates, sum(parts[1:], parts[0]) if parts else None)
+    return Start(parameters.weights, jax.tree.map(jnp.exp, parameters.log_rate))
 
 
 def meta_loss(adapt: Adapt, scene: Scene, parameters: MetaParameters) -> tuple[jax.Array, Adapted]:
     """ℓ(f_w(x), y) on the target's rows ``scene.batch``, with w adapted from λ by the scheduled inner loop.
 
     Its derivative with respect to λ is the full second-order meta-gradient: the inner gradients are part of the graph.
-    ``initial_share`` mixes in the loss of the initial model.
     """
-    adapted = adapt(scene, start_of(scene.data, parameters))
+    adapted = adapt(scene, start_of(parameters))
     value = target_loss(scene.objective, adapted.weights, scene.batch)
-    share = scene.objective.config.initial_share
-    if share > 0:
-        value = (1 - share) * value + share * target_loss(scene.objective, parameters.weights, scene.batch)
     return value, adapted
 
 
@@ -97,10 +89,10 @@ def through(adapt: Adapt) -> Callable[[Scene, MetaParameters], Found]:
 
 def scanned(scene: Scene, start: Start) -> Adapted:
     """JAX keeps every intermediate value of every step: least arithmetic, most memory."""
-    objective, schedule, data, _, stream, reward = scene
+    objective, schedule, data, _, stream, reward_index = scene
 
     def step(journey: Journey, number: jax.Array) -> tuple[Journey, jax.Array]:
-        journey, (batch, _) = one_batch(objective, schedule, data, start, reward, journey, number)
+        journey, (batch, _) = one_batch(objective, schedule, data, start, reward_index, journey, number)
         return journey, batch.chosen
 
     first = (first_walk(objective, data, start), stream)
@@ -110,7 +102,7 @@ def scanned(scene: Scene, start: Start) -> Adapted:
 
 def rematerialised(scene: Scene, start: Start) -> Adapted:
     """√m segments: only the weights between segments are kept, and each segment is walked again on the way back."""
-    objective, schedule, data, _, stream, reward = scene
+    objective, schedule, data, _, stream, reward_index = scene
     numbers = batch_numbers(objective.config)
     length = max(1, math.isqrt(len(numbers)))
     whole = len(numbers) // length * length
@@ -121,7 +113,7 @@ def rematerialised(scene: Scene, start: Start) -> Adapted:
 
         @jax.checkpoint
         def step(journey: Journey, number: jax.Array) -> tuple[Journey, jax.Array]:
-            journey, (batch, _) = one_batch(objective, schedule, data, start, reward, journey, number)
+            journey, (batch, _) = one_batch(objective, schedule, data, start, reward_index, journey, number)
             return journey, batch.chosen
 
         return lax.scan(step, journey, numbers)
@@ -140,24 +132,24 @@ def stored(scene: Scene, start: Start) -> Adapted:
     """Only the weights before each step are kept; the way back takes one Hessian-vector product for each step."""
     objective, schedule = scene.objective, scene.schedule
 
-    def walk_all(start: Start, data: Data, stream: Stream, reward: jax.Array) -> tuple[Adapted, Any]:
+    def walk_all(start: Start, data: Data, stream: Stream, reward_index: jax.Array) -> tuple[Adapted, Any]:
         (walk, stream), (batches, weights) = lax.scan(
-            partial(one_batch, objective, schedule, data, start, reward),
+            partial(one_batch, objective, schedule, data, start, reward_index),
             (first_walk(objective, data, start), stream),
             batch_numbers(objective.config),
         )
         return Adapted(walk.weights, stream, batches.chosen), (start, data, batches, weights)
 
     @jax.custom_vjp
-    def walked(start: Start, data: Data, stream: Stream, reward: jax.Array) -> Adapted:
-        return walk_all(start, data, stream, reward)[0]
+    def walked(start: Start, data: Data, stream: Stream, reward_index: jax.Array) -> Adapted:
+        return walk_all(start, data, stream, reward_index)[0]
 
     def backward(kept: Any, cotangent: Adapted) -> tuple[Start, None, None, None]:
         start, data, batches, weights = kept
         return _walk_back(objective, start, data, batches, weights, cotangent.weights), None, None, None
 
     walked.defvjp(walk_all, backward)
-    return walked(start, scene.data, scene.stream, scene.reward)
+    return walked(start, scene.data, scene.stream, scene.reward_index)
 
 
 def _walk_back(
@@ -168,50 +160,47 @@ def _walk_back(
     def unfit(carry: Start, kept: tuple[Batch, Weights]) -> tuple[Start, None]:
         batch, before = kept
         rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
-        emphasis = None if start.emphasis is None else start.emphasis[batch.rows]
-        first = carry._replace(emphasis=None if emphasis is None else jnp.zeros_like(emphasis))
+        log_weights = None if data.log_weights is None else data.log_weights[batch.rows]
 
         def unstep(so_far: Start, before: Weights) -> tuple[Start, None]:
-            here = start._replace(weights=before, emphasis=emphasis)
-            by_step = _step_back(objective, here, rows, head, so_far.weights)
+            here = start._replace(weights=before)
+            by_step = _step_back(objective, here, log_weights, rows, head, so_far.weights)
             return jax.tree.map(jnp.subtract, so_far, by_step), None
 
-        back, _ = lax.scan(unstep, first, before, reverse=True)
+        back, _ = lax.scan(unstep, carry, before, reverse=True)
         if objective.config.abstain:
-            back = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), back, first)
-        total = carry.emphasis
-        if total is not None and back.emphasis is not None:
-            total = total.at[batch.rows].add(back.emphasis)
-        return back._replace(emphasis=total), None
+            # A batch that trained nothing left the weights as they were, so derivatives pass through it unchanged.
+            back = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), back, carry)
+        return back, None
 
-    nothing = jax.tree.map(jnp.zeros_like, (start.rates, start.emphasis))
-    result, _ = lax.scan(unfit, Start(cotangent, *nothing), (batches, weights), reverse=True)
+    nothing = jax.tree.map(jnp.zeros_like, start.rates)
+    result, _ = lax.scan(unfit, Start(cotangent, nothing), (batches, weights), reverse=True)
     return result
 
 
-def _step_back(objective: Objective, start: Start, rows: Rows, head: jax.Array, v: Weights) -> Start:
-    """What one step subtracts from the derivatives: that of φ = ⟨ρ ⊙ v, g(w)⟩ by the weights, rates and emphasis.
+def _step_back(
+    objective: Objective, start: Start, log_weights: jax.Array | None, rows: Rows, head: jax.Array, v: Weights
+) -> Start:
+    """What one step subtracts from the derivatives: that of φ = ⟨ρ ⊙ v, g(w)⟩ by the weights and the rates.
 
     φ is the derivative of the loss in the direction ρ ⊙ v, found in forward mode, so this is reverse over forward: the
     gradient g itself is never formed. With one rate for all, ∂φ/∂ρ is φ/ρ.
     """
     trained = trained_arrays(objective.network, start.weights, objective.config)
-    one_rate = objective.config.inner_rates == "scalar"
 
-    def phi(weights: Weights, emphasis: jax.Array | None, rates: RateTree) -> jax.Array:
+    def phi(weights: Weights, rates: RateTree) -> jax.Array:
         direction = jax.tree.map(
             lambda v, rate, moves: rate * v if moves else jnp.zeros_like(v), v, rates_by_array(rates, v), trained
         )
         slope: jax.Array = jax.jvp(
-            lambda weights: task_loss(objective, weights, emphasis, rows, head), (weights,), (direction,)
+            lambda weights: task_loss(objective, weights, log_weights, rows, head), (weights,), (direction,)
         )[1]
         return slope
 
-    wanted = (0,) if one_rate else (0, 2)
-    wanted = wanted if start.emphasis is None else (*wanted, 1)
-    value, slopes = jax.value_and_grad(phi, argnums=wanted)(start.weights, start.emphasis, start.rates)
-    by_argument = dict(zip(wanted, slopes, strict=True))
-    return Start(by_argument[0], value / start.rates if one_rate else by_argument[2], by_argument.get(1))
+    if objective.config.inner_rates == "scalar":
+        value, by_weights = jax.value_and_grad(phi)(start.weights, start.rates)
+        return Start(by_weights, value / start.rates)
+    return Start(*jax.grad(phi, argnums=(0, 1))(start.weights, start.rates))
 
 
 def first_order(scene: Scene, start: Start) -> Adapted:
@@ -229,21 +218,6 @@ def first_order(scene: Scene, start: Start) -> Adapted:
     return adapted._replace(weights=jax.tree.map(tie, adapted.weights, start.weights, still.weights, *rates))
 
 
-def reptile(scene: Scene, parameters: MetaParameters) -> Found:
-    """Reptile's direction w₀ − w: w has seen the scheduled batches and then took one step on the target's rows.
-
-    Reference: Nichol, Achiam, Schulman, *On First-Order Meta-Learning Algorithms*, arXiv:1803.02999. The inner rate
-    is not learned.
-    """
-    start = start_of(scene.data, parameters)
-    adapted = scanned(scene, start)
-    value, slope = jax.value_and_grad(target_loss, argnums=1)(scene.objective, adapted.weights, scene.batch)
-    rates = rates_by_array(start.rates, slope)
-    final = jax.tree.map(lambda w, rate, g: w - rate * g, adapted.weights, rates, slope)
-    still = jax.tree.map(jnp.zeros_like, parameters)
-    return (value, adapted), still._replace(weights=jax.tree.map(jnp.subtract, parameters.weights, final))
-
-
 def _steps(config: TrainConfig) -> int:
     return (config.batches_per_update or 0) * config.steps_per_batch
 
@@ -257,7 +231,6 @@ _REGISTRY: Mapping[str, Estimator] = {
     "scan": Estimator(through(scanned), _steps),
     "remat": Estimator(through(rematerialised), _segments),
     "first-order": Estimator(through(first_order), lambda config: 0),  # noqa: ARG005
-    "reptile": Estimator(reptile, lambda config: 0),  # noqa: ARG005
 }
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from metasched.learners.folds import Folds, each_copy, mean_worth
+from metasched.learners.folds import Folds, each_copy, mean_reward
 from metasched.learners.gradients import MetaParameters, start_of
 from metasched.learners.inner import Schedule, Walk, batch_numbers, first_walk, learn
 from metasched.learners.losses import Objective
@@ -20,7 +20,7 @@ def rehearse(
     data: Data,
     copies: tuple[MetaParameters, ...],
     stream: Stream,
-    reward: jax.Array,
+    reward_index: jax.Array,
 ) -> tuple[jax.Array, Stream]:
     """The tasks int32 (m,) of an update's batches, and the stream after them.
 
@@ -34,16 +34,16 @@ def rehearse(
         batch = next_batch(schedule.scheduler, config, data, stream)
 
         def one(fold: Folds, copy: tuple[Walk, MetaParameters]) -> tuple[Walk, jax.Array]:
-            walk, start = copy[0], start_of(data, copy[1])
+            walk, start = copy[0], start_of(copy[1])
             known = without(data, fold)
-            walk, worth, _ = learn(objective, schedule.rewards, known, start, reward, walk, batch, number)
-            return walk, worth
+            walk, reward, _ = learn(objective, schedule.rewards, known, start, reward_index, walk, batch, number)
+            return walk, reward
 
-        walks, worth = mean_worth(each_copy(one, data.folds, tuple(zip(walks, copies, strict=True))))
-        return (walks, advance(schedule.scheduler, config, data, stream, batch, worth)), batch.chosen
+        walks, reward = mean_reward(each_copy(one, data.folds, tuple(zip(walks, copies, strict=True))))
+        return (walks, advance(schedule.scheduler, config, data, stream, batch, reward)), batch.chosen
 
     def begin(fold: Folds, parameters: MetaParameters) -> Walk:
-        return first_walk(objective, without(data, fold), start_of(data, parameters))
+        return first_walk(objective, without(data, fold), start_of(parameters))
 
     walks = tuple(each_copy(begin, data.folds, copies))
     (_, after), tasks = lax.scan(step, (walks, stream), batch_numbers(config))

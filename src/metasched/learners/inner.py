@@ -10,7 +10,7 @@ from metasched.errors import ConfigError
 from metasched.learners.config import TrainConfig
 from metasched.learners.losses import Objective, Rows, task_loss
 from metasched.learners.networks import Network, Weights
-from metasched.learners.rewards import Judged, Reward, Turn, judge, one_of, target_slope
+from metasched.learners.rewards import Evaluation, Reward, Turn, evaluate, one_of, target_slope
 from metasched.learners.stream import Batch, Data, Stream, advance, next_batch
 from metasched.schedulers.base import Scheduler
 
@@ -26,11 +26,10 @@ class Schedule(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What the inner loop starts from and can be differentiated by: weights, rates, log weights of the source rows."""
+    """What the inner loop starts from and can be differentiated by."""
 
     weights: Weights
     rates: RateTree
-    emphasis: jax.Array | None = None
 
 
 class Adapted(NamedTuple):
@@ -45,7 +44,7 @@ class Walk(NamedTuple):
     """What one batch leaves to the next of a model; ``slope`` where it is kept for several batches."""
 
     weights: Weights
-    judged: Judged
+    evaluation: Evaluation
     slope: Weights | None
 
 
@@ -68,10 +67,10 @@ def rates_by_array(rates: RateTree, weights: Weights) -> Any:
 
 
 def descend(
-    objective: Objective, weights: Weights, rates: RateTree, emphasis: jax.Array | None, batch: Rows, head: jax.Array
+    objective: Objective, weights: Weights, rates: RateTree, log_weights: jax.Array | None, batch: Rows, head: jax.Array
 ) -> Weights:
     """One SGD step w ← w − rate · ∇loss(w) on one batch."""
-    gradient = jax.grad(task_loss, argnums=1)(objective, weights, emphasis, batch, head)
+    gradient = jax.grad(task_loss, argnums=1)(objective, weights, log_weights, batch, head)
     trained = trained_arrays(objective.network, weights, objective.config)
     by_array = rates_by_array(rates, weights)
     return jax.tree.map(lambda w, g, rate, moves: w - rate * g if moves else w, weights, gradient, by_array, trained)
@@ -80,11 +79,11 @@ def descend(
 def fit(objective: Objective, data: Data, start: Start, batch: Batch) -> tuple[Weights, Weights]:
     """R = ``steps_per_batch`` steps on one batch from ``start.weights``; also the weights before each step (R, …)."""
     rows = data.sources.take(batch.rows)
-    emphasis = None if start.emphasis is None else start.emphasis[batch.rows]
+    log_weights = None if data.log_weights is None else data.log_weights[batch.rows]
     head = objective.heads.of_task(batch.task)
 
     def step(weights: Weights, _: None) -> tuple[Weights, Weights]:
-        return descend(objective, weights, start.rates, emphasis, rows, head), weights
+        return descend(objective, weights, start.rates, log_weights, rows, head), weights
 
     if objective.config.steps_per_batch == 1:
         after, before = step(start.weights, None)
@@ -97,11 +96,11 @@ def one_batch(
     schedule: Schedule,
     data: Data,
     start: Start,
-    reward: jax.Array,
+    reward_index: jax.Array,
     journey: Journey,
     number: jax.Array,
 ) -> tuple[Journey, tuple[Batch, Weights]]:
-    """Select, train, judge, tell: one turn of the inner loop. ``reward`` numbers the one that is told.
+    """Select, train, evaluate, tell: one turn of the inner loop. ``reward_index`` says which reward.
 
     After each batch the scheduler is told its reward. For a scheduler that ignores it this costs nothing: the compiler
     drops what nobody reads. With ``abstain`` the scheduler has an arm N: such a batch trains nothing, moves no cursor
@@ -109,8 +108,8 @@ def one_batch(
     """
     walk, stream = journey
     batch = next_batch(schedule.scheduler, objective.config, data, stream)
-    walk, worth, before = learn(objective, schedule.rewards, data, start, reward, walk, batch, number)
-    stream = advance(schedule.scheduler, objective.config, data, stream, batch, worth)
+    walk, reward, before = learn(objective, schedule.rewards, data, start, reward_index, walk, batch, number)
+    stream = advance(schedule.scheduler, objective.config, data, stream, batch, reward)
     return (walk, stream), (batch, before)
 
 
@@ -119,22 +118,22 @@ def learn(
     rewards: tuple[Reward, ...],
     data: Data,
     start: Start,
-    reward: jax.Array,
+    reward_index: jax.Array,
     walk: Walk,
     batch: Batch,
     number: jax.Array,
 ) -> tuple[Walk, jax.Array, Weights]:
-    """What a batch makes of a model, what it was worth, and the weights (R, …) before each step on it."""
+    """What a batch makes of a model, its reward, and the weights (R, …) before each step on it."""
     weights, before = fit(objective, data, start._replace(weights=walk.weights), batch)
     if objective.config.abstain:
         weights = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), weights, walk.weights)
-    judged = judge(objective, weights, data.judged)
+    evaluation = evaluate(objective, weights, data.reward_rows)
     rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
     old, new = lax.stop_gradient((walk.weights, weights))
     slope = slope_now(objective, data, old, walk.slope, number)
-    turn = Turn(number, old, new, walk.judged, judged, rows, head, batch.trains, data.judged, slope)
-    worth = lax.stop_gradient(one_of(rewards, reward, objective, turn))
-    return Walk(weights, judged, None if walk.slope is None else slope), worth, before
+    turn = Turn(number, old, new, walk.evaluation, evaluation, rows, head, batch.trains, data.reward_rows, slope)
+    reward = lax.stop_gradient(one_of(rewards, reward_index, objective, turn))
+    return Walk(weights, evaluation, None if walk.slope is None else slope), reward, before
 
 
 def first_slope(config: TrainConfig, weights: Weights) -> Weights | None:
@@ -145,15 +144,15 @@ def first_slope(config: TrainConfig, weights: Weights) -> Weights | None:
 def slope_now(objective: Objective, data: Data, weights: Weights, before: Weights | None, number: jax.Array) -> Weights:
     """The target's slope for batch ``number`` ≥ 1: found anew every ``slope_every`` batches, else that of the last."""
     if before is None:
-        return target_slope(objective, weights, data.judged)
+        return target_slope(objective, weights, data.reward_rows)
     due = (number - 1) % objective.config.slope_every == 0
-    return lax.cond(due, lambda: target_slope(objective, weights, data.judged), lambda: before)
+    return lax.cond(due, lambda: target_slope(objective, weights, data.reward_rows), lambda: before)
 
 
 def first_walk(objective: Objective, data: Data, start: Start) -> Walk:
     """Where a meta-update begins."""
-    judged = judge(objective, start.weights, data.judged)
-    return Walk(start.weights, judged, first_slope(objective.config, start.weights))
+    evaluation = evaluate(objective, start.weights, data.reward_rows)
+    return Walk(start.weights, evaluation, first_slope(objective.config, start.weights))
 
 
 def batch_numbers(config: TrainConfig) -> jax.Array:

@@ -10,22 +10,20 @@ from jax import lax
 
 from metasched.errors import ConfigError
 from metasched.learners.config import TrainConfig
-from metasched.learners.folds import Folds, copies_of, each_copy, mean_worth
+from metasched.learners.folds import Folds, copies_of, each_copy, mean_reward
+from metasched.learners.gradients import Estimator
 from metasched.learners.inner import Schedule, first_slope, slope_now
 from metasched.learners.losses import Objective, Rows, score, target_loss, task_loss
 from metasched.learners.meta import named_optimiser, seed_keys
 from metasched.learners.networks import Weights
-from metasched.learners.protocol import Knobs, Learner, Update
-from metasched.learners.rewards import Turn, judge, one_of
+from metasched.learners.protocol import Hyperparameters, Learner, Update
+from metasched.learners.rewards import Turn, evaluate, one_of
 from metasched.learners.stream import Batch, Data, Stream, advance, first_stream, next_batch, without
 
 ALGORITHM_1 = {
     "steps_per_batch": 1,
     "inner_rates": "scalar",
     "inner_layers": "all",
-    "row_weights": False,
-    "initial_share": 0.0,
-    "adapt_on_target": 0,
 }
 """Settings that only Algorithm 1 has, and what they are where nobody asked for them."""
 
@@ -52,7 +50,7 @@ class JointState(NamedTuple):
     stream: Stream
     key: jax.Array
     update: jax.Array
-    knobs: Knobs
+    hyperparameters: Hyperparameters
 
     @property
     def parameters(self) -> Parameters:
@@ -60,7 +58,12 @@ class JointState(NamedTuple):
         return self.model.parameters
 
 
-def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransformation | None = None) -> Learner:
+def joint(
+    objective: Objective,
+    schedule: Schedule,
+    estimator: Estimator | None = None,
+    outer: optax.GradientTransformation | None = None,
+) -> Learner:
     """Joint training as a learner: w ← optimiser(w, ∇[s·ℓ(w; S) + ℓ(w; T)]), s = ``source_weight``.
 
     S is the scheduled batch, under the head of its task; T are ``batch_size`` of the target's labelled rows, drawn anew
@@ -68,6 +71,7 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
     the scheduler abstains, the step is on T alone. The optimiser's rate is the outer rate, and falls geometrically
     from the first step to the last.
     """
+    del estimator  # there is no meta-gradient to find
     config = objective.config
     check_settings(config)
     batches = config.batches_per_update or 0
@@ -76,17 +80,19 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
     def optimiser(rate: Any) -> optax.GradientTransformation:
         return named_optimiser(config, optax.exponential_decay(rate, max(steps - 1, 1), config.outer_decay), outer)
 
-    def init(data: Data, seed: Any, knobs: Knobs) -> JointState:
+    def init(data: Data, seed: Any, hyperparameters: Hyperparameters) -> JointState:
         weights_key, scheduler_key, target_key = seed_keys(seed)
         parameters = Parameters(objective.network.init(weights_key, data.validation.inputs[:1]))
-        model = Model(parameters, optimiser(knobs.outer).init(parameters), first_slope(config, parameters.weights))
+        model = Model(
+            parameters, optimiser(hyperparameters.outer_rate).init(parameters), first_slope(config, parameters.weights)
+        )
         return JointState(
             model._replace(slope=None) if data.folds else model,
             copies_of(model, data.folds),
             first_stream(schedule.scheduler, data, objective.heads.width, scheduler_key),
             jax.random.key_data(target_key),
             jnp.int32(0),
-            knobs,
+            hyperparameters,
         )
 
     def trained(
@@ -100,34 +106,36 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
             if batch is None:
                 return on_target, on_target
             rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
-            emphasis = None if data.emphasis is None else data.emphasis[batch.rows]
+            log_weights = None if data.log_weights is None else data.log_weights[batch.rows]
             share = config.source_weight * batch.trains if config.abstain else config.source_weight
-            return share * task_loss(objective, parameters.weights, emphasis, rows, head) + on_target, on_target
+            return share * task_loss(objective, parameters.weights, log_weights, rows, head) + on_target, on_target
 
         (_, on_target), gradient = jax.value_and_grad(loss, has_aux=True)(model.parameters)
-        change, moments = optimiser(state.knobs.outer).update(gradient, model.optimiser, model.parameters)
+        change, moments = optimiser(state.hyperparameters.outer_rate).update(
+            gradient, model.optimiser, model.parameters
+        )
         return Model(optax.apply_updates(model.parameters, change), moments, model.slope), on_target
 
     def valued(
         data: Data, state: JointState, before: Model, after: Model, batch: Batch, number: jax.Array
     ) -> tuple[Model, jax.Array]:
-        """The model after the step, with the slope it keeps, and what the batch was worth to it."""
+        """The model after the step, with the slope it keeps, and the batch's reward."""
         old, new = before.parameters.weights, after.parameters.weights
         slope = slope_now(objective, data, old, before.slope, number + 1)
         turn = Turn(
             number + 1,
             old,
             new,
-            judge(objective, old, data.judged),
-            judge(objective, new, data.judged),
+            evaluate(objective, old, data.reward_rows),
+            evaluate(objective, new, data.reward_rows),
             data.sources.take(batch.rows),
             objective.heads.of_task(batch.task),
             batch.trains,
-            data.judged,
+            data.reward_rows,
             slope,
         )
-        worth = one_of(schedule.rewards, state.knobs.reward, objective, turn)
-        return after._replace(slope=None if before.slope is None else slope), worth
+        reward = one_of(schedule.rewards, state.hyperparameters.reward_index, objective, turn)
+        return after._replace(slope=None if before.slope is None else slope), reward
 
     def step(data: Data, state: JointState, place: jax.Array) -> tuple[JointState, tuple[jax.Array, jax.Array]]:
         number = state.update * max(batches, 1) + place
@@ -141,22 +149,24 @@ def joint(objective: Objective, schedule: Schedule, outer: optax.GradientTransfo
             return valued(known, state, copy, trained(known, state, copy, batch, number)[0], batch, number)
 
         if data.folds:
-            copies, worth = mean_worth(each_copy(one, data.folds, state.copies))
+            copies, reward = mean_reward(each_copy(one, data.folds, state.copies))
         else:
-            copies, (model, worth) = (), valued(data, state, state.model, model, batch, number)
-        stream = advance(schedule.scheduler, config, data, state.stream, batch, worth)
+            copies, (model, reward) = (), valued(data, state, state.model, model, batch, number)
+        stream = advance(schedule.scheduler, config, data, state.stream, batch, reward)
         return state._replace(model=model, copies=copies, stream=stream), (on_target, batch.chosen)
 
     def update(data: Data, state: JointState) -> tuple[JointState, Update]:
         following, (losses, tasks) = lax.scan(partial(step, data), state, jnp.arange(max(batches, 1)))
         accuracy = score(objective, following.parameters.weights, data.validation)
-        rate = state.knobs.outer * config.outer_decay ** (state.update * max(batches, 1) / max(steps - 1, 1))
+        rate = state.hyperparameters.outer_rate * config.outer_decay ** (
+            state.update * max(batches, 1) / max(steps - 1, 1)
+        )
         following = following._replace(update=state.update + 1)
         return following, Update(
             losses[-1], accuracy, tasks[:batches], rate, following.parameters.weights, state.parameters.weights
         )
 
-    return Learner(init, update, lambda data, state, weights: weights)  # noqa: ARG005
+    return Learner(init, update)
 
 
 def check_settings(config: TrainConfig) -> None:

@@ -137,10 +137,12 @@ def row_losses(objective: Objective, weights: Weights, rows: Rows, head: Any, lo
     return jax.vmap(loss)(outputs(objective, weights, rows.inputs, head), rows.answers)
 
 
-def task_loss(objective: Objective, weights: Weights, emphasis: jax.Array | None, batch: Rows, head: Any) -> jax.Array:
-    """Σ_u softmax(emphasis)_u · loss_u over a batch; without ``emphasis`` (B,) the plain mean."""
+def task_loss(
+    objective: Objective, weights: Weights, log_weights: jax.Array | None, batch: Rows, head: Any
+) -> jax.Array:
+    """Σ_u softmax(log_weights)_u · loss_u over a batch; without ``log_weights`` (B,) the plain mean."""
     losses = row_losses(objective, weights, batch, head, objective.losses.task)
-    return losses.mean() if emphasis is None else jnp.sum(jax.nn.softmax(emphasis) * losses)
+    return losses.mean() if log_weights is None else jnp.sum(jax.nn.softmax(log_weights) * losses)
 
 
 def target_loss(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
@@ -148,7 +150,7 @@ def target_loss(objective: Objective, weights: Weights, rows: Rows) -> jax.Array
     return row_losses(objective, weights, rows, objective.heads.target, objective.losses.target).mean()
 
 
-def marks(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
+def row_scores(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
     """What each of the target's rows (n,) scores: 1 for the right class and 0 for a wrong one.
 
     In regression 1 − squared error / variance of the validation targets, so that predicting their mean scores 0.
@@ -159,19 +161,19 @@ def marks(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
     return 1 - ((read - rows.targets) ** 2).sum(axis=1) / objective.variance
 
 
-def average(config: TrainConfig, marks: jax.Array, labels: jax.Array, classes: int) -> jax.Array:
+def average(config: TrainConfig, row_scores: jax.Array, labels: jax.Array, classes: int) -> jax.Array:
     """The mean mark; with ``balanced_accuracy`` the mean over classes, of those that occur, of each one's mean."""
     if not config.balanced_accuracy:
-        return marks.mean()
+        return row_scores.mean()
     counts = jnp.zeros(classes).at[labels].add(1)
-    sums = jnp.zeros(classes).at[labels].add(marks)
+    sums = jnp.zeros(classes).at[labels].add(row_scores)
     present = counts > 0
     return jnp.sum(jnp.where(present, sums / jnp.maximum(counts, 1), 0)) / present.sum()
 
 
 def score(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
     """Accuracy on the target's rows, balanced where the settings say so; in regression 1 − scaled error."""
-    return average(objective.config, marks(objective, weights, rows), rows.labels, objective.heads.width)
+    return average(objective.config, row_scores(objective, weights, rows), rows.labels, objective.heads.width)
 
 
 def goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> jax.Array:

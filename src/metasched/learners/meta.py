@@ -6,14 +6,15 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from metasched.learners import gradients
 from metasched.learners.config import TrainConfig
 from metasched.learners.folds import Folds, copies_of, each_copy
-from metasched.learners.gradients import Estimator, MetaParameters, Scene, start_of
+from metasched.learners.gradients import Estimator, MetaParameters, Scene
 from metasched.learners.held_out_schedule import follow, rehearse
-from metasched.learners.inner import Adapted, Schedule, descend
+from metasched.learners.inner import Adapted, Schedule
 from metasched.learners.losses import Objective, Rows, score
 from metasched.learners.networks import Weights
-from metasched.learners.protocol import Knobs, Learner, Update
+from metasched.learners.protocol import Hyperparameters, Learner, Update
 from metasched.learners.stream import Data, Stream, first_stream, without
 from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
@@ -42,30 +43,35 @@ class MetaState(NamedTuple):
     stream: Stream
     key: jax.Array
     update: jax.Array
-    knobs: Knobs
+    hyperparameters: Hyperparameters
     classes: ClassBandit | None = None
     copies: tuple[Copy, ...] = ()
 
 
 def meta(
-    objective: Objective, schedule: Schedule, estimator: Estimator, outer: optax.GradientTransformation | None = None
+    objective: Objective,
+    schedule: Schedule,
+    estimator: Estimator | None = None,
+    outer: optax.GradientTransformation | None = None,
 ) -> Learner:
-    """Algorithm 1 as a learner: λ starts as the network's initial weights and the inner rate of the run.
+    """Algorithm 1 as a learner: λ starts as the network's initial weights and the inner rate of the run."""
 
-    ``outer`` is an Optax transformation in place of the one that the settings name.
-    """
-
-    def init(data: Data, seed: Any, knobs: Knobs) -> MetaState:
-        return first_state(objective, schedule, optimiser(objective.config, knobs.outer, outer), data, seed, knobs)
+    def init(data: Data, seed: Any, hyperparameters: Hyperparameters) -> MetaState:
+        return first_state(
+            objective,
+            schedule,
+            optimiser(objective.config, hyperparameters.outer_rate, outer),
+            data,
+            seed,
+            hyperparameters,
+        )
 
     def update(data: Data, state: MetaState) -> tuple[MetaState, Update]:
-        stepper = optimiser(objective.config, state.knobs.outer, outer)
-        return meta_update(objective, schedule, estimator, stepper, data, state)
+        stepper = optimiser(objective.config, state.hyperparameters.outer_rate, outer)
+        find = estimator or gradients.find(objective.config.gradient)
+        return meta_update(objective, schedule, find, stepper, data, state)
 
-    def further(data: Data, state: MetaState, weights: Weights) -> Weights:
-        return adapt_further(objective, data, state.parameters, weights)
-
-    return Learner(init, update, further)
+    return Learner(init, update)
 
 
 def optimiser(
@@ -102,14 +108,13 @@ def first_state(
     outer: optax.GradientTransformation,
     data: Data,
     seed: Any,
-    knobs: Knobs,
+    hyperparameters: Hyperparameters,
 ) -> MetaState:
     """The state before any meta-update; every random number of the run follows from ``seed``."""
     config, width = objective.config, objective.heads.width
     weights_key, scheduler_key, outer_key = seed_keys(seed)
     weights = objective.network.init(weights_key, data.validation.inputs[:1])
-    emphasis = jnp.zeros(len(data.sources.labels)) if config.row_weights else None
-    parameters = MetaParameters(weights, first_rates(config, knobs.inner, weights), emphasis)
+    parameters = MetaParameters(weights, first_rates(config, hyperparameters.inner_rate, weights))
     bandit = ClassBandit(arms.first(width, jax.random.fold_in(outer_key, 1)), jnp.int32(-1), jnp.float32(0))
     moments = outer.init(parameters)
     return MetaState(
@@ -118,7 +123,7 @@ def first_state(
         first_stream(schedule.scheduler, data, width, scheduler_key),
         jax.random.key_data(outer_key),
         jnp.int32(0),
-        knobs,
+        hyperparameters,
         bandit if config.validation_batch == "ucb" else None,
         copies_of(Copy(parameters, moments), data.folds),
     )
@@ -147,7 +152,7 @@ def meta_update(
     """
 
     def outer_step(data: Data, batch: Rows, stream: Stream, copy: Copy) -> tuple[Copy, jax.Array, Adapted]:
-        scene = Scene(objective, schedule, data, batch, stream, state.knobs.reward)
+        scene = Scene(objective, schedule, data, batch, stream, state.hyperparameters.reward_index)
         (value, adapted), gradient = estimator.find(scene, copy.parameters)
         change, moments = outer.update(gradient, copy.optimiser, copy.parameters)
         return Copy(optax.apply_updates(copy.parameters, change), moments), value, adapted
@@ -158,7 +163,7 @@ def meta_update(
     stream, after = state.stream, None
     if data.folds:
         parameters = tuple(copy.parameters for copy in state.copies)
-        tasks, after = rehearse(objective, schedule, data, parameters, stream, state.knobs.reward)
+        tasks, after = rehearse(objective, schedule, data, parameters, stream, state.hyperparameters.reward_index)
         follower, first = follow(tasks)
         schedule, stream = schedule._replace(scheduler=follower), stream._replace(scheduler=first)
     copies = tuple(each_copy(copy_step, data.folds, state.copies))
@@ -206,20 +211,3 @@ def _told(bandit: ClassBandit, accuracy: jax.Array) -> ClassBandit:
     first = bandit.arms.turn == 0
     gain = jnp.where(first, 0.0, accuracy - bandit.accuracy)
     return ClassBandit(arms.observe(bandit.arms, bandit.taken, gain), bandit.taken, accuracy)
-
-
-def adapt_further(objective: Objective, data: Data, parameters: MetaParameters, weights: Weights) -> Weights:
-    """``adapt_on_target`` more SGD steps, on the target's validation rows in turn, at the meta-learned rate.
-
-    The usual few-shot test: what the model becomes once it may also train on the labelled rows of the target.
-    """
-    config, rows = objective.config, len(data.validation.labels)
-    size = min(config.batch_size, rows)
-    on_target = objective._replace(losses=objective.losses._replace(task=objective.losses.target))
-
-    def step(number: int, weights: Weights) -> Weights:
-        batch = data.validation.take((number * size + jnp.arange(size)) % rows)
-        rates = start_of(data, parameters).rates
-        return descend(on_target, weights, rates, None, batch, jnp.int32(objective.heads.target))
-
-    return jax.lax.fori_loop(0, config.adapt_on_target, step, weights)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
 from metasched.learners.config import TrainConfig
-from metasched.learners.losses import Rows, marks, objective_of, task_loss
+from metasched.learners.losses import Rows, objective_of, row_scores, task_loss
 from metasched.learners.meta import seed_keys
 from metasched.learners.networks import Network, Weights, default_network
 from metasched.learners.stream import device_data
@@ -117,7 +117,7 @@ def initial_model(tasks: TaskSet, network: Network | str, config: TrainConfig) -
         return task_loss(objective, weights, None, Rows(inputs, labels), objective.heads.of_task(jnp.asarray(task)))
 
     def validation_hits(weights: Weights) -> jax.Array:
-        return marks(objective, weights, data.validation) > 0
+        return row_scores(objective, weights, data.validation) > 0
 
     def start(seed: int) -> Weights:
         return objective.network.init(seed_keys(seed)[0], data.validation.inputs[:1])

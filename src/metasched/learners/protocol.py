@@ -4,28 +4,32 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
+import optax
 
+from metasched.learners.gradients import Estimator
+from metasched.learners.inner import Schedule
+from metasched.learners.losses import Objective
 from metasched.learners.networks import Weights
 from metasched.learners.stream import Data
 
 
-class Knobs(NamedTuple):
+class Hyperparameters(NamedTuple):
     """Settings that may differ between runs of one compiled program.
 
     Attributes:
-        reward: number of the reward that the scheduler is told, int32 ().
-        inner: the inner rate that the run begins with.
-        outer: the outer rate at the first update.
+        reward_index: which of the program's rewards the scheduler is told, int32 ().
+        inner_rate: the inner learning rate that the run begins with.
+        outer_rate: the outer learning rate at the first update.
     """
 
-    reward: jax.Array
-    inner: jax.Array
-    outer: jax.Array
+    reward_index: jax.Array
+    inner_rate: jax.Array
+    outer_rate: jax.Array
 
 
 State: TypeAlias = Any
-"""A NamedTuple of arrays with at least ``stream`` (:class:`Stream`), ``update`` (updates made, int32 ()) and ``knobs``;
-storing it is a checkpoint."""
+"""A NamedTuple of arrays with at least ``stream`` (:class:`Stream`), ``update`` (updates made, int32 ()) and
+``hyperparameters``. All but the last is a checkpoint."""
 
 
 class Update(NamedTuple):
@@ -52,11 +56,16 @@ class Learner(NamedTuple):
     """Learns from the batches that a scheduler chooses.
 
     Attributes:
-        init: ``init(data, seed, knobs) -> state``; every random number of a run follows from the seed.
+        init: ``init(data, seed, hyperparameters) -> state``; every random number of a run follows from the seed.
         update: ``update(data, state) -> state, update``: m scheduled batches, and one outer step where there is one.
-        further: ``further(data, state, weights) -> weights``: ``adapt_on_target`` more steps on the target's rows.
     """
 
-    init: Callable[[Data, Any, Knobs], State]
+    init: Callable[[Data, Any, Hyperparameters], State]
     update: Callable[[Data, State], tuple[State, Update]]
-    further: Callable[[Data, State, Weights], Weights]
+
+
+MakeLearner: TypeAlias = Callable[[Objective, Schedule, Estimator | None, optax.GradientTransformation | None], Learner]
+"""``make(objective, schedule, estimator, outer) -> learner``.
+
+``estimator`` and ``outer`` are what a user made in Python in place of what the settings name. A learner without a
+meta-gradient ignores the first."""

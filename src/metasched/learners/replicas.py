@@ -6,10 +6,10 @@ from typing import Any
 import jax
 
 
-def over_lanes(function: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:
-    """``function`` for stacked lanes: the arguments whose axis is 0 are stacked, the others are for all.
+def over_replicas(function: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:
+    """``function`` for stacked replicas: the arguments whose axis is 0 are stacked, the others are for all.
 
-    A CPU takes them one after another, which costs nothing there and rounds as a lane alone does.
+    A CPU takes them one after another, which costs nothing there and rounds as a replica alone does.
     """
     if jax.default_backend() != "cpu" or len(jax.devices()) > 1:
         return jax.vmap(function, in_axes=tuple(axes))

@@ -11,10 +11,10 @@ from metasched.errors import ConfigError, unknown
 from metasched.learners.losses import Objective, Rows, goodness, score, target_loss, task_loss
 from metasched.learners.networks import Weights
 
-__all__ = ["Judged", "Turn", "accuracy", "alignment", "find", "gain", "names", "scaled", "transfer"]
+__all__ = ["Evaluation", "Turn", "accuracy", "alignment", "find", "gain", "names", "scaled", "transfer"]
 
 
-class Judged(NamedTuple):
+class Evaluation(NamedTuple):
     """Loss and score of a model on the target's rows that decide rewards.
 
     Attributes:
@@ -22,7 +22,7 @@ class Judged(NamedTuple):
         score: accuracy; in regression 1 − squared error / variance.
 
     Examples:
-        >>> ms.rewards.Judged(loss=0.7, score=0.5).score
+        >>> ms.rewards.Evaluation(loss=0.7, score=0.5).score
         0.5
     """
 
@@ -56,8 +56,8 @@ class Turn(NamedTuple):
     number: jax.Array
     before: Weights
     after: Weights
-    was: Judged
-    now: Judged
+    was: Evaluation
+    now: Evaluation
     batch: Rows
     head: jax.Array
     trains: jax.Array
@@ -237,10 +237,10 @@ def find(reward: str | Reward) -> Reward:
     return _REGISTRY[reward]
 
 
-def judge(objective: Objective, weights: Weights, rows: Rows) -> Judged:
+def evaluate(objective: Objective, weights: Weights, rows: Rows) -> Evaluation:
     """What most rewards are made from; no gradient flows through it."""
     fixed = lax.stop_gradient(weights)
-    return Judged(target_loss(objective, fixed, rows), score(objective, fixed, rows))
+    return Evaluation(target_loss(objective, fixed, rows), score(objective, fixed, rows))
 
 
 def one_of(rewards: Sequence[Reward], which: jax.Array, objective: Objective, turn: Turn) -> jax.Array:

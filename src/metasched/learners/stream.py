@@ -16,17 +16,17 @@ from metasched.tasks import TaskSet, cursors
 class Data(NamedTuple):
     """All tasks end to end, and the target's validation rows.
 
-    Row u of task i is ``sources`` row ``starts[i] + u``; ``starts`` and ``sizes`` are int32 (N,). ``emphasis`` (rows,)
-    are log weights of the source rows, where the inner loss is balanced; ``judged`` are the validation rows that
-    rewards are measured on; ``folds`` are there where rewards come from held-out ones.
+    Row u of task i is ``sources`` row ``starts[i] + u``; ``starts`` and ``sizes`` are int32 (N,). ``reward_rows`` are
+    the validation rows that rewards are computed on. ``log_weights`` (rows,) weigh the source rows, where the inner
+    loss is balanced. ``folds`` are there where rewards come from held-out rows.
     """
 
     sources: Rows
     starts: jax.Array
     sizes: jax.Array
     validation: Rows
-    judged: Rows
-    emphasis: jax.Array | None = None
+    reward_rows: Rows
+    log_weights: jax.Array | None = None
     folds: tuple[Folds, ...] = ()
 
 
@@ -62,18 +62,18 @@ def device_data(tasks: TaskSet, config: TrainConfig | None = None) -> Data:
         sources,
         jnp.asarray(starts, jnp.int32),
         jnp.asarray(tasks.sizes, jnp.int32),
-        emphasis=jnp.asarray(np.concatenate(rarity), jnp.float32) if config.balanced_loss else None,
+        log_weights=jnp.asarray(np.concatenate(rarity), jnp.float32) if config.balanced_loss else None,
         **target_rows(tasks, config),
     )
 
 
 def target_rows(tasks: TaskSet, config: TrainConfig) -> dict[str, Any]:
-    """The target's part of :class:`Data`: its labelled rows, those that rewards are measured on, and their folds."""
+    """The target's part of :class:`Data`: its labelled rows, those that rewards are computed on, and their folds."""
     validation = to_device(host_rows(tasks.validation))
-    judged, count = validation, len(tasks.validation.labels)
+    reward_rows, count = validation, len(tasks.validation.labels)
     if config.reward_rows is not None and config.reward_rows < count:
-        judged = validation.take(np.random.default_rng(0).permutation(count)[: config.reward_rows])
-    return {"validation": validation, "judged": judged, "folds": folds_of(validation, config.reward_folds)}
+        reward_rows = validation.take(np.random.default_rng(0).permutation(count)[: config.reward_rows])
+    return {"validation": validation, "reward_rows": reward_rows, "folds": folds_of(validation, config.reward_folds)}
 
 
 def host_rows(split: Any) -> Rows:
@@ -87,8 +87,8 @@ def to_device(rows: Rows) -> Rows:
 
 
 def without(data: Data, fold: Folds) -> Data:
-    """What the copy of a learner sees that never trains on ``fold`` and is judged on it."""
-    return data._replace(validation=fold.kept, judged=fold.held)
+    """What a copy of the learner sees: it never trains on ``fold``, and its rewards are computed there."""
+    return data._replace(validation=fold.kept, reward_rows=fold.held)
 
 
 def first_stream(scheduler: Scheduler, data: Data, width: int, key: jax.Array) -> Stream:

@@ -92,7 +92,6 @@ class Final(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     initial_test_accuracy: float | None = None
     balanced_test_accuracy: float | None = None
     test_accuracy_by_class: tuple[float | None, ...] | None = None
-    target_adapted_test_accuracy: float | None = None
     validation_accuracy: float | None = None
     test_rows: Count | None = None
     drawn_by_label: tuple[tuple[float, ...], ...] | None = None

@@ -1,4 +1,4 @@
-"""Runs from their specs to their outcomes: the one engine's files.
+"""Runs from their specs to their outcomes: what is kept on disk while the engine trains.
 
 Runs of one shape share one compiled program, whatever their scheduler, reward, rates and seed; on accelerators they run
 side by side, on a CPU one after another. What a run keeps on disk does not depend on its neighbours.
@@ -163,7 +163,7 @@ def seconds_per_update(jobs: Sequence[Job], updates: int = 5) -> list[float]:
 def _by_shape(jobs: Sequence[Job]) -> list[list[int]]:
     """Numbers of the jobs that may share a program: the same sources, target rows of one shape.
 
-    Side by side every lane computes what any lane decides by, so on accelerators those that plan have their own.
+    Side by side every replica computes what any replica decides by, so on accelerators those that plan have their own.
     """
     apart = jax.default_backend() != "cpu"
     groups: dict[Hashable, list[int]] = {}
@@ -197,8 +197,8 @@ def _shape(job: Job) -> Hashable:
 class _Group:
     """Jobs of one shape: their program, and for each job its scheduler and its place among those of the program.
 
-    ``kinds`` are the distinct schedulers of the program. Where there are several, the state of a lane holds a state for
-    each (:func:`metasched.schedulers.switch`); what is stored is only its own.
+    ``kinds`` are the distinct schedulers of the program. Where there are several, the state of a replica holds a state
+    for each (:func:`metasched.schedulers.switch`); what is stored is only its own.
     """
 
     def __init__(self, jobs: Sequence[Job], together: int | None, leases: Mapping[Path, Lease] | None = None) -> None:
@@ -235,7 +235,7 @@ class _Group:
 
         key = (_shape(first), tuple(distinct), known, config.abstain, together, own_rows)
         self.program = _PROGRAMS.get(key, first.tasks, make)
-        rows = {number: engine.lane_rows(self.program, tasks) for number, tasks in targets.items()}
+        rows = {number: engine.replica_rows(self.program, tasks) for number, tasks in targets.items()}
         self.rows = {place: rows[id(job.tasks)] for place, job in enumerate(jobs)}
 
     def run(self, checkpoint_seconds: float) -> Generator[tuple[int, Record, Result | None], None, None]:
@@ -287,13 +287,13 @@ class _Group:
     def first_state(self, place: int) -> State:
         """The state of a job before its first update."""
         job = self.jobs[place]
-        knobs = engine.knobs_of(job.config, self.rewards[place])
+        hyperparameters = engine.hyperparameters_of(job.config, self.rewards[place])
         seed = np.uint32(job.description.spec.seed)
-        state = self.program.start(self.rows[place].data, seed, knobs)
+        state = self.program.start(self.rows[place].data, seed, hyperparameters)
         return self._with_own(place, state, self.schedulers[place].init(seed_keys(seed)[1]))
 
     def _with_own(self, place: int, state: State, own: Any) -> State:
-        """A lane's state with the state of its own scheduler put in."""
+        """A replica's state with the state of its own scheduler put in."""
         mixed = state.stream.scheduler
         if self.shared:
             states = [own if number == self.places[place] else other for number, other in enumerate(mixed.states)]
@@ -301,11 +301,12 @@ class _Group:
         return state._replace(stream=state.stream._replace(scheduler=own))
 
     def _alone(self, place: int, state: State) -> State:
-        """The state as the job would have it in a program of its own: what is stored."""
-        if not self.shared:
-            return state
-        own = state.stream.scheduler.states[self.places[place]]
-        return state._replace(stream=state.stream._replace(scheduler=own))
+        """The state as the job would have it in a program of its own: what is stored.
+
+        Hyperparameters are left out: they follow from the spec, and the reward's index from the program.
+        """
+        own = state.stream.scheduler.states[self.places[place]] if self.shared else state.stream.scheduler
+        return state._replace(stream=state.stream._replace(scheduler=own), hyperparameters=None)
 
     def _restore(self, place: int) -> tuple[State, list[Record]]:
         """The state of a job and the records that led to it, as its last checkpoint has them."""
@@ -324,7 +325,7 @@ class _Group:
         check(records, update, self.jobs[place].config.meta_updates, alone.stream.drawn.shape, where / folder.METRICS)
         folder.keep_records(where, records)
         stream = alone.stream._replace(scheduler=fresh.stream.scheduler)
-        state = alone._replace(stream=stream, knobs=fresh.knobs)  # the reward's number is the program's
+        state = alone._replace(stream=stream, hyperparameters=fresh.hyperparameters)
         return self._with_own(place, state, alone.stream.scheduler), records
 
     def _save(self, states: Mapping[int, State], places: Sequence[int]) -> None:

@@ -3,7 +3,7 @@
 from metasched.learners import gradients, rewards
 from metasched.learners.checks import check_losses, check_network, settle_memory
 from metasched.learners.config import TrainConfig
-from metasched.learners.engine import check_learner
+from metasched.learners.engine import find_learner
 from metasched.learners.joint import check_settings
 from metasched.learners.losses import objective_of
 from metasched.learners.networks import default_network
@@ -18,7 +18,7 @@ def settled(
 
     ``together`` runs are to go side by side, and must fit.
     """
-    check_learner(learner)
+    find_learner(learner)
     if learner == "joint":
         check_settings(config)
     rewards.find(own.reward or config.reward)

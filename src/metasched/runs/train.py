@@ -13,7 +13,7 @@ import optax
 from metasched import datasets
 from metasched.errors import ConfigError, MetaschedError, RunError
 from metasched.learners.config import TrainConfig
-from metasched.learners.engine import Record, check_learner
+from metasched.learners.engine import Record, find_learner
 from metasched.learners.gradients import Estimator, MetaParameters
 from metasched.learners.losses import Loss, Losses, cross_entropy, squared_error
 from metasched.learners.model import Model
@@ -308,7 +308,7 @@ def jobs_of(
 
     ``together`` of them are to run side by side, and must fit.
     """
-    check_learner(learner)
+    find_learner(learner)
     seeds = _seeds(seeds)
     if own.scheduler is not None:
         if options:
