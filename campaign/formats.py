@@ -21,7 +21,7 @@ from campaign.mutate import Edit, edits, json_edits
 from metasched.chooser import Chooser
 from metasched.datasets.npz import read_npy
 from metasched.datasets.rows import Reading, read_rows
-from metasched.experiments.datasets import cifar100, climatenet, extreme_weather, hoda, mnist, optdigits, reviews
+from metasched.experiments.datasets import cifar100, climatenet, extreme_weather, glyphs, mnist, reviews, uci
 from metasched.learners import model_file
 from metasched.report import results
 from metasched.runs import checkpoint, folder, outcome
@@ -59,8 +59,8 @@ def formats(place: Path) -> dict[str, Format]:
         "npy": Format((_npy(),), edits, lambda content, at: read_npy(_put(at / "a.npy", content))),
         "idx": Format((_idx(),), _in_gzip, lambda content, at: mnist.read_idx(_put(at / "a.gz", content))),
         "climatenet": Format((_climatenet(),), _in_gzip, lambda content, at: climatenet.read(_put(at / "a", content))),
-        "hoda": Format((_hoda(),), edits, lambda content, at: hoda.parse(_put(at / "a", content))),
-        "optdigits": Format((_digits(),), edits, lambda content, at: optdigits.parse(_put(at / "a", content))),
+        "hoda": Format((_hoda(),), edits, lambda content, at: glyphs.hoda(_put(at / "a", content))),
+        "optdigits": Format((_digits(),), edits, lambda content, at: uci.parse_optdigits(_put(at / "a", content))),
         "reviews": Format(
             (b"1\tgood book\n0\tbad\n",), edits, lambda content, at: reviews.parse(_put(at / "a", content))
         ),

@@ -12,14 +12,14 @@ import metasched as ms
 from helpers import make_tasks
 from metasched import schedulers
 from metasched.experiments import EXPERIMENTS, Cell, Experiment, paper_methods, source_methods
-from metasched.experiments.datasets import cifar100, climatenet, mnist, optdigits, semeion
+from metasched.experiments.datasets import cifar100, climatenet, mnist, uci
 from metasched.experiments.definition import target_drawn
 from metasched.learners.networks import default_network
 from metasched.runs import outcome
 from metasched.runs.train import jobs_of
 
 FILES = {
-    "digits": (*mnist.FILES.values(), *optdigits.FILES.values(), semeion.FILE),
+    "digits": (*mnist.FILES.values(), *uci.OPTDIGITS, *uci.SEMEION),
     "cifar": (cifar100.LABELS, *cifar100.SUPERCLASS_FILES.values()),
     "weather-points": tuple(climatenet.FILES.values()),
 }

@@ -15,11 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from metasched.datasets.columns import from_columns, table_files
 from metasched.datasets.images import from_images
 from metasched.datasets.npz import from_npz, save_npz
 from metasched.datasets.store import DataFile
-from metasched.datasets.tables import SUFFIXES
+from metasched.datasets.tables import SUFFIXES, from_columns, table_files
 from metasched.errors import ConfigError, DataError, MetaschedError, meant, nearest, unknown
 from metasched.plugins import register_all
 from metasched.tasks import TaskSet

@@ -1,4 +1,4 @@
-"""One answer of a web server, read so that nothing it does can hang us, and nothing it sent is lost."""
+"""One response of a web server, read so that nothing it does can hang us and nothing it sent is lost."""
 
 import http.client
 import re
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class BrokenOffError(Exception):
-    """A server that is gone, slow, or talks nonsense; the message names its address."""
+    """A server that is gone, slow, or breaks the protocol. The message names its address."""
 
 
 class Response:
@@ -22,12 +22,12 @@ class Response:
         self._url, self._answer = url, answer
         ranged = re.match(r"bytes (\d{1,18})-", answer.headers.get("Content-Range") or "", re.ASCII)
         self.begin = 0 if answer.status != 206 else int(ranged[1]) if ranged else asked
-        said = (answer.headers.get("Content-Length") or "").strip()
-        self.length = int(said) if re.fullmatch(r"\d{1,18}", said, re.ASCII) else None
+        stated = (answer.headers.get("Content-Length") or "").strip()
+        self.length = int(stated) if re.fullmatch(r"\d{1,18}", stated, re.ASCII) else None
 
     def read(self, most: int) -> bytes:
         """What is there, up to ``most`` bytes, waiting for one at least; nothing at the end."""
-        with _told(self._url):
+        with _one_error(self._url):
             content: bytes = self._answer.read1(most)
             return content
 
@@ -44,8 +44,8 @@ def opened(url: str, begin: int, silence: float, deadline: float) -> Iterator[Re
     watch.start()
     try:
         request = urllib.request.Request(url, headers={"Range": f"bytes={begin}-"} if begin else {})
-        with _told(url):
-            answer = urllib.request.build_opener(*_handlers(sockets)).open(request, timeout=silence)
+        with _one_error(url):
+            answer = urllib.request.build_opener(_Handler(sockets)).open(request, timeout=silence)
         with answer:
             yield Response(url, answer, begin)
     finally:
@@ -59,11 +59,18 @@ class _Sockets:
         self._deadline = deadline
         self._all: list[socket.socket] = []
 
-    def add(self, one: socket.socket) -> None:
-        """Note one that was opened, unless it is too late."""
-        self._all.append(one)
-        if time.monotonic() >= self._deadline:
-            raise TimeoutError("too slow")
+    def noted(self, connection: type[http.client.HTTPConnection]) -> type[http.client.HTTPConnection]:
+        """That kind of connection, which lists its socket here; if the deadline has passed it fails."""
+        sockets = self
+
+        class Noted(connection):  # type: ignore[misc, valid-type]
+            def connect(self) -> None:
+                super().connect()
+                sockets._all.append(self.sock)
+                if time.monotonic() >= sockets._deadline:
+                    raise TimeoutError("too slow")
+
+        return Noted
 
     def shut(self) -> None:
         """Wake up whoever waits for a byte: there will be none."""
@@ -72,34 +79,24 @@ class _Sockets:
                 each.shutdown(socket.SHUT_RDWR)
 
 
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Opens http and https as urllib does, and notes every socket."""
+
+    def __init__(self, sockets: _Sockets) -> None:
+        super().__init__()
+        self._sockets = sockets
+
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(self._sockets.noted(http.client.HTTPConnection), request)
+
+    def https_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(self._sockets.noted(http.client.HTTPSConnection), request)
+
+
 @contextmanager
-def _told(url: str) -> Iterator[None]:
+def _one_error(url: str) -> Iterator[None]:
     """Whatever goes wrong between us and a server, as one kind of error."""
     try:
         yield
-    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: an address or header that is none
+    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a malformed address or header
         raise BrokenOffError(f"{url}: {str(error) or type(error).__name__}") from None
-
-
-def _handlers(sockets: _Sockets) -> tuple[urllib.request.BaseHandler, ...]:
-    """Those of urllib, but that every socket they open is noted."""
-
-    class Plain(http.client.HTTPConnection):
-        def connect(self) -> None:
-            super().connect()
-            sockets.add(self.sock)
-
-    class Secure(http.client.HTTPSConnection):
-        def connect(self) -> None:
-            super().connect()
-            sockets.add(self.sock)
-
-    class PlainHandler(urllib.request.HTTPHandler):
-        def http_open(self, request: urllib.request.Request) -> Any:
-            return self.do_open(Plain, request)
-
-    class SecureHandler(urllib.request.HTTPSHandler):
-        def https_open(self, request: urllib.request.Request) -> Any:
-            return self.do_open(Secure, request)
-
-    return PlainHandler(), SecureHandler()

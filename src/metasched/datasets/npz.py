@@ -1,11 +1,4 @@
-"""Task sets in one ``.npz`` file: plain arrays, never pickles.
-
-Keys: ``tasks/<name>/inputs`` and ``tasks/<name>/labels`` for each task, in the order of the file;
-``validation/inputs``, ``validation/labels``, ``test/inputs``, ``test/labels``; and, for names, either one ``classes``
-or ``tasks/<name>/classes`` for every task with ``target/classes``. A set of regression has ``…/targets`` wherever it
-has ``…/inputs``; it may then leave out the labels, which become bins of the targets. A file without validation and test
-is read with the name of the task that is the target, whose rows are then divided.
-"""
+"""Task sets in one ``.npz`` file: plain arrays, never pickles. :func:`from_npz` lists the keys."""
 
 import math
 import os
@@ -24,8 +17,18 @@ from numpy.typing import NDArray
 
 from metasched.datasets.store import sha256
 from metasched.errors import DataError, given
-from metasched.tasks import TEST, VALIDATION, RowNumbers, Split, Task, TaskSet, as_targets, refuse_overlap
-from metasched.tasks.assemble import divide, target_parts
+from metasched.tasks import (
+    TEST,
+    VALIDATION,
+    Provenance,
+    RowNumbers,
+    Split,
+    Targets,
+    TaskSet,
+    as_targets,
+    refuse_overlap,
+)
+from metasched.tasks.assemble import all_parts, classification, divide, regression, target_parts
 from metasched.untrusted import file_size
 
 LARGEST_BYTES = 8 * 1024**3
@@ -136,7 +139,8 @@ def from_npz(
 
     Its keys are ``tasks/<name>/inputs`` and ``tasks/<name>/labels`` for each task, in order; ``validation/inputs``,
     ``validation/labels``, ``test/inputs``, ``test/labels``; and for names either one ``classes`` or
-    ``tasks/<name>/classes`` for every task with ``target/classes``. Numbers to predict are ``…/targets``.
+    ``tasks/<name>/classes`` for every task with ``target/classes``. Numbers to predict are ``…/targets``; labels may
+    then be left out and become bins of the targets.
 
     Args:
         path: the file.
@@ -160,45 +164,36 @@ def from_npz(
         True
     """
     path = Path(path)
-    with open_npz(path, limit) as content:
+    notes: tuple[str, ...] = ()
+    rows: dict[str, RowNumbers] = {}
+    with open_npz(path, limit) as archive:
+        content: Mapping[str, NDArray[Any]] = archive
         names = _task_names(content)
         if not names:
             raise DataError(f"{path}: has no tasks; expected keys like 'tasks/<name>/inputs'")
         divided = [part for part in (VALIDATION, TEST) if f"{part}/inputs" in content]
         target_parts([*names, *divided], target, str(path))
-        notes: tuple[str, ...] = ()
-        rows: dict[str, RowNumbers] = {}
         if target is not None:
             content, rows, note = _divided(content, target, target_labels, seed)
             names, notes = _task_names(content), (note,)
-        wanted = "labels"
-        if f"tasks/{names[0]}/labels" not in content and f"tasks/{names[0]}/targets" in content:
-            wanted = "targets"
-        tasks = {name: (content[f"tasks/{name}/inputs"], content[f"tasks/{name}/{wanted}"]) for name in names}
-        validation, test = ((content[f"{part}/inputs"], content[f"{part}/{wanted}"]) for part in (VALIDATION, TEST))
-        classes: Any = None
-        if "classes" in content:
-            classes = [str(name) for name in content["classes"]]
-        elif "target/classes" in content:
-            keys = {**{name: f"tasks/{name}/classes" for name in names}, "target": "target/classes"}
-            classes = {name: [str(item) for item in content[key]] for name, key in keys.items()}
-        arrays: dict[str, Any] = {"tasks": tasks, "validation": validation, "test": test, "name": path.stem}
-        if wanted == "targets":
-            result = TaskSet.regression(**arrays, bins=bins, allow_overlap=allow_overlap)
-        elif f"tasks/{names[0]}/targets" in content:
-            result = _with_targets(TaskSet.from_arrays(**arrays, classes=classes, allow_overlap=True), content)
-            if not allow_overlap:
-                refuse_overlap(result.validation, result.test)
+        labelled, numeric = (f"tasks/{names[0]}/{kind}" in content for kind in ("labels", "targets"))
+        answers = "labels" if labelled or not numeric else "targets"
+
+        def pair(folder: str) -> tuple[NDArray[Any], NDArray[Any]]:
+            return content[f"{folder}/inputs"], content[f"{folder}/{answers}"]
+
+        parts = all_parts({name: pair(f"tasks/{name}") for name in names}, pair(VALIDATION), pair(TEST))
+        if answers == "targets":
+            result = regression(path.stem, parts, bins, allow_overlap)
         else:
-            result = TaskSet.from_arrays(**arrays, classes=classes, allow_overlap=allow_overlap)
+            result = classification(path.stem, parts, _class_names(content, names), allow_overlap or numeric)
+            if numeric:
+                result = _with_targets(result, content)
+                if not allow_overlap:
+                    refuse_overlap(result.validation, result.test)
     files = {path.name: sha256(path)}
     provenance = {
-        key: replace(
-            item,
-            source=f"{path.name}:{target if key in rows else key}",
-            rows=rows.get(key, item.rows),
-            files=files,
-        )
+        key: Provenance(f"{path.name}:{target if key in rows else key}", rows.get(key, item.rows), files)
         for key, item in result.provenance.items()
     }
     result = replace(result, provenance=provenance, notes=notes)
@@ -211,29 +206,36 @@ def _task_names(content: Mapping[str, NDArray[Any]]) -> list[str]:
     return list(dict.fromkeys(key.split("/")[1] for key in content if key.startswith("tasks/")))
 
 
+def _class_names(content: Mapping[str, NDArray[Any]], names: list[str]) -> list[str] | dict[str, list[str]] | None:
+    if "classes" in content:
+        return [str(name) for name in content["classes"]]
+    if "target/classes" not in content:
+        return None
+    keys = {**{name: f"tasks/{name}/classes" for name in names}, "target": "target/classes"}
+    return {name: [str(item) for item in content[key]] for name, key in keys.items()}
+
+
 def _divided(
     content: Mapping[str, NDArray[Any]], target: str, count: int | None, seed: int
 ) -> tuple[dict[str, NDArray[Any]], dict[str, RowNumbers], str]:
     """The same arrays with one task as validation and test; which of its rows these are; and that in words."""
     folder = f"tasks/{target}/"
-    arrays = {key: content[key] for key in content}
-    own = {key.removeprefix(folder): arrays.pop(key) for key in list(arrays) if key.startswith(folder)}
-    wanted = own["labels"] if "labels" in own else own["targets"]
-    validation, test, note = divide(wanted, target, count, seed)
+    arrays = dict(content)
+    own = {key.removeprefix(folder): arrays.pop(key) for key in content if key.startswith(folder)}
+    validation, test, note = divide(own["labels"] if "labels" in own else own["targets"], target, count, seed)
     rows = {VALIDATION: validation, TEST: test}
+    if "classes" in own:
+        arrays["target/classes"] = own.pop("classes")
     for kind, values in own.items():
-        if kind == "classes":
-            arrays["target/classes"] = values
-        else:
-            arrays |= {f"{part}/{kind}": values[chosen] for part, chosen in rows.items()}
+        arrays |= {f"{part}/{kind}": values[chosen] for part, chosen in rows.items()}
     return arrays, rows, note
 
 
 def _with_targets(tasks: TaskSet, content: Mapping[str, NDArray[Any]]) -> TaskSet:
     """The same set with the targets that the file has beside the labels."""
 
-    def targets(key: str) -> Any:
-        return as_targets(key, content[f"{key}/targets"])
+    def targets(folder: str) -> Targets:
+        return as_targets(folder, content[f"{folder}/targets"])
 
     return replace(
         tasks,
@@ -257,11 +259,11 @@ def save_npz(tasks: TaskSet, path: str | os.PathLike[str]) -> None:
         >>> ms.datasets.save_npz(tasks, "winds.npz")
     """
     arrays: dict[str, Any] = {}
-    named: list[tuple[str, Task | Split]] = [(f"tasks/{task.name}", task) for task in tasks.tasks]
-    for key, rows in (*named, (VALIDATION, tasks.validation), (TEST, tasks.test)):
-        arrays[f"{key}/inputs"], arrays[f"{key}/labels"] = rows.inputs, rows.labels
-        if rows.targets is not None:
-            arrays[f"{key}/targets"] = rows.targets
+    for name, part, _ in tasks.parts():
+        folder = name if name in (VALIDATION, TEST) else f"tasks/{name}"
+        arrays[f"{folder}/inputs"], arrays[f"{folder}/labels"] = part.inputs, part.labels
+        if part.targets is not None:
+            arrays[f"{folder}/targets"] = part.targets
     if not tasks.shared_labels:
         arrays |= {f"tasks/{task.name}/classes": np.array(task.classes) for task in tasks.tasks}
     arrays["classes" if tasks.shared_labels else "target/classes"] = np.array(tasks.classes)

@@ -4,14 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metasched.errors import ConfigError
-from metasched.experiments.datasets.channels import Part, numbers, sliding, standardise, task_channels
+from metasched.experiments.datasets.channels import View, numbers, sliding, standardise, task_channels
 
 KNOWN = ("a", "b", "c", "d")
 
 
 def part(random, rows, channels, *, offset=0.0, scale=1.0, dtype=np.float64):
     values = random.normal(offset, scale, (rows, 3, len(channels)))
-    return Part(values.astype(dtype), channels)
+    return View(values.astype(dtype), channels)
 
 
 def test_the_five_windows_cover_all_sixteen_channels_and_no_two_are_alike():
@@ -94,7 +94,7 @@ def test_test_rows_do_not_change_the_scale():
 
 @pytest.mark.parametrize("value", [0.0, 101325.3, -1e-9])
 def test_a_constant_channel_becomes_zero_and_not_nan(value):
-    flat = Part(np.full((5, 3, 1), value, np.float32), (0,))
+    flat = View(np.full((5, 3, 1), value, np.float32), (0,))
     for inputs in standardise([flat], flat, flat, KNOWN):
         np.testing.assert_allclose(inputs, 0, atol=1e-6)
 
@@ -113,6 +113,6 @@ def test_units_do_not_matter(scale, offset, seed):
     random = np.random.default_rng(seed)
     plain = part(random, 20, (0, 2))
     offset *= scale  # an offset a million times the spread is what float64 still resolves
-    other = Part(plain.values * scale + offset, plain.channels)
+    other = View(plain.values * scale + offset, plain.channels)
     expected, found = (standardise([one], one, one, KNOWN)[0] for one in (plain, other))
     np.testing.assert_allclose(found, expected, atol=1e-4)

@@ -3,9 +3,9 @@ import pytest
 
 import metasched as ms
 from metasched.errors import ConfigError
-from metasched.experiments.datasets import mnist, optdigits, semeion
+from metasched.experiments.datasets import mnist, uci
 
-FILES = [file.path for file in (semeion.FILE, *optdigits.FILES.values(), *mnist.FILES.values())]
+FILES = [file.path for file in (*uci.SEMEION, *uci.OPTDIGITS, *mnist.FILES.values())]
 
 
 @pytest.fixture
@@ -18,9 +18,9 @@ def test_five_windows_of_1400_rows_in_file_order(digits):
     assert digits.sizes == (1400,) * 5
     assert digits.shape == (28, 28)
     assert digits.shared_labels
-    _, labels = semeion.read()
+    _, labels = uci.read_semeion()
     np.testing.assert_array_equal(digits.tasks[1].labels, labels[193:1593])
-    _, labels = optdigits.read()
+    _, labels = uci.read_optdigits()
     np.testing.assert_array_equal(digits.tasks[4].labels, labels[2800:4200])
 
 

@@ -3,12 +3,12 @@ import pytest
 
 import metasched as ms
 from metasched.errors import ConfigError
-from metasched.experiments.datasets import mnist, optdigits, semeion
+from metasched.experiments.datasets import mnist, uci
 
 
 @pytest.fixture
 def needed(needs):
-    needs(*(file.path for file in (semeion.FILE, *optdigits.FILES.values(), *mnist.FILES.values())))
+    needs(*(file.path for file in (*uci.SEMEION, *uci.OPTDIGITS, *mnist.FILES.values())))
 
 
 def test_every_source_of_digits_as_it_is_and_spoilt_in_three_ways(needed):

@@ -6,13 +6,11 @@ import pytest
 import metasched as ms
 from helpers import nearest_mean
 from metasched.errors import ConfigError
-from metasched.experiments.datasets import glyphs, hoda, mnist, optdigits, scripts, semeion, usps
+from metasched.experiments.datasets import glyphs, mnist, scripts, uci
 
 FILES = (
-    usps.FILE,
-    hoda.FILE,
-    semeion.FILE,
-    *optdigits.FILES.values(),
+    *uci.SEMEION,
+    *uci.OPTDIGITS,
     mnist.FILES["t10k-images"],
     mnist.FILES["t10k-labels"],
     *(file for own in glyphs.FILES.values() for file in own),
@@ -59,7 +57,7 @@ def test_ink_is_bright_and_set_as_in_mnist(tasks):
 
 def test_provenance_has_the_rows_of_the_files(needed):
     tasks = ms.datasets.load("scripts", sources=["farsi", "bangla"], rows=200)
-    _, labels = hoda.read()
+    _, labels = glyphs.read("farsi")
     np.testing.assert_array_equal(labels[tasks.provenance["farsi"].rows], tasks.tasks[0].labels)
     _, labels = glyphs.read("bangla")
     np.testing.assert_array_equal(labels[tasks.provenance["bangla"].rows], tasks.tasks[1].labels)
@@ -94,6 +92,24 @@ def test_an_unknown_choice_is_refused(options, message):
 
 
 def test_more_rows_than_a_source_has_are_refused(needs):
-    needs(semeion.FILE.path)
+    needs(uci.SEMEION[0].path)
     with pytest.raises(ConfigError, match="rows is 1594; Semeion has 1593"):
         ms.datasets.load("scripts", sources=["semeion"], rows=1594)
+
+
+LABELS = np.repeat(np.arange(4, dtype=np.int32), 25)
+
+
+def test_a_source_has_the_same_rows_in_either_order():
+    in_order, shuffled = (scripts.drawn_rows(LABELS, 40, "a", shuffled) for shuffled in (False, True))
+    assert np.all(np.diff(in_order) > 0)
+    assert not np.all(np.diff(shuffled) > 0)
+    assert sorted(shuffled) == in_order.tolist()
+    assert np.bincount(LABELS[in_order]).tolist() == [10] * 4
+    assert not np.array_equal(in_order, scripts.drawn_rows(LABELS, 40, "b", False))
+
+
+@pytest.mark.parametrize("count", [0, 101])
+def test_more_rows_than_there_are_is_refused(count):
+    with pytest.raises(ConfigError, match=f"rows is {count}; a has 100"):
+        scripts.drawn_rows(LABELS, count, "a", False)

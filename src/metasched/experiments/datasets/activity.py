@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from metasched.datasets.store import DataFile, checksums, locate
 from metasched.errors import ConfigError, DataError, unknown
-from metasched.experiments.datasets.channels import Part, standardise
-from metasched.tasks import TEST, VALIDATION, Labels, Provenance, RowNumbers, Split, Task, TaskSet, few_labels
+from metasched.experiments.datasets.build import Rows, task_set
+from metasched.experiments.datasets.channels import standardise_all
+from metasched.tasks import Labels, Provenance, TaskSet
 
 FILE = DataFile(
     "activity/WISDM_ar_v1.1_transformed.arff",
@@ -55,33 +56,22 @@ def load(*, target: int = 33, users: int = 24, target_labels: int = 30, seed: in
     if not 1 <= users <= len(others):
         raise ConfigError(f"users is {users}; there are {len(others)} besides the target: give 1 … {len(others)}")
     rows = {f"user-{user}": np.flatnonzero(windows.users == user) for user in sorted(others[:users])}
-    goal = np.flatnonzero(windows.users == target)
-    validation, test = (goal[part] for part in few_labels(windows.labels[goal], target_labels, seed))
-    filled, missing = _filled(windows.values, np.concatenate(list(rows.values())))
-    channels = tuple(range(FEATURES))
-    *inputs, shown, measured = standardise(
-        [Part(filled[own], channels) for own in rows.values()],
-        Part(filled[validation], channels),
-        Part(filled[test], channels),
-        [f"feature {number}" for number in range(FEATURES)],
+    missing = np.isnan(windows.values)
+    means = np.nanmean(windows.values[np.concatenate(list(rows.values()))], axis=0)
+    filled = np.where(missing, means, windows.values)
+    rows["target"] = np.flatnonzero(windows.users == target)
+    sources = {
+        name: Rows(inputs, windows.labels[own], Provenance("WISDM v1.1", own, checksums(FILE)), CLASSES)
+        for (name, own), inputs in zip(
+            rows.items(), standardise_all([filled[own] for own in rows.values()]), strict=True
+        )
+    }
+    validation, test = sources.pop("target").divided(target_labels, seed)
+    notes = (
+        f"windows of the target, user {target}, follow one another: those for test lie beside those for validation",
+        f"{missing.any(axis=1).sum()} of {len(windows.labels):,} windows lack a peak; it is set to the sources' mean",
     )
-    return TaskSet(
-        name="activity",
-        tasks=tuple(
-            Task(name, own, windows.labels[rows[name]], CLASSES) for name, own in zip(rows, inputs, strict=True)
-        ),
-        validation=Split(shown, windows.labels[validation]),
-        test=Split(measured, windows.labels[test]),
-        classes=CLASSES,
-        provenance={
-            name: Provenance("WISDM v1.1", own, checksums(FILE))
-            for name, own in {**rows, VALIDATION: validation, TEST: test}.items()
-        },
-        notes=(
-            f"windows of the target, user {target}, follow one another: those for test lie beside those for validation",
-            f"{missing} of {len(windows.labels):,} windows lack a peak; it is set to the sources' mean",
-        ),
-    )
+    return task_set("activity", sources, validation, test, notes=notes)
 
 
 def parse(path: Path) -> Windows:
@@ -109,9 +99,3 @@ def parse(path: Path) -> Windows:
     return Windows(
         np.array([int(row[1]) for row in rows]), values, np.array([CLASSES.index(row[-1]) for row in rows], np.int32)
     )
-
-
-def _filled(values: NDArray[np.float64], sources: RowNumbers) -> tuple[NDArray[np.float64], int]:
-    """The values with the sources' mean where they are missing, and how many rows that touched."""
-    missing = np.isnan(values)
-    return np.where(missing, np.nanmean(values[sources], axis=0), values), int(missing.any(axis=1).sum())

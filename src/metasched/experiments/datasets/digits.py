@@ -4,13 +4,13 @@ from typing import Literal
 
 import numpy as np
 
-from metasched.datasets.store import checksums
+from metasched.datasets.store import DataFile, checksums
 from metasched.errors import ConfigError
-from metasched.experiments.datasets import mnist, optdigits, semeion
+from metasched.experiments.datasets import mnist, uci
+from metasched.experiments.datasets.build import Rows, task_set
 from metasched.experiments.datasets.pixels import centre, resize
-from metasched.tasks import TEST, VALIDATION, Inputs, Provenance, Split, Task, TaskSet, from_pixels
+from metasched.tasks import Inputs, Labels, Provenance, TaskSet, from_pixels
 
-CLASSES = tuple(str(digit) for digit in range(10))
 WINDOW = 1400
 SEMEION_STARTS = (0, 193)
 OPTDIGITS_STARTS = (0, 1400, 2800)
@@ -35,46 +35,28 @@ def load(
         raise ConfigError(f"resizing is '{resizing}'; give 'centred' or 'plain'")
     if validation not in ("mnist", "sources"):
         raise ConfigError(f"validation is '{validation}'; give 'mnist' or 'sources'")
-    semeion_images, semeion_labels = semeion.read()
-    optical_images, optical_labels = optdigits.read()
-    test_images, test_labels = mnist.read("train")
+    sources: dict[str, Rows] = {}
 
-    provenance: dict[str, Provenance] = {}
-    tasks = []
-    for source, images, labels, starts, files in (
-        ("Semeion", semeion_images, semeion_labels, SEMEION_STARTS, (semeion.FILE,)),
-        ("Optical Recognition", optical_images, optical_labels, OPTDIGITS_STARTS, tuple(optdigits.FILES.values())),
-    ):
-        for number, start in enumerate(starts, 1):
-            rows = np.arange(start, start + WINDOW)
-            name = f"{'semeion' if source == 'Semeion' else 'optical'}-{number}"
-            tasks.append(Task(name, _fit(images[rows], resizing), labels[rows], CLASSES))
-            provenance[name] = Provenance(source, rows, checksums(*files))
+    def window(images: Inputs, labels: Labels, start: int, source: str, files: tuple[DataFile, ...]) -> Rows:
+        rows = np.arange(start, start + WINDOW)
+        own = images[rows]
+        inputs = resize(own, 28, 28) if resizing == "plain" else centre(resize(own, 20, 20), 28, 28)
+        return Rows(inputs, labels[rows], Provenance(source, rows, checksums(*files)))
 
+    semeion, optical = uci.read_semeion(), uci.read_optdigits()
+    for number, start in enumerate(SEMEION_STARTS, 1):
+        sources[f"semeion-{number}"] = window(*semeion, start, "Semeion", uci.SEMEION)
+    for number, start in enumerate(OPTDIGITS_STARTS, 1):
+        sources[f"optical-{number}"] = window(*optical, start, "Optical Recognition", uci.OPTDIGITS)
     if validation == "mnist":
-        t10k_images, t10k_labels = mnist.read("t10k")
-        held_out = Split(from_pixels(t10k_images[:WINDOW]), t10k_labels[:WINDOW].astype(np.int32))
-        files = mnist.FILES["t10k-images"], mnist.FILES["t10k-labels"]
-        provenance[VALIDATION] = Provenance("MNIST t10k", np.arange(WINDOW), checksums(*files))
+        held_out = _mnist("t10k", WINDOW)
     else:
-        rows = np.arange(OPTDIGITS_STARTS[-1] + WINDOW, OPTDIGITS_STARTS[-1] + 2 * WINDOW)
-        held_out = Split(_fit(optical_images[rows], resizing), optical_labels[rows])
-        provenance[VALIDATION] = Provenance("Optical Recognition", rows, checksums(*optdigits.FILES.values()))
-    provenance[TEST] = Provenance(
-        "MNIST train",
-        np.arange(len(test_labels)),
-        checksums(mnist.FILES["train-images"], mnist.FILES["train-labels"]),
-    )
-    return TaskSet(
-        name="digits",
-        tasks=tuple(tasks),
-        validation=held_out,
-        test=Split(from_pixels(test_images), test_labels.astype(np.int32)),
-        classes=CLASSES,
-        provenance=provenance,
-        useful=tuple(task.name for task in tasks),
-    )
+        held_out = window(*optical, OPTDIGITS_STARTS[-1] + WINDOW, "Optical Recognition", uci.OPTDIGITS)
+    return task_set("digits", sources, held_out, _mnist("train"), useful=tuple(sources))
 
 
-def _fit(images: Inputs, resizing: str) -> Inputs:
-    return resize(images, 28, 28) if resizing == "plain" else centre(resize(images, 20, 20), 28, 28)
+def _mnist(part: str, count: int | None = None) -> Rows:
+    """The first rows of a part of MNIST, or all."""
+    images, labels = mnist.read(part)
+    origin = Provenance(f"MNIST {part}", np.arange(len(labels[:count])), checksums(*mnist.files(part)))
+    return Rows(from_pixels(images[:count]), labels[:count], origin)

@@ -3,19 +3,7 @@
 from collections.abc import Mapping
 
 from metasched.datasets.store import DataFile
-from metasched.experiments.datasets import (
-    activity,
-    cifar100,
-    climatenet,
-    gas,
-    glyphs,
-    hoda,
-    mnist,
-    optdigits,
-    reviews,
-    semeion,
-    usps,
-)
+from metasched.experiments.datasets import activity, cifar100, climatenet, gas, glyphs, mnist, reviews, uci
 
 
 def files() -> Mapping[str, tuple[DataFile, ...]]:
@@ -27,8 +15,8 @@ def files() -> Mapping[str, tuple[DataFile, ...]]:
         "climatenet": tuple(climatenet.FILES.values()),
         "gas": gas.FILES,
         "mnist": tuple(mnist.FILES.values()),
-        "optdigits": tuple(optdigits.FILES.values()),
+        "optdigits": uci.OPTDIGITS,
         "reviews": reviews.FILES,
-        "scripts": (usps.FILE, hoda.FILE, *(file for own in glyphs.FILES.values() for file in own)),
-        "semeion": (semeion.FILE,),
+        "scripts": tuple(file for own in glyphs.FILES.values() for file in own),
+        "semeion": uci.SEMEION,
     }

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.datasets.store import DataFile, checksums, listed, locate
+from metasched.datasets.store import checksums, listed, locate
 from metasched.errors import DataError
-from metasched.experiments.datasets.channels import Part, standardise
-from metasched.tasks import TEST, VALIDATION, Labels, Provenance, RowNumbers, Split, Task, TaskSet, few_labels
+from metasched.experiments.datasets.build import Rows, task_set
+from metasched.experiments.datasets.channels import standardise_all
+from metasched.tasks import Labels, Provenance, TaskSet
 
 FILES = listed(
     "gas",
@@ -40,30 +41,17 @@ def load(*, target_labels: int = 6, seed: int = 0) -> TaskSet:
     ``seed``, validate and all others test: one of each gas by default, as rows of a batch are so alike that 30 labels
     leave the sources nothing to add (a linear model on them alone is right in .97 of rows).
     """
-    *sources, target = ((f"batch-{_number(file)}", file, parse(locate(file))) for file in FILES)
-    _, goal, (values, labels) = target
-    validation, test = few_labels(labels, target_labels, seed)
-    channels = tuple(range(FEATURES))
-    *inputs, shown, measured = standardise(
-        [Part(values, channels) for _, _, (values, _) in sources],
-        Part(values[validation], channels),
-        Part(values[test], channels),
-        [f"feature {number}" for number in range(1, FEATURES + 1)],
-    )
-    return TaskSet(
-        name="gas",
-        tasks=tuple(
-            Task(name, own, labels, CLASSES) for own, (name, _, (_, labels)) in zip(inputs, sources, strict=True)
-        ),
-        validation=Split(shown, labels[validation]),
-        test=Split(measured, labels[test]),
-        classes=CLASSES,
-        provenance={
-            **{name: _origin(file, np.arange(len(labels))) for name, file, (_, labels) in sources},
-            VALIDATION: _origin(goal, validation),
-            TEST: _origin(goal, test),
-        },
-        notes=("within a batch the files list one gas after another, in long runs",),
+    batches = [parse(locate(file)) for file in FILES]
+    rows = {}
+    for file, inputs, (_, labels) in zip(
+        FILES, standardise_all([values for values, _ in batches]), batches, strict=True
+    ):
+        number = file.path.removeprefix("gas/batch").removesuffix(".dat")
+        origin = Provenance(f"Gas Sensor Array Drift batch {number}", np.arange(len(labels)), checksums(file))
+        rows[f"batch-{number}"] = Rows(inputs, labels, origin, CLASSES)
+    validation, test = rows.pop("batch-9").divided(target_labels, seed)
+    return task_set(
+        "gas", rows, validation, test, notes=("within a batch the files list one gas after another, in long runs",)
     )
 
 
@@ -86,11 +74,3 @@ def parse(path: Path) -> tuple[NDArray[np.float64], Labels]:
     if bad.size:
         raise DataError(f"{path}: line {bad[0] + 1} holds NaN or infinity; replace it with a good copy")
     return values, np.array([CLASSES.index(row[0]) for row in rows], np.int32)
-
-
-def _number(file: DataFile) -> str:
-    return file.path.removeprefix("gas/batch").removesuffix(".dat")
-
-
-def _origin(file: DataFile, rows: RowNumbers) -> Provenance:
-    return Provenance(f"Gas Sensor Array Drift batch {_number(file)}", rows, checksums(file))

@@ -1,14 +1,17 @@
-"""Digits of seven scripts and the letters A … J, as the files of several collections hold them.
+"""Digits of several scripts and the letters A … J, as the files of several collections hold them.
 
-Kannada-MNIST and Dig-MNIST (Prabhu, arXiv:1908.01242), CMATERdb 3 (Das et al. 2012; Bangla, Devanagari, Telugu), Thai
-drawings, TibetanMNIST and notMNIST (Bulatov 2011). Every reader gives images (n, h, w) of bytes with bright ink on a
-dark ground, and labels (n,), in file order.
+USPS (Hull 1994), Hoda (Khosravi, Kabir 2007; Farsi), Kannada-MNIST and Dig-MNIST (Prabhu, arXiv:1908.01242), CMATERdb 3
+(Das et al. 2012; Bangla, Devanagari, Telugu), Thai drawings, TibetanMNIST and notMNIST (Bulatov 2011). Every reader
+gives images of bytes with bright ink on a dark ground, and labels (n,), in file order.
 """
 
+import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.io import loadmat, whosmat
 
 from metasched.datasets.npz import open_npz, read_npy
 from metasched.datasets.store import listed, locate
@@ -17,9 +20,26 @@ from metasched.experiments.datasets import mnist
 from metasched.tasks import Labels
 
 _LARGEST_BYTES = 1 << 26
-
+_USPS_SHAPE = (256, 1100, 10)
+_HODA_HEADER = 1024
+_HODA_RECORD = struct.Struct("<BBBBH")
+"""A byte of 255, the label, width, height, and how many bytes of pixels follow."""
 
 FILES = {
+    "usps": listed(
+        "scripts/usps",
+        "GitHub marionmari/Graph_stuff",
+        """
+        da2c8d6e8bd743da00c67020f444e0f28250dfbd16c55d8135c50ffa7719a5f9 1484005 usps_all.mat
+        """,
+    ),
+    "farsi": listed(
+        "scripts/hoda_farsi",
+        "GitHub amir-saniyan/HodaDatasetReader",
+        """
+        f947c38071c886677ec212fe5000863fafae0b4ed349d97d51c33abe3c8e2b07 2184440 Test_20000.cdb
+        """,
+    ),
     "kannada": listed(
         "scripts/kannada",
         "GitHub vinayprabhu/Kannada_MNIST",
@@ -85,9 +105,13 @@ FILES = {
 }
 
 
-def read(name: str) -> tuple[NDArray[np.uint8], Labels]:
-    """The images and labels of one of :data:`FILES`."""
+def read(name: str) -> tuple[NDArray[np.uint8] | list[NDArray[np.uint8]], Labels]:
+    """The images and labels of one of :data:`FILES`; those of ``farsi`` differ in size, all others are one array."""
     paths = [locate(file) for file in FILES[name]]
+    if name == "farsi":
+        return hoda(paths[0])
+    if name == "usps":
+        return usps(paths[0])
     if name in ("bangla", "devanagari", "telugu"):
         parts = [photographs(path) for path in paths]
         images, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -130,3 +154,70 @@ def checked(where: str, images: NDArray[np.uint8], labels: NDArray[np.integer]) 
     if wrong.size:
         raise DataError(f"{where}: row {wrong[0]} has label {labels[wrong[0]]}, outside 0 … 9; replace the file")
     return labels.astype(np.int32)
+
+
+def usps(path: Path) -> tuple[NDArray[np.uint8], Labels]:
+    """11,000 images (16, 16) from envelopes: all of digit 1, then 2 … 9, then 0.
+
+    The file is MATLAB's; its ``data`` (256, 1100, 10) has a column for each image, itself column by column.
+    """
+    data = _matlab(path)
+    images = data.transpose(2, 1, 0).reshape(-1, 16, 16).transpose(0, 2, 1)
+    return np.ascontiguousarray(images), np.repeat(np.arange(1, 11) % 10, _USPS_SHAPE[1]).astype(np.int32)
+
+
+def _matlab(path: Path) -> NDArray[np.uint8]:
+    """The array, unpacked only once the file declares exactly what we expect."""
+    try:
+        declared = whosmat(path)
+        if declared != [("data", _USPS_SHAPE, "uint8")]:
+            raise DataError(
+                f"{path}: holds {declared}, expected bytes 'data' {_USPS_SHAPE}; replace it with a good copy"
+            )
+        data: Any = loadmat(path)["data"]
+    except DataError:
+        raise
+    except Exception as error:  # SciPy raises many kinds for a damaged file
+        raise DataError(f"{path}: not a readable MATLAB file ({error}); replace it with a good copy") from None
+    return np.asarray(data, np.uint8)
+
+
+def hoda(path: Path) -> tuple[list[NDArray[np.uint8]], Labels]:
+    """Images (h, w) of 0 and 255 (ink), each of its own size: all of digit 0, then 1 … 9.
+
+    A ``.cdb`` file has 1024 bytes that say, at 6, how many records follow; each has its own width and height.
+    """
+    content = path.read_bytes()
+    if len(content) < _HODA_HEADER:
+        raise DataError(f"{path}: has no header of {_HODA_HEADER} bytes; replace it with a good copy")
+    (count,) = struct.unpack_from("<I", content, 6)
+    images: list[NDArray[np.uint8]] = []
+    labels, position = [], _HODA_HEADER
+    while position < len(content):
+        where = f"{path}: record {len(images)}"
+        if position + _HODA_RECORD.size > len(content):
+            raise DataError(f"{where} is cut off; replace the file with a good copy")
+        start, label, width, height, size = _HODA_RECORD.unpack_from(content, position)
+        runs = content[position + _HODA_RECORD.size : position + _HODA_RECORD.size + size]
+        if start != 255 or label > 9 or len(runs) < size:
+            raise DataError(f"{where} is damaged or cut off; replace the file with a good copy")
+        images.append(unpack_runs(runs, width, height, where))
+        labels.append(label)
+        position += _HODA_RECORD.size + size
+    if len(images) != count:
+        raise DataError(f"{path}: holds {len(images)} records, its header says {count}; replace it with a good copy")
+    return images, np.array(labels, np.int32)
+
+
+def unpack_runs(runs: bytes, width: int, height: int, where: str = "") -> NDArray[np.uint8]:
+    """An image (height, width) from lengths of runs: in every row paper, ink, paper, … until it is full."""
+    pixels = bytearray()
+    ink, left = 0, width
+    for length in runs:
+        pixels += bytes((ink,)) * length
+        ink, left = 255 - ink, left - length
+        if left == 0:
+            ink, left = 0, width
+    if len(pixels) != width * height or left != width or not pixels:
+        raise DataError(f"{where}: its runs do not fill {height} rows of {width} pixels; replace the file")
+    return np.frombuffer(bytes(pixels), np.uint8).reshape(height, width)

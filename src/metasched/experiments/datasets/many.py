@@ -38,7 +38,7 @@ def load(
         for suffix, version in versions.items()
         for task in version.tasks
     ]
-    placed = [tasks[place] for place in random.permutation(len(tasks))]
+    placed = [tasks[number] for number in random.permutation(len(tasks))]
     return replace(
         good,
         name="many",

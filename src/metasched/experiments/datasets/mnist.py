@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from metasched.datasets.store import DataFile, locate
 from metasched.errors import DataError
+from metasched.tasks import Labels
 from metasched.untrusted import file_size
 
 _HOMES = (
@@ -40,13 +41,17 @@ FILES = {
 _LARGEST_BYTES = 256 * 1024 * 1024
 
 
-def read(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Images (n, 28, 28) and labels (n,) of ``part``, ``"train"`` or ``"t10k"``, in file order."""
-    images = read_idx(locate(FILES[f"{part}-images"]))
-    labels = read_idx(locate(FILES[f"{part}-labels"]))
+def files(part: str) -> tuple[DataFile, DataFile]:
+    """The files of ``part``, ``"train"`` or ``"t10k"``."""
+    return FILES[f"{part}-images"], FILES[f"{part}-labels"]
+
+
+def read(part: str) -> tuple[NDArray[np.uint8], Labels]:
+    """Images (n, 28, 28) and labels (n,) of ``part``, in file order."""
+    images, labels = (read_idx(locate(file)) for file in files(part))
     if images.ndim != 3 or labels.shape != images.shape[:1]:
         raise DataError(f"MNIST {part}: images {images.shape} and labels {labels.shape} do not belong together")
-    return images, labels
+    return images, labels.astype(np.int32)
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from metasched.datasets.store import DataFile, checksums, listed, locate
 from metasched.errors import ConfigError, DataError, unknown
-from metasched.tasks import TEST, VALIDATION, Inputs, Labels, Provenance, RowNumbers, Split, Task, TaskSet, few_labels
+from metasched.experiments.datasets.build import Rows, task_set
+from metasched.tasks import Inputs, Labels, Provenance, RowNumbers, TaskSet
 
 FILES = listed(
     "reviews",
@@ -88,33 +89,27 @@ def load(
         raise ConfigError(f"'{target}' is the target and a source; leave it out of one of them")
     if words < 1:
         raise ConfigError(f"words is {words}; give a number ≥ 1")
-    goal, goal_labels = _read(target, "train", "test")
-    first = np.sort(np.unique(np.array(goal, object), return_index=True)[1])
-    own = set(goal)
-    tasks, provenance, texts, repeated = [], {}, {}, 0
+    texts, answers = _read(target, "train", "test")
+    once = np.sort(np.unique(np.array(texts, object), return_index=True)[1])
+    own, parts, repeated = set(texts), {}, 0
     for name in sources:
         reviews, labels = _read(name, "train")
         rows = np.array([row for row, text in enumerate(reviews) if text not in own])
-        texts[name] = [reviews[row] for row in rows]
+        parts[name] = [reviews[row] for row in rows], labels[rows], _origin(name, rows, "train")
         repeated += len(reviews) - len(rows)
-        provenance[name] = _origin(name, rows, "train")
-        tasks.append((name, labels[rows]))
-    known = vocabulary((text for reviews in texts.values() for text in reviews), words)
-    goal_labels = goal_labels[first]
-    inputs = bags([goal[row] for row in first], known)
-    validation, test = few_labels(goal_labels, target_labels, seed)
-    provenance[VALIDATION], provenance[TEST] = (
-        _origin(target, first[rows], "train", "test") for rows in (validation, test)
+    known = vocabulary((text for reviews, _, _ in parts.values() for text in reviews), words)
+    goal = Rows(
+        bags([texts[row] for row in once], known), answers[once], _origin(target, once, "train", "test"), CLASSES
     )
-    return TaskSet(
-        name="reviews",
-        tasks=tuple(Task(name, bags(texts[name], known), labels, CLASSES) for name, labels in tasks),
-        validation=Split(inputs[validation], goal_labels[validation]),
-        test=Split(inputs[test], goal_labels[test]),
-        classes=CLASSES,
-        provenance=provenance,
+    return task_set(
+        "reviews",
+        {
+            name: Rows(bags(reviews, known), labels, origin, CLASSES)
+            for name, (reviews, labels, origin) in parts.items()
+        },
+        *goal.divided(target_labels, seed),
         notes=(
-            f"{len(goal) - len(first)} repeated reviews of the target and {repeated} of the sources' that are also the "
+            f"{len(texts) - len(once)} repeated reviews of the target and {repeated} of the sources' that are also the "
             "target's are left out",
         ),
     )

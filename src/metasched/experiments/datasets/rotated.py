@@ -13,20 +13,9 @@ from scipy.ndimage import rotate
 from metasched.datasets.store import checksums
 from metasched.errors import ConfigError
 from metasched.experiments.datasets import mnist
-from metasched.tasks import (
-    TEST,
-    VALIDATION,
-    Inputs,
-    Provenance,
-    RowNumbers,
-    Split,
-    Task,
-    TaskSet,
-    few_labels,
-    from_pixels,
-)
+from metasched.experiments.datasets.build import Rows, task_set
+from metasched.tasks import Inputs, Labels, Provenance, RowNumbers, TaskSet, from_pixels
 
-CLASSES = tuple(str(digit) for digit in range(10))
 ANGLES = tuple(range(0, 360, 30))
 
 
@@ -50,25 +39,20 @@ def load(
     most = len(labels) // len(angles)
     if not 1 <= rows <= most:
         raise ConfigError(f"rows is {rows}; {len(angles)} angles share {len(labels):,} digits: give 1 … {most}")
-    tasks, provenance = [], {}
+    tasks = {}
     for number, angle in enumerate(angles):
         own = np.arange(number * rows, (number + 1) * rows)
-        tasks.append(Task(_name(angle), turned(images[own], angle), labels[own].astype(np.int32), CLASSES))
-        provenance[_name(angle)] = _origin("train", own, angle)
-    digits, goal = mnist.read("t10k")
-    inputs, goal_labels = turned(digits, target_angle), goal.astype(np.int32)
-    validation, test = few_labels(goal_labels, target_labels, seed)
-    provenance[VALIDATION], provenance[TEST] = (_origin("t10k", part, target_angle) for part in (validation, test))
+        tasks[f"angle-{angle:g}"] = _rows("train", images[own], labels[own], own, angle)
+    digits, answers = mnist.read("t10k")
+    target = _rows("t10k", digits, answers, np.arange(len(answers)), target_angle)
     nearest = [min(angles, key=lambda angle: side * (angle - target_angle) % 360) for side in (1, -1)]
-    return TaskSet(
-        name="rotated",
-        tasks=tuple(tasks),
-        validation=Split(inputs[validation], goal_labels[validation]),
-        test=Split(inputs[test], goal_labels[test]),
-        classes=CLASSES,
-        provenance=provenance,
-        useful=tuple(_name(angle) for angle in angles if angle in nearest),
-    )
+    useful = tuple(f"angle-{angle:g}" for angle in angles if angle in nearest)
+    return task_set("rotated", tasks, *target.divided(target_labels, seed), useful=useful)
+
+
+def _rows(part: str, images: NDArray[np.uint8], labels: Labels, rows: RowNumbers, angle: float) -> Rows:
+    origin = Provenance(f"MNIST {part}", rows, checksums(*mnist.files(part)), f"turned by {angle:g}°")
+    return Rows(turned(images, angle), labels, origin)
 
 
 def turned(images: NDArray[np.uint8], degrees: float) -> Inputs:
@@ -77,12 +61,3 @@ def turned(images: NDArray[np.uint8], degrees: float) -> Inputs:
     if degrees % 360:
         pixels = rotate(pixels, degrees, axes=(1, 2), reshape=False, order=1)
     return pixels
-
-
-def _name(angle: float) -> str:
-    return f"angle-{angle:g}"
-
-
-def _origin(part: str, rows: RowNumbers, angle: float) -> Provenance:
-    files = mnist.FILES[f"{part}-images"], mnist.FILES[f"{part}-labels"]
-    return Provenance(f"MNIST {part}", rows, checksums(*files), f"turned by {angle:g}°")

@@ -7,18 +7,18 @@ neither.
 
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.store import DataFile, checksums
 from metasched.errors import ConfigError, unknown
-from metasched.experiments.datasets import glyphs, hoda, mnist, optdigits, semeion, usps
+from metasched.experiments.datasets import glyphs, mnist, uci
+from metasched.experiments.datasets.build import Rows, task_set
 from metasched.experiments.datasets.pixels import fit_ink
-from metasched.experiments.datasets.sampling import drawn_rows
-from metasched.tasks import TEST, VALIDATION, Labels, Provenance, RowNumbers, Split, Task, TaskSet, few_labels
+from metasched.tasks import Labels, Provenance, RowNumbers, TaskSet, stratified_rows
 
-CLASSES = tuple(str(digit) for digit in range(10))
 SOURCES = {
     "semeion": "Semeion",
     "optical": "Optical Recognition",
@@ -64,47 +64,39 @@ def load(
     for name in sources:
         if name not in SOURCES:
             raise unknown("source", name, SOURCES, of="'scripts'")
-    tasks, provenance, blank = [], {}, {}
+    tasks, notes = {}, [f"rows are in {'a random order' if order == 'shuffled' else 'file order'}"]
     for name in sources:
         images, labels, files = _read(name)
         inked = _inked(images)
         chosen = inked[drawn_rows(labels[inked], rows, SOURCES[name], order == "shuffled")]
-        tasks.append(Task(name, fit_ink([images[row] for row in chosen]), labels[chosen], CLASSES))
-        provenance[name] = Provenance(SOURCES[name], chosen, checksums(*files))
-        blank[name] = len(labels) - len(inked)
-    images, labels = usps.read()
-    target = fit_ink(images)
-    validation, test = few_labels(labels, target_labels, seed)
-    provenance[VALIDATION], provenance[TEST] = (
-        Provenance("USPS", part, checksums(usps.FILE)) for part in (validation, test)
-    )
-    return TaskSet(
-        name="scripts",
-        tasks=tuple(tasks),
-        validation=Split(target[validation], labels[validation]),
-        test=Split(target[test], labels[test]),
-        classes=CLASSES,
-        provenance=provenance,
-        notes=(
-            f"rows are in {'a random order' if order == 'shuffled' else 'file order'}",
-            *(f"{count} blank images of {SOURCES[name]} left out" for name, count in blank.items() if count),
-        ),
-        useful=tuple(name for name in USEFUL if name in sources),
-    )
+        origin = Provenance(SOURCES[name], chosen, checksums(*files))
+        tasks[name] = Rows(fit_ink([images[row] for row in chosen]), labels[chosen], origin)
+        if len(inked) < len(labels):
+            notes.append(f"{len(labels) - len(inked)} blank images of {SOURCES[name]} left out")
+    images, labels, files = _read("usps")
+    target = Rows(fit_ink(images), labels, Provenance("USPS", np.arange(len(labels)), checksums(*files)))
+    useful = tuple(name for name in USEFUL if name in sources)
+    return task_set("scripts", tasks, *target.divided(target_labels, seed), notes=tuple(notes), useful=useful)
 
 
 def _read(name: str) -> tuple[Any, Labels, tuple[DataFile, ...]]:
-    """Images with bright ink, one array or a list of them, labels and files of a source."""
+    """Images with bright ink, one array or a list of them, labels and files of a source or the target."""
     if name == "semeion":
-        return *semeion.read(), (semeion.FILE,)
+        return *uci.read_semeion(), uci.SEMEION
     if name == "optical":
-        return *optdigits.read(), tuple(optdigits.FILES.values())
+        return *uci.read_optdigits(), uci.OPTDIGITS
     if name == "mnist":
-        images, labels = mnist.read("t10k")
-        return images, labels.astype(np.int32), (mnist.FILES["t10k-images"], mnist.FILES["t10k-labels"])
-    if name == "farsi":
-        return *hoda.read(), (hoda.FILE,)
+        return *mnist.read("t10k"), mnist.files("t10k")
     return *glyphs.read(name), glyphs.FILES[name]
+
+
+def drawn_rows(labels: Labels, count: int, source: str, shuffled: bool) -> RowNumbers:
+    """``count`` rows of a source, stratified by class: the same ones every time, in file order or a random one."""
+    if not 1 <= count <= len(labels):
+        raise ConfigError(f"rows is {count}; {source} has {len(labels)}: give 1 … {len(labels)}")
+    random = np.random.default_rng(crc32(source.encode()))
+    rows = stratified_rows(labels, count, random)
+    return random.permutation(rows) if shuffled else rows
 
 
 def _inked(images: Collection[NDArray[Any]]) -> RowNumbers:

@@ -12,7 +12,8 @@ import numpy as np
 
 from metasched.datasets import store
 from metasched.errors import ConfigError, DataError, StoreError, unknown
-from metasched.experiments.datasets.channels import TASKS, Part, numbers, standardise, task_channels
+from metasched.experiments.datasets.build import Rows, task_set
+from metasched.experiments.datasets.channels import TASKS, View, numbers, standardise, task_channels
 from metasched.experiments.datasets.extreme_weather import (
     CHANNELS,
     EVENTS,
@@ -22,7 +23,7 @@ from metasched.experiments.datasets.extreme_weather import (
     read_boxes,
     read_windows,
 )
-from metasched.tasks import TEST, VALIDATION, Provenance, RowNumbers, Split, Task, TaskSet
+from metasched.tasks import Provenance, RowNumbers, TaskSet
 
 FILE = "extreme-weather/climo_2005.h5"
 HOME = "https://extremeweatherdataset.github.io"
@@ -59,20 +60,20 @@ def load(
     The checksum in the provenance is not the file's (82 GB): it is the SHA-256 over every box and window read, as
     :func:`read_windows` describes, task by task, then validation, then test; rows are numbered 15 · image + slot.
     """
-    tested = numbers([test_feature], CHANNELS)
+    tested_channels = numbers([test_feature], CHANNELS)
     if validation_features is None:
         validation_features = (test_feature, *[name for name in TEST_FEATURES if name != test_feature][:4])
-    channels = [*task_channels(features, CHANNELS), numbers(validation_features, CHANNELS), tested]
+    channels = [*task_channels(features, CHANNELS), numbers(validation_features, CHANNELS), tested_channels]
     if target_boxes not in ("all", "first-five"):
         raise unknown("target_boxes", target_boxes, ("all", "first-five"))
     if size < 1:
         raise ConfigError(f"size is {size}; give the edge of the resized windows in pixels, 1 or more")
 
-    place = _locate(path)
-    boxes = read_boxes(place)
+    file = _locate(path)
+    boxes = read_boxes(file)
     order = _order_in_image(boxes)
     usable = np.unique(boxes.image[order == TASKS - 1])
-    validation_count, training_count, note = _split(len(usable), validation_images, training_images, place)
+    validation_count, training_count, note = _split(len(usable), validation_images, training_images, file)
     validation, training, test = np.split(usable, [validation_count, validation_count + training_count])
 
     wanted = order < (SLOTS if target_boxes == "all" else TASKS)
@@ -80,40 +81,36 @@ def load(
     chosen += [np.isin(boxes.image, images) & wanted for images in (validation, test)]
     groups = [boxes.take(np.flatnonzero(rows)) for rows in chosen]
     digest = hashlib.sha256()
-    parts = [
-        Part(read_windows(place, group, seen, size=size, digest=digest), seen)
+    views = [
+        View(read_windows(file, group, seen, size=size, digest=digest), seen)
         for group, seen in zip(groups, channels, strict=True)
     ]
-    inputs = standardise(parts[:TASKS], parts[TASKS], parts[TASKS + 1], CHANNELS)
-
-    simulated = is_simulated(place)
-    source = f"{'simulated ' if simulated else ''}ExtremeWeather {place.name}"
-    files = {place.name: digest.hexdigest()}
-    names = [*(f"slot-{task + 1}" for task in range(TASKS)), VALIDATION, TEST]
-    return TaskSet(
-        name="weather",
-        tasks=tuple(Task(names[task], inputs[task], groups[task].labels, EVENTS) for task in range(TASKS)),
-        validation=Split(inputs[TASKS], groups[TASKS].labels),
-        test=Split(inputs[TASKS + 1], groups[TASKS + 1].labels),
-        classes=EVENTS,
-        provenance={
-            name: Provenance(source, group.image * SLOTS + group.slot, files, "/".join(CHANNELS[c] for c in seen))
-            for name, group, seen in zip(names, groups, channels, strict=True)
-        },
-        simulated=simulated,
-        notes=(note,) if note else (),
+    inputs = standardise(views[:-2], views[-2], views[-1], CHANNELS)
+    simulated = is_simulated(file)
+    source = f"{'simulated ' if simulated else ''}ExtremeWeather {file.name}"
+    files = {file.name: digest.hexdigest()}
+    *tasks, shown, tested = (
+        Rows(
+            own,
+            group.labels,
+            Provenance(source, group.image * SLOTS + group.slot, files, "/".join(CHANNELS[c] for c in seen)),
+            EVENTS,
+        )
+        for own, group, seen in zip(inputs, groups, channels, strict=True)
     )
+    slots = {f"slot-{number}": rows for number, rows in enumerate(tasks, 1)}
+    return task_set("weather", slots, shown, tested, simulated=simulated, notes=(note,) if note else ())
 
 
 def _locate(path: str | Path | None) -> Path:
-    place = store.find(FILE) if path is None else Path(path).expanduser()
-    if place is None:
+    found = store.find(FILE) if path is None else Path(path).expanduser()
+    if found is None:
         spots = " or ".join(str(folder / FILE) for folder in store.folders())
         raise StoreError(
             f"the ExtremeWeather year (82 GB) is not downloaded by itself; get climo_2005.h5 from {HOME} and put it at "
             f"{spots}, or run 'metasched data simulate-weather OUT.h5' and pass path='OUT.h5'"
         )
-    return place
+    return found
 
 
 def _order_in_image(boxes: Boxes) -> RowNumbers:

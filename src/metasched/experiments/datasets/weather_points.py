@@ -11,9 +11,10 @@ import numpy as np
 
 from metasched.datasets import store
 from metasched.experiments.datasets import climatenet
-from metasched.experiments.datasets.channels import TASKS, Part, numbers, standardise, task_channels
+from metasched.experiments.datasets.build import Rows, task_set
+from metasched.experiments.datasets.channels import View, numbers, standardise, task_channels
 from metasched.experiments.datasets.climatenet import CLASSES, VARIABLES, Points
-from metasched.tasks import TEST, VALIDATION, Provenance, RowNumbers, Split, Task, TaskSet
+from metasched.tasks import Labels, Provenance, RowNumbers, TaskSet
 
 REGIONS = {
     "south-pacific-west": (229, 231),
@@ -36,44 +37,31 @@ def load(*, features: Sequence[Sequence[str]] | None = None, target_features: Se
     A variable that rows do not have is zero; the others are standardised on the training rows that have them. Rows in
     the provenance number the merged points of a file in their order.
     """
-    seen = task_channels(features, VARIABLES)
     shown = numbers(VARIABLES if target_features is None else target_features, VARIABLES)
+    seen = [*task_channels(features, VARIABLES), shown, shown]
     source, target = (climatenet.read(store.locate(climatenet.FILES[key])) for key in ("train", "target"))
-    regions = [np.flatnonzero((source.lon >= west) & (source.lon <= east)) for west, east in REGIONS.values()]
-    validation = np.flatnonzero(target.time < FIRST_TEST_DATE)
-    test = np.flatnonzero(target.time >= FIRST_TEST_DATE)
-    inputs = standardise(
-        [_part(source, rows, which) for rows, which in zip(regions, seen, strict=True)],
-        _part(target, validation, shown),
-        _part(target, test, shown),
-        VARIABLES,
+    chosen = [
+        *(("train", source, (source.lon >= west) & (source.lon <= east)) for west, east in REGIONS.values()),
+        ("target", target, target.time < FIRST_TEST_DATE),
+        ("target", target, target.time >= FIRST_TEST_DATE),
+    ]
+    views = [
+        View(points.values[rows][:, list(which)], which) for (_, points, rows), which in zip(chosen, seen, strict=True)
+    ]
+    inputs = standardise(views[:-2], views[-2], views[-1], VARIABLES)
+    *sources, validation, test = (
+        Rows(own, points.labels[rows], _origin(key, np.flatnonzero(rows), which), CLASSES)
+        for own, (key, points, rows), which in zip(inputs, chosen, seen, strict=True)
     )
-    tasks = tuple(
-        Task(name, part, source.labels[rows], CLASSES)
-        for name, part, rows in zip(REGIONS, inputs[:TASKS], regions, strict=True)
-    )
-    origins = {name: _origin("train", rows, which) for name, rows, which in zip(REGIONS, regions, seen, strict=True)}
-    origins |= {VALIDATION: _origin("target", validation, shown), TEST: _origin("target", test, shown)}
-    return TaskSet(
-        name="weather-points",
-        tasks=tasks,
-        validation=Split(inputs[TASKS], target.labels[validation]),
-        test=Split(inputs[TASKS + 1], target.labels[test]),
-        classes=CLASSES,
-        provenance=origins,
-        notes=(_votes(source, target), _balance(tasks)),
-    )
-
-
-def _part(points: Points, rows: RowNumbers, channels: tuple[int, ...]) -> Part:
-    return Part(points.values[rows][:, list(channels)], channels)
+    notes = (_votes(source, target), _balance([rows.labels for rows in sources]))
+    return task_set("weather-points", dict(zip(REGIONS, sources, strict=True)), validation, test, notes=notes)
 
 
 def _origin(key: str, rows: RowNumbers, channels: Sequence[int]) -> Provenance:
     file = climatenet.FILES[key]
     name = file.path.rpartition("/")[2]
     seen = "all variables" if len(channels) == len(VARIABLES) else "/".join(VARIABLES[channel] for channel in channels)
-    return Provenance(f"ClimateNet {name}", rows, {file.path: file.sha256}, seen)
+    return Provenance(f"ClimateNet {name}", rows, store.checksums(file), seen)
 
 
 def _votes(source: Points, target: Points) -> str:
@@ -85,8 +73,8 @@ def _votes(source: Points, target: Points) -> str:
     return f"annotators disagree on {' and '.join(parts)}; the majority decides, a tie goes to the lower label"
 
 
-def _balance(tasks: Sequence[Task]) -> str:
-    shares = [float(np.mean(task.labels == 0)) for task in tasks]
+def _balance(labels: Sequence[Labels]) -> str:
+    shares = [float(np.mean(own == 0)) for own in labels]
     return (
         f"{min(shares):.0%}–{max(shares):.0%} of each source is background: look at balanced accuracy; "
         "the sites of one date are neighbours in one atmosphere, not independent rows"
