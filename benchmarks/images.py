@@ -25,7 +25,7 @@ from torch import nn
 from torch_rewards import mlp, tensors
 
 import metasched as ms
-from metasched.report import sheets, statistics
+from metasched.report import statistics, tables
 from metasched.torch import Alignment, Transfer
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -156,7 +156,7 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
             f"{tuned(lines)[name]:g}",
             f"{1e3 * seconds[name]:.2f} ms",
             *(f"{np.mean(list(part.values())):.3f}" for part in (ends(name, 1.0), timely[name])),
-            "" if name == "ours" else f"{sheets.signed(gap)}{' (planned)' * (name == 'uniform')}",
+            "" if name == "ours" else f"{tables.signed(gap)}{' (planned)' * (name == 'uniform')}",
         ]
         rows.append(f"| {' | '.join(words)} |")
     return "\n".join(rows) + "\n"

@@ -18,7 +18,7 @@ from mixing import METHODS
 from mixing_corpus import TARGET, USEFUL
 
 from metasched.optional import require
-from metasched.report import page, palette, plots, sheets, statistics
+from metasched.report import page, plots, statistics, tables
 from metasched.report.figures import Figure, Panel
 
 OURS, BASELINE, ALONE = "ours", "uniform", "target-only"
@@ -166,7 +166,7 @@ def contrasts(lines: Lines) -> str:
 def gap(mine: dict[int, float], theirs: dict[int, float]) -> str:
     """The mean difference over the seeds that both have, with its interval."""
     return str(
-        sheets.signed(
+        tables.signed(
             statistics.mean_of_means([[mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]])
         )
     )
@@ -214,19 +214,19 @@ def figure(lines: Lines, title: str) -> str:
             for x, y, below, above in zip(seconds, middle, low, high, strict=True)
             if x <= lines.steps * lines.plain * 1.001
         ]
-    strokes = [palette.Stroke(name, palette.COLOURS[DRAWN[name]]) for name in shown]
+    strokes = [plots.Stroke(name, plots.COLOURS[DRAWN[name]]) for name in shown]
     levels = []
     if ALONE in lines.runs:
         control = f"{ALONE}, stopped"
         levels = [{"name": control, "y": float(np.median(list(lines.stopped(ALONE).values())))}]
-        strokes.append(palette.Stroke(control, palette.COLOURS[ALONE], (2, 2)))
+        strokes.append(plots.Stroke(control, plots.COLOURS[ALONE], (2, 2)))
     axes = ("seconds of training, rewards included", "held-out bits per byte")
     curve = plots.lines("mixing", points, strokes, *axes, levels)
     runs = list(lines.runs[OURS].values())
     means = {name: np.mean([run["shares"][name] for run in runs], axis=0) for name in runs[0]["shares"]}
     order = sorted(means, key=lambda name: (name != TARGET, name not in USEFUL, name in NOISE, -means[name].mean()))
     sources = [plots.Share(name, means[name]) for name in order]
-    slices = plots.shares("mixing", sources, float(lines.steps), palette.COLOURS["thompson"])
+    slices = plots.shares("mixing", sources, float(lines.steps), plots.COLOURS["thompson"])
     slices.chart.encoding.x.title = "steps"
     panels = (Panel("held-out bits per byte", curve, "", ""), Panel("what ours draws from", slices, "", ""))
     whole = Figure("mixing", title, "", panels, ())

@@ -11,8 +11,8 @@ import pytest
 import metasched as ms
 from metasched.cli import main
 from metasched.errors import ConfigError
-from metasched.report.answers import opening
 from metasched.report.results import of_outcomes
+from metasched.report.verdict import opening
 from metasched.runs import compare as comparing
 
 SMALL = ms.TrainConfig(

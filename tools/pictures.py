@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import metasched as ms
-from metasched.report.palette import COLOURS, IN_ORDER
+from metasched.report.plots import COLOURS, IN_ORDER
 from svg import INK, box, dot, path, picture, text
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from metasched.experiments.evidence import Evidence, evidence_in
 from metasched.optional import require
-from metasched.report import compare, page, results, sheets
+from metasched.report import compare, page, results, tables
 from metasched.report.cells import CellRuns, MethodRuns
 from metasched.schedulers.resolve import BASELINE
 from tables import BLIND, ORDERED, TABLES, expected, of_order, p_values, plain
@@ -73,7 +73,7 @@ def number(cell: CellRuns, words: str) -> str:
         return plain(method_of(cell, first))
     gap = compare.difference(method_of(cell, first), method_of(cell, second))
     assert gap is not None, (cell.key, words)
-    return f"{abs(gap.value) * 100:.1f}" if in_points else str(sheets.signed(gap))
+    return f"{abs(gap.value) * 100:.1f}" if in_points else str(tables.signed(gap))
 
 
 def method_of(cell: CellRuns, name: str) -> MethodRuns:

@@ -6,7 +6,7 @@ import numpy as np
 
 from metasched.experiments import published
 from metasched.experiments.evidence import Evidence
-from metasched.report import compare, sheets, statistics
+from metasched.report import compare, statistics, tables
 from metasched.report.cells import TARGET_ONLY, USEFUL, CellRuns, MethodRuns
 from metasched.schedulers.resolve import BASELINE
 
@@ -38,7 +38,7 @@ def summary(cells: dict[str, CellRuns]) -> str:
             plain(cell.methods.get(TARGET_ONLY)),
             plain(uniform),
             f"**{plain(ours)}**",
-            str(sheets.signed(compare.difference(ours, uniform))),
+            str(tables.signed(compare.difference(ours, uniform))),
             plain(cell.methods.get(USEFUL)),
         ]
         lines.append(f"| {' | '.join(words)} |")
@@ -57,7 +57,7 @@ def sources(cells: dict[str, CellRuns]) -> str:
         words = [f"{experiment}{variant and f', {variant}'}", plain(joint.methods.get(TARGET_ONLY))]
         for cell in (cells[f"{experiment}/{name.replace('joint', 'meta')}"], joint):
             ours, uniform = expected(cell)
-            words += [plain(uniform), f"**{plain(ours)}**", str(sheets.signed(compare.difference(ours, uniform)))]
+            words += [plain(uniform), f"**{plain(ours)}**", str(tables.signed(compare.difference(ours, uniform)))]
             words.append(plain(cell.methods.get(USEFUL)))
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
@@ -85,8 +85,8 @@ def contrasts(cells: dict[str, CellRuns]) -> str:
             plain(cell.methods.get(TARGET_ONLY)),
             plain(uniform),
             f"**{plain(ours)}**",
-            str(sheets.signed(compare.difference(ours, uniform))),
-            str(sheets.ratio(compare.gain_to_final(uniform, ours))),
+            str(tables.signed(compare.difference(ours, uniform))),
+            str(tables.ratio(compare.gain_to_final(uniform, ours))),
             told(compare.best_static(cell)),
             told(compare.best_single(cell)).replace("single:", "task "),
             plain(cell.methods.get(USEFUL)),
@@ -122,7 +122,7 @@ def choices(cells: dict[str, CellRuns]) -> str:
             mine = [cell for key, cell in cells.items() if key == f"{cell.experiment}/{learner}-30"]
             gaps = {cell.experiment: compare.differences(cell.methods[name], cell.methods[BASELINE]) for cell in mine}
             means = sorted((float(np.mean(gap)), experiment) for experiment, gap in gaps.items())
-            words.append(str(sheets.signed(statistics.mean_of_means(list(gaps.values())))))
+            words.append(str(tables.signed(statistics.mean_of_means(list(gaps.values())))))
             words += [f"{gap:+.3f} {experiment}" for gap, experiment in (means[0], means[-1])]
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
@@ -138,7 +138,7 @@ def order(cells: dict[str, CellRuns]) -> str:
     for knowing in ORDERED:
         for blind in BLIND:
             gaps = [of_order(cells, learner, knowing, blind) for learner in ("meta", "joint")]
-            words = [str(sheets.signed(gap)) for gap in gaps]
+            words = [str(tables.signed(gap)) for gap in gaps]
             lines.append(f"| {knowing} − {blind} | {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
 
@@ -168,7 +168,7 @@ def table(cells: dict[str, CellRuns]) -> str:
             plain(cell.methods[TARGET_ONLY]),
             told(static),
             told(active),
-            str(sheets.signed(compare.difference(active, static))),
+            str(tables.signed(compare.difference(active, static))),
             told(compare.best_single(cell)).replace("single:", "task "),
         ]
         lines.append(f"| {' | '.join(words)} |")

@@ -87,7 +87,7 @@ class Comparison:
         """The case that the verdict states, and the sentence."""
         ours, uniform, alone = (self.cell.methods[name] for name in (self.ours, BASELINE, TARGET_ONLY))
         finals = [list(method.finals().values()) for method in (ours, uniform, alone)]
-        return decide(*finals, fewer=statistics.gain_to_final(uniform, ours), subject=ours.deed)
+        return decide(*finals, fewer=statistics.gain_to_final(uniform, ours), subject=ours.subject)
 
     @property
     def verdict(self) -> str:

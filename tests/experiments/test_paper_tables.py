@@ -19,24 +19,24 @@ class TestTable1:
             variant="B=20",
             threshold=0.8,
         )
-        (sheet,) = make("table1", made.loaded(tmp_path, content))
-        assert made.column(sheet, "scheduler") == ["gittins", "ucb"]
-        assert made.column(sheet, "samples") == ["40 [40, 40]", "53 [53, 53]"]
-        assert made.column(sheet, "gain over cyclic") == ["32.5 [32.5, 32.5]", "24.5 [24.5, 24.5]"]
-        assert made.column(sheet, "published gain") == ["32.5", "24.5"]
+        (table,) = make("table1", made.loaded(tmp_path, content))
+        assert made.column(table, "scheduler") == ["gittins", "ucb"]
+        assert made.column(table, "samples") == ["40 [40, 40]", "53 [53, 53]"]
+        assert made.column(table, "gain over cyclic") == ["32.5 [32.5, 32.5]", "24.5 [24.5, 24.5]"]
+        assert made.column(table, "published gain") == ["32.5", "24.5"]
 
     def test_a_gain_over_the_best_static_is_not_one_over_cyclic(self, tmp_path):
         curves = {"cyclic": (0.1, 0.1, 0.6), "uniform": (0.1, 0.7, 0.7), "ucb": (0.8, 0.8, 0.8)}
         content = made.plain_cell({name: [curve] * 3 for name, curve in curves.items()}, regime="paper")
-        (sheet,) = make("table1", made.loaded(tmp_path, content))
-        assert made.column(sheet, "gain over cyclic") == ["3.00 [3.00, 3.00]"]
-        assert made.column(sheet, "best static") == ["uniform"]
-        assert made.column(sheet, "gain over best static") == ["2.00 [2.00, 2.00]"]
+        (table,) = make("table1", made.loaded(tmp_path, content))
+        assert made.column(table, "gain over cyclic") == ["3.00 [3.00, 3.00]"]
+        assert made.column(table, "best static") == ["uniform"]
+        assert made.column(table, "gain over best static") == ["2.00 [2.00, 2.00]"]
 
 
 def test_table_2_has_ours_and_the_published_one_under_each_other(everything):
-    (sheet,) = make("table2", everything)
-    rows = {(str(row[0]), str(row[1])): row[2:] for row in sheet.rows}
+    (table,) = make("table2", everything)
+    rows = {(str(row[0]), str(row[1])): row[2:] for row in table.rows}
     assert [value.value for value in rows["mdp", "published"]] == list(published.WEATHER_ACCURACY["mdp"].values())
     cell = next(cell for cell in everything.of("weather", "paper") if cell.variant == "UBOT")
     finals = np.sort(list(cell.methods["mdp"].finals().values()))
@@ -44,23 +44,23 @@ def test_table_2_has_ours_and_the_published_one_under_each_other(everything):
 
 
 def test_final_accuracies_on_cifar_stand_beside_the_published_ones(everything):
-    (sheet,) = make("cifar-accuracy", everything)
-    told = dict(zip(made.column(sheet, "scheduler"), made.column(sheet, "published"), strict=True))
+    (table,) = make("cifar-accuracy", everything)
+    told = dict(zip(made.column(table, "scheduler"), made.column(table, "published"), strict=True))
     assert {told[name] for name in ("mdp", "uniform", "target-only")} == {"–"}
     assert (told["gittins"], told["ucb"], told["cyclic"]) == ("0.730", "0.580", "0.400")
 
 
 def test_published_p_values_stand_beside_the_task_of_the_same_number(everything):
-    (sheet,) = make("p-values", everything)
-    assert made.column(sheet, "p published")[:5] == ["4e-07", "0.031", "0.008", "2e-06", "1e-05"]
-    assert set(made.column(sheet, "p published")[-5:]) == {"nearly 0"}
+    (table,) = make("p-values", everything)
+    assert made.column(table, "p published")[:5] == ["4e-07", "0.031", "0.008", "2e-06", "1e-05"]
+    assert set(made.column(table, "p published")[-5:]) == {"nearly 0"}
 
 
 def test_rows_used_are_those_of_the_shown_feature(everything):
-    sheet, points = make("rows-used", everything)
+    table, points = make("rows-used", everything)
     assert not [column for column in points.columns if "published" in column.name]
-    assert sheet.sources[0].variant == "U850"
-    assert [str(value) for value in sheet.rows[1][-4:]] == ["10", "3,190", "0", "0"]
+    assert table.sources[0].variant == "U850"
+    assert [str(value) for value in table.rows[1][-4:]] == ["10", "3,190", "0", "0"]
 
 
 def test_an_event_that_was_never_tested_is_a_gap_and_hides_no_other(tmp_path):
@@ -68,9 +68,9 @@ def test_an_event_that_was_never_tested_is_a_gap_and_hides_no_other(tmp_path):
     shares = [(0.1, None, 0.3, 0.4), (0.2, None, 0.3, 0.4), None]
     finals = [made.Final(test_accuracy=0.5, test_accuracy_by_class=by_class) for by_class in shares]
     content = [made.run("mdp", k, study=place, about=rows, final=final) for k, final in enumerate(finals)]
-    (sheet,) = make("event-accuracy", made.loaded(tmp_path, content))
-    assert [str(value) for value in sheet.rows[0]] == ["mdp", "ours", "0.150", "–", "0.300", "0.400"]
-    assert [value.value for value in sheet.rows[1][2:]] == list(published.EVENT_ACCURACY["mdp"])
+    (table,) = make("event-accuracy", made.loaded(tmp_path, content))
+    assert [str(value) for value in table.rows[0]] == ["mdp", "ours", "0.150", "–", "0.300", "0.400"]
+    assert [value.value for value in table.rows[1][2:]] == list(published.EVENT_ACCURACY["mdp"])
 
 
 class TestOrderings:
@@ -82,8 +82,8 @@ class TestOrderings:
         )
 
     def test_true_false_and_the_chain(self, tmp_path):
-        (sheet,) = make("orderings", made.loaded(tmp_path, self.cell(mdp=0.7, gittins=0.6, ucb=0.65, cyclic=0.5)))
-        found = dict(zip(made.column(sheet, "claim"), made.column(sheet, "by accuracy"), strict=True))
+        (table,) = make("orderings", made.loaded(tmp_path, self.cell(mdp=0.7, gittins=0.6, ucb=0.65, cyclic=0.5)))
+        found = dict(zip(made.column(table, "claim"), made.column(table, "by accuracy"), strict=True))
         assert found == {
             "mdp ≥ gittins": "true",
             "gittins ≥ ucb": "false",
@@ -97,12 +97,12 @@ class TestOrderings:
             {name: [(0.1, 0.1, 0.6 + up * (-1) ** seed) for seed in range(6)] for name, up in ups.items()},
             regime="paper",
         )
-        (sheet,) = make("orderings", made.loaded(tmp_path, content))
-        assert made.column(sheet, "by accuracy") == ["not shown"]
+        (table,) = make("orderings", made.loaded(tmp_path, content))
+        assert made.column(table, "by accuracy") == ["not shown"]
 
     def test_the_papers_own_numbers_break_its_claim_for_weather(self, everything):
-        (sheet,) = make("orderings", everything)
-        told = {(str(row[0]), str(row[1])): row[-1] for row in sheet.rows}
+        (table,) = make("orderings", everything)
+        told = {(str(row[0]), str(row[1])): row[-1] for row in table.rows}
         assert told["weather, all 6 cells (simulated)", "mdp ≥ gittins"] == "false in UBOT, Z100"
         assert told["weather, V850 (simulated)", "ucb ≥ cyclic"] == "false"
         assert told["cifar, own heads", "gittins ≥ ucb"] == "true"

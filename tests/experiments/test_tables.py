@@ -21,16 +21,16 @@ class TestUsefulDraws:
         ]
 
     def test_are_shares_of_batches_in_parts_of_the_run_mean_over_seeds(self, tmp_path):
-        (sheet,) = make("useful-draws", made.loaded(tmp_path, self.runs()[::2]))
-        (row,) = sheet.rows
+        (table,) = make("useful-draws", made.loaded(tmp_path, self.runs()[::2]))
+        (row,) = table.rows
         assert [str(value) for value in row[1:]] == ["ucb", "40%", "40%", "80%", "2 of 4"]
-        (sheet,) = make("useful-draws", made.loaded(tmp_path, self.runs()))
-        assert [str(value) for value in sheet.rows[0][2:5]] == ["60%", "60%", "60%"]
+        (table,) = make("useful-draws", made.loaded(tmp_path, self.runs()))
+        assert [str(value) for value in table.rows[0][2:5]] == ["60%", "60%", "60%"]
 
     def test_abstaining_is_no_draw(self, tmp_path):
         runs = self.runs(schedule=((1, 1, 0, 0, 8),) * 4)[:1]
-        (sheet,) = make("useful-draws", made.loaded(tmp_path, runs))
-        assert made.column(sheet, "first quarter") == ["50%"]
+        (table,) = make("useful-draws", made.loaded(tmp_path, runs))
+        assert made.column(table, "first quarter") == ["50%"]
 
     def test_nobody_knows_which_are_useful(self, tmp_path):
         with pytest.raises(UnavailableError, match="names the sources known to be useful"):

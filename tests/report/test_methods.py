@@ -37,6 +37,6 @@ def test_numbers_to_predict_have_scores(tmp_path):
 def test_the_page_has_a_table_for_each_cell_of_own_runs(tmp_path):
     made.compared(tmp_path / "a")
     results = made.loaded(tmp_path, [made.own("ucb")], made.plain_cell({"ucb": [(0.1, 0.5)]}, samples=(1, 2)))
-    sheets = make("methods", results)
-    assert [sheet.key for sheet in sheets] == ["methods-coffee 0a joint", "methods-mine/own runs"]
-    assert "Logistic regression has the 30 labelled rows of the target alone." in sheets[0].note
+    tables = make("methods", results)
+    assert [table.key for table in tables] == ["methods-coffee 0a joint", "methods-mine/own runs"]
+    assert "Logistic regression has the 30 labelled rows of the target alone." in tables[0].note

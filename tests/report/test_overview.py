@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import made_up_results as made
-from metasched.report.answers import opening
 from metasched.report.outputs import UnavailableError
 from metasched.report.page import make
-from metasched.report.sheets import without_gaps
+from metasched.report.tables import without_gaps
+from metasched.report.verdict import opening
 
 
 def test_a_cell_is_told_in_one_row(tmp_path):
@@ -22,8 +22,8 @@ def test_a_cell_is_told_in_one_row(tmp_path):
         "mdp": (0.1, 0.2, 0.3),
     }
     content = made.plain_cell({name: [curve] * 8 for name, curve in curves.items()}, threshold=0.3)
-    (sheet,) = make("summary", made.loaded(tmp_path, content))
-    (row,) = sheet.rows
+    (table,) = make("summary", made.loaded(tmp_path, content))
+    (row,) = table.rows
     assert [row[place] for place in (0, 4, 6)] == ["digits, 30 labels", "cyclic", "ucb"]
     assert [row[place].value for place in (2, 3, 5, 7)] == pytest.approx([0.45, 0.6, 0.5, 0.62])
     assert row[8].value == pytest.approx(0.12)
@@ -35,22 +35,22 @@ def test_the_ceiling_saw_more_rows(tmp_path):
     methods = {"ucb": [(0, 0, 0.45)] * 2, "supervised": [(0, 0, 0.9)] * 2, "target-only": [(0, 0, 0.3)] * 2}
     content = made.plain_cell(methods, source_rows=970, target_rows=30)
     content = [made.changed(run, drawn=(10, 20, 30, 40, 0)) if run.method == "ucb" else run for run in content]
-    (sheet,) = make("summary", made.loaded(tmp_path, content))
-    assert made.column(sheet, "share of its rows") == ["13%"]
-    assert made.column(sheet, "less target-only") == ["+0.150 [+0.150, +0.150]"]
+    (table,) = make("summary", made.loaded(tmp_path, content))
+    assert made.column(table, "share of its rows") == ["13%"]
+    assert made.column(table, "less target-only") == ["+0.150 [+0.150, +0.150]"]
 
 
 def test_leaderboards_put_the_best_first_and_say_which_is_the_best_static(everything):
-    sheet = make("leaderboard", everything)[0]
-    accuracies = [row[2].value for row in sheet.rows]
+    table = make("leaderboard", everything)[0]
+    accuracies = [row[2].value for row in table.rows]
     assert accuracies[0] == max(accuracies)
-    assert made.column(sheet, "exploratory verdict").count("best static") == 1
+    assert made.column(table, "exploratory verdict").count("best static") == 1
 
 
 def test_methods_without_a_seed_in_common_have_no_difference_to_tell(tmp_path):
     results = made.loaded(tmp_path, [made.run("cyclic", 0), made.run("ucb", 1)])
-    (sheet,) = make("summary", results)
-    assert made.column(sheet, "less best static") == ["–"]
+    (table,) = make("summary", results)
+    assert made.column(table, "less best static") == ["–"]
     assert make("leaderboard", results)
 
 
@@ -69,23 +69,23 @@ class TestOwnRuns:
     @pytest.mark.parametrize("name", ["summary", "planned"])
     def test_have_no_regime(self, tmp_path, name):
         results = made.compared(tmp_path) if name == "planned" else self.results(tmp_path)
-        (sheet,) = make(name, results)
-        assert "regime" not in [column.name for column in without_gaps(sheet).columns]
+        (table,) = make(name, results)
+        assert "regime" not in [column.name for column in without_gaps(table).columns]
 
     def test_are_told_by_their_mean_as_on_the_terminal_and_the_note_says_so(self, tmp_path):
-        (sheet,) = make("leaderboard", self.results(tmp_path))
-        assert [row[2].value for row in sheet.rows] == pytest.approx([np.mean(self.FINALS) + 0.1, np.mean(self.FINALS)])
-        assert sheet.note.startswith("Test accuracy: mean over seeds")
-        assert "p (not corrected)" in [column.name for column in sheet.columns]
-        said = str(opening(self.results(tmp_path)).lines[0])
+        (table,) = make("leaderboard", self.results(tmp_path))
+        assert [row[2].value for row in table.rows] == pytest.approx([np.mean(self.FINALS) + 0.1, np.mean(self.FINALS)])
+        assert table.note.startswith("Test accuracy: mean over seeds")
+        assert "p (not corrected)" in [column.name for column in table.columns]
+        said = str(opening(self.results(tmp_path)).sentences[0])
         assert said.startswith("Test accuracy: ucb 0.525, uniform 0.425 (mean over 4 seeds); ")
 
 
 def test_experiments_are_told_by_the_mean_of_the_middle_half(tmp_path):
     content = made.plain_cell({"ucb": [(0, 0, final) for final in (0.1, 0.5, 0.5, 0.6)]})
-    (sheet,) = make("leaderboard", made.loaded(tmp_path, content))
-    assert sheet.rows[0][2].value == 0.5
-    assert sheet.note.startswith("Test accuracy: interquartile mean over seeds")
+    (table,) = make("leaderboard", made.loaded(tmp_path, content))
+    assert table.rows[0][2].value == 0.5
+    assert table.note.startswith("Test accuracy: interquartile mean over seeds")
 
 
 class TestPlanned:
@@ -98,11 +98,11 @@ class TestPlanned:
             ]
             for variant in ("10 labels", "30 labels")
         ]
-        (sheet,) = make("planned", made.loaded(tmp_path, *cells))
-        assert made.column(sheet, "ours") == ["ucb", "ucb"]
-        assert made.column(sheet, "difference") == ["+0.100 [+0.100, +0.100]"] * 2
-        assert made.column(sheet, "p (Holm over 2 cells)") == ["0.004", "0.004"]
-        assert made.column(sheet, "verdict") == ["better", "better"]
+        (table,) = make("planned", made.loaded(tmp_path, *cells))
+        assert made.column(table, "ours") == ["ucb", "ucb"]
+        assert made.column(table, "difference") == ["+0.100 [+0.100, +0.100]"] * 2
+        assert made.column(table, "p (Holm over 2 cells)") == ["0.004", "0.004"]
+        assert made.column(table, "verdict") == ["better", "better"]
 
     def test_of_one_comparison_p_is_that_of_the_verdict(self, tmp_path):
         gains = [0.02, 0.03, 0.01, 0.02, 0.04, 0.03, -0.005, 0.02]
@@ -114,11 +114,11 @@ class TestPlanned:
             for seed, final in enumerate(finals)
         ]
         results = made.loaded(tmp_path, runs)
-        (sheet,) = make("planned", results)
+        (table,) = make("planned", results)
         flips = np.array(list(product((-1, 1), repeat=8))) @ gains
         p = np.mean(np.abs(flips) >= abs(sum(gains)) - 1e-12)
-        assert float(made.column(sheet, "p (Holm over 3 contrasts)")[0]) == pytest.approx(3 * p, abs=5e-4)
-        assert made.column(sheet, "verdict") == ["better" if 3 * p <= 0.05 else "too few seeds to tell"]
+        assert float(made.column(table, "p (Holm over 3 contrasts)")[0]) == pytest.approx(3 * p, abs=5e-4)
+        assert made.column(table, "verdict") == ["better" if 3 * p <= 0.05 else "too few seeds to tell"]
         assert opening(results).title.startswith("Choosing is better than uniform")
 
     def test_says_that_everything_is_exploratory_where_no_method_was_named(self, everything):

@@ -62,7 +62,7 @@ class TestWhatIsOnThePage:
     def test_every_figure_and_table_is_there_once_but_for_those_of_other_results(self, report):
         assert [name for name, _ in report.missing] == ["sources", "planned", "useful-draws"]
         assert len({figure.key for figure in report.figures}) == len(report.figures)
-        assert len({sheet.key for sheet in report.tables}) == len(report.tables)
+        assert len({table.key for table in report.tables}) == len(report.tables)
 
     def test_every_number_has_its_command_seeds_and_device(self, rendered, report, everything):
         words = "".join(Tags(rendered).words)
@@ -109,17 +109,17 @@ class TestWhatIsOnThePage:
 
 def test_rows_are_as_wide_as_the_heading_and_numbers_name_their_cells(report):
     assert len(report.tables) > 20
-    for sheet in report.tables:
-        assert sheet.rows
-        assert {len(row) for row in sheet.rows} == {len(sheet.columns)}
-        assert sheet.sources
-        assert sheet.note
+    for table in report.tables:
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+        assert table.sources
+        assert table.note
 
 
 def test_one_method_alone_has_a_leaderboard_and_says_what_is_missing(tmp_path):
     bare = made.run("sequential", study=made.study(regime="other"), updates=(), samples=(), test_accuracy=())
     report = page.build(made.loaded(tmp_path, [bare]))
-    assert [sheet.key for sheet in report.tables] == ["methods", "leaderboard-digits/other-30-labels"]
+    assert [table.key for table in report.tables] == ["methods", "leaderboard-digits/other-30-labels"]
     assert report.missing == ()
     assert report.opening.title == "Nothing to compare yet: sequential alone"
 
@@ -162,7 +162,7 @@ class TestOnly:
     def test_draws_what_is_named(self, everything):
         report = page.build(everything, ["fig3", "table1"])
         assert [figure.key for figure in report.figures] == ["fig3"]
-        assert [sheet.key for sheet in report.tables] == ["table1"]
+        assert [table.key for table in report.tables] == ["table1"]
         assert [tag for tag, attributes in Tags(page.render(report, "f")).tags if "open" in attributes] != []
 
     def test_an_unknown_name_is_refused_with_the_known_ones(self, everything):

@@ -7,22 +7,22 @@ import pytest
 import made_up_results as made
 from metasched.errors import DataError
 from metasched.report import remarks
-from metasched.report.answers import opening
 from metasched.report.remarks import REMARKS
 from metasched.report.results import load
+from metasched.report.verdict import opening
 
 LINE = made.OFF
 
 
 def test_lines_stand_under_the_verdict(tmp_path):
-    assert f"! {LINE}" in map(str, opening(made.compared(tmp_path)).lines)
+    assert f"! {LINE}" in map(str, opening(made.compared(tmp_path)).sentences)
 
 
 def test_of_several_comparisons_each_line_says_whose_it_is(tmp_path):
     made.compared(tmp_path / "a")
     other = made.plain_cell({"uniform": [(0.1, 0.5)] * 2, "ucb": [(0.1, 0.6)] * 2}, samples=(100, 200))
     made.write(tmp_path / "b", other)
-    lines = [str(line) for line in opening(load([tmp_path])).lines]
+    lines = [str(line) for line in opening(load([tmp_path])).sentences]
     assert f"! coffee, joint learner: {LINE}" in lines
 
 

@@ -39,10 +39,10 @@ def compare(
         quiet: No progress.
         json: Print as JSON.
     """
+    from metasched.cli import progress
     from metasched.comparison import PAGE
     from metasched.comparison import compare as run
     from metasched.errors import MetaschedError
-    from metasched.report import progress
 
     folder = out or Path("runs") / f"{Path(set).stem}-compare-{now()}"
     tasks = rows.load(set)

@@ -55,8 +55,8 @@ def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> 
         quiet: No progress bar.
     """
     from metasched import datasets
+    from metasched.cli import progress
     from metasched.datasets import store
-    from metasched.report import progress
 
     known = datasets.files()
     for name in names:
@@ -192,8 +192,8 @@ def simulate(
         seed: Same seed, same events.
         quiet: No progress bar.
     """
+    from metasched.cli import progress
     from metasched.experiments.datasets.simulate import simulate_weather
-    from metasched.report import progress
 
     with progress.counting(stderr(), "images", quiet) as on_image:
         simulate_weather(out, images=images, height=height, width=width, seed=seed, progress=on_image)

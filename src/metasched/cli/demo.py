@@ -32,8 +32,9 @@ def demo(seeds: int = 7, out: Path | None = None, quiet: bool = False, json: boo
         json: Print the table as JSON.
     """
     from metasched import datasets
+    from metasched.cli import progress
     from metasched.optional import require
-    from metasched.report import demonstration, page, progress, results
+    from metasched.report import demonstration, page, results
     from metasched.runs.outcome import Outcome
     from metasched.runs.runner import run
     from metasched.runs.train import begun, jobs_of

@@ -37,32 +37,33 @@ def diagnose(
         quiet: No progress.
         json: Print as JSON.
     """
+    from metasched.cli import progress
     from metasched.learners.diagnose import diagnose as run
-    from metasched.report import charts, evidence, progress
+    from metasched.report import diagnosis
 
     if out is not None:
-        charts.check_format(out)
+        diagnosis.check_format(out)
     tasks = rows.load(set)
     with progress.waiting(stderr(), "diagnose", quiet) as on_step:
         result = run(tasks, network, permutations=permutations, steps=steps, seed=seed, on_step=on_step)
     if out is not None:
-        charts.save_chart(charts.transition_chart(result), out)
+        diagnosis.save_chart(diagnosis.transition_chart(result), out)
     if json:
-        print_json(evidence.diagnosis_json(result))
+        print_json(diagnosis.diagnosis_json(result))
         return
     console = stdout()
-    say(f"{tasks.name}{' (SIMULATED data)' if tasks.simulated else ''}: {evidence.answer(result)}\n")
-    console.print(evidence.order_table(result))
+    say(f"{tasks.name}{' (SIMULATED data)' if tasks.simulated else ''}: {diagnosis.answer(result)}\n")
+    console.print(diagnosis.order_table(result))
     put()
     for task, order, p in zip(tasks.tasks, result.orders, result.p_values, strict=True):
         say(f"{task.name}: {order.verdict(float(p))}")
     say("\nTransitions (row: label, column: the next one, shade: probability)")
-    say(evidence.heat_maps(result, console.width))
-    say(f"\n{evidence.association_line(result)}")
+    say(diagnosis.heat_maps(result, console.width))
+    say(f"\n{diagnosis.association_line(result)}")
     if result.stationarity is not None:
         names = tuple(task.name for task in tasks.tasks)
-        say("\n" + "\n".join(evidence.stationarity_lines(result.stationarity, names)))
-    say(f"\nColumns of the table:\n{evidence.ORDER_LEGEND}")
+        say("\n" + "\n".join(diagnosis.stationarity_lines(result.stationarity, names)))
+    say(f"\nColumns of the table:\n{diagnosis.ORDER_LEGEND}")
     if out is not None:
         say(f"\nChart: {out}")
 
@@ -102,8 +103,9 @@ def plan(
         quiet: No progress.
         json: Print as JSON.
     """
+    from metasched.cli import progress
     from metasched.learners.probe import plan as make
-    from metasched.report import plans, progress
+    from metasched.report import plans
 
     if not 1 <= batches <= MOST_BATCHES:
         raise ConfigError(f"batches is {batches}; give 1 … {MOST_BATCHES:,}")

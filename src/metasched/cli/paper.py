@@ -43,12 +43,12 @@ def paper(
         out: Folder of the results, the page and the files beside it.
         quiet: No progress bars.
     """
+    from metasched.cli.progress import several
     from metasched.experiments import EXPERIMENTS
     from metasched.experiments import paper as runner
     from metasched.experiments.evidence import write_evidence
     from metasched.experiments.outputs import wanted
     from metasched.report import page
-    from metasched.report.progress import several
     from metasched.runs.executors import Machines
 
     named = listed(only)

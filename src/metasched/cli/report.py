@@ -28,8 +28,9 @@ def report(
         quiet: No progress bar.
         json: Print the verdict as JSON.
     """
+    from metasched.cli import progress
     from metasched.optional import require
-    from metasched.report import page, progress, results
+    from metasched.report import page, results
 
     if not paths:
         raise ConfigError("name what to report: files of outcomes, run folders, or folders of them")
@@ -51,15 +52,15 @@ def report(
                 "page": str(out),
                 "files": str(folder),
                 "verdict": made.opening.title,
-                "sentences": [str(line) for line in made.opening.lines],
+                "sentences": [str(line) for line in made.opening.sentences],
                 "figures": [figure.key for figure in made.figures],
-                "tables": [sheet.key for sheet in made.tables],
+                "tables": [table.key for table in made.tables],
                 "missing": dict(made.missing),
                 "notes": [*found.faults, *found.notes],
             }
         )
         return
-    say("\n".join([made.opening.title, *map(str, made.opening.lines)]))
+    say("\n".join([made.opening.title, *map(str, made.opening.sentences)]))
     counted = ", ".join(
         f"{len(items)} {name}{'' if len(items) == 1 else 's'}"
         for name, items in (("figure", made.figures), ("table", made.tables), ("cell", found.cells))

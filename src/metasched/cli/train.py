@@ -118,8 +118,9 @@ def _tracked(
     as_json: bool,
 ) -> None:
     """Run ``work`` and show how it goes, then print what came of it."""
+    from metasched.cli import progress
     from metasched.learners.baseline import baseline
-    from metasched.report import progress, tables
+    from metasched.report import tables
     from metasched.runs import diagnostics
     from metasched.runs.folder import runs_in
 

@@ -5,7 +5,6 @@ import numpy as np
 from metasched.experiments.evidence import evidence_in
 from metasched.experiments.outputs import PAPER, SPOILT, Needs, behind, makes
 from metasched.report import plots
-from metasched.report.answers import answers
 from metasched.report.cells import CellRuns, MethodRuns
 from metasched.report.figures import (
     BAND_NOTE,
@@ -19,9 +18,9 @@ from metasched.report.figures import (
     typical,
 )
 from metasched.report.outputs import COMPARISONS, FIRST, Output, UnavailableError
-from metasched.report.palette import in_order, stroke
-from metasched.report.plots import Data, rounded
+from metasched.report.plots import Data, in_order, rounded, stroke
 from metasched.report.results import Results
+from metasched.report.verdict import answers
 
 
 @makes(

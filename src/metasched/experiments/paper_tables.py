@@ -12,11 +12,12 @@ from metasched.report import compare, statistics
 from metasched.report.cells import TARGET_ONLY, CellRuns, Entry, MethodRuns
 from metasched.report.outputs import Output, UnavailableError
 from metasched.report.results import Results
-from metasched.report.sheets import (
+from metasched.report.statistics import Bounded, Interval, Truth
+from metasched.report.tables import (
     MISSING,
     NOTHING,
     Columns,
-    Sheet,
+    Table,
     Value,
     estimate,
     number,
@@ -24,10 +25,9 @@ from metasched.report.sheets import (
     percent,
     ratio,
     samples,
-    sheet,
     signed,
+    table,
 )
-from metasched.report.statistics import Bounded, Interval, Truth
 
 SCHEDULERS = published.ORDER[:-1]
 """The paper's own, best first as it claims; the last is its baseline."""
@@ -35,7 +35,7 @@ WITH_MATRICES = (WEATHER.name, WEATHER_POINTS.name)
 INTERVAL = "Final test accuracy, interquartile mean over seeds with its bootstrap 95 % interval"
 
 
-class Line(NamedTuple):
+class WideRow(NamedTuple):
     """A row of a table whose columns are classes or test features."""
 
     first: str
@@ -43,8 +43,8 @@ class Line(NamedTuple):
     values: Sequence[Value]
 
 
-def _wide(first: str, second: str, names: Iterable[str]) -> Columns[Line]:
-    def at(place: int) -> tuple[str, Callable[[Line], Value]]:
+def _wide(first: str, second: str, names: Iterable[str]) -> Columns[WideRow]:
+    def at(place: int) -> tuple[str, Callable[[WideRow], Value]]:
         return listed[place], lambda line: line.values[place] if place < len(line.values) else MISSING
 
     listed = list(names)
@@ -52,7 +52,7 @@ def _wide(first: str, second: str, names: Iterable[str]) -> Columns[Line]:
 
 
 @makes("table1", "Table 1: sample efficiency gain", PAPER, Needs(("digits", "cifar", "weather"), ("paper",)))
-def gains(output: Output, results: Results) -> list[Sheet]:
+def gains(output: Output, results: Results) -> list[Table]:
     """Samples of a static baseline over samples of the scheduler, at the threshold fixed before the run."""
     cells = [cell for cell in results.of(regime="paper") if cell.threshold is not None]
     if not cells:
@@ -86,7 +86,7 @@ def gains(output: Output, results: Results) -> list[Sheet]:
         ("published gain", lambda row: printed(published.GAIN, row, "{:g}")),
         ("published samples", lambda row: printed(published.SAMPLES, row, "{:,.0f}")),
     )
-    return [sheet(output, note, columns, rows, cells)]
+    return [table(output, note, columns, rows, cells)]
 
 
 def _compared(cells: Iterable[CellRuns]) -> list[str]:
@@ -97,7 +97,7 @@ def _compared(cells: Iterable[CellRuns]) -> list[str]:
 
 
 @makes("table2", "Table 2: weather accuracy by test feature", PAPER, Needs(("weather",), ("paper",)))
-def weather_accuracy(output: Output, results: Results) -> list[Sheet]:
+def weather_accuracy(output: Output, results: Results) -> list[Table]:
     """Accuracy by test feature and scheduler."""
     cells = {cell.variant: cell for cell in behind(output, results)}
     if not cells:
@@ -112,13 +112,13 @@ def weather_accuracy(output: Output, results: Results) -> list[Sheet]:
     for name in dict.fromkeys((*published.ORDER, *ours)):
         if name in ours:
             rows.append(
-                Line(name, "ours", scores({feature: cell.methods.get(name) for feature, cell in cells.items()}))
+                WideRow(name, "ours", scores({feature: cell.methods.get(name) for feature, cell in cells.items()}))
             )
         if name in published.WEATHER_ACCURACY:
             printed = published.WEATHER_ACCURACY[name]
-            rows.append(Line(name, "published", [number(printed.get(feature)) for feature in features]))
+            rows.append(WideRow(name, "published", [number(printed.get(feature)) for feature in features]))
     winners = {feature: compare.best_active(cell) for feature, cell in cells.items()}
-    rows.append(Line("best active of each feature", "ours", scores(winners)))
+    rows.append(WideRow("best active of each feature", "ours", scores(winners)))
     names = sorted({winner.name for winner in winners.values() if winner})
     note = (
         f"{INTERVAL}; published: Table 2 of the paper, single numbers. The best active scheduler of each feature was "
@@ -126,11 +126,11 @@ def weather_accuracy(output: Output, results: Results) -> list[Sheet]:
     )
     if any(cell.simulated for cell in cells.values()):
         note += " Ours are simulated data in the format of the real file: compare orders, not levels."
-    return [sheet(output, note, _wide("scheduler", "whose", features), rows, cells.values())]
+    return [table(output, note, _wide("scheduler", "whose", features), rows, cells.values())]
 
 
 @makes("cifar-accuracy", "CIFAR-100: final accuracy", PAPER, Needs(("cifar",), ("paper",)))
-def cifar_accuracy(output: Output, results: Results) -> list[Sheet]:
+def cifar_accuracy(output: Output, results: Results) -> list[Table]:
     """Caption of Figure 4: final accuracy."""
     cells = behind(output, results)
     rows = [Entry(cell, cell.methods[name]) for cell in cells for name in _compared([cell])]
@@ -143,7 +143,7 @@ def cifar_accuracy(output: Output, results: Results) -> list[Sheet]:
         ("accuracy", lambda row: estimate(compare.score(row.method))),
         ("published", lambda row: number(published.CIFAR_FINAL.get(row.method.name))),
     )
-    return [sheet(output, note, columns, rows, cells)]
+    return [table(output, note, columns, rows, cells)]
 
 
 class Claim(NamedTuple):
@@ -159,7 +159,7 @@ class Claim(NamedTuple):
 
 
 @makes("orderings", "Orderings that the paper claims", PAPER, Needs(regimes=("paper",)))
-def orderings(output: Output, results: Results) -> list[Sheet]:
+def orderings(output: Output, results: Results) -> list[Table]:
     """The claims by experiment and by cell of the paper's regime."""
     cells = behind(output, results)
     rows: list[Claim] = []
@@ -188,7 +188,7 @@ def orderings(output: Output, results: Results) -> list[Sheet]:
         ("by samples", lambda row: row.by_samples or NOTHING),
         ("published", lambda row: row.published),
     )
-    return [sheet(output, note, columns, rows, cells)]
+    return [table(output, note, columns, rows, cells)]
 
 
 def claims(where: str, cells: Sequence[CellRuns]) -> list[Claim]:
@@ -235,7 +235,7 @@ def _published(cells: Sequence[CellRuns], pairs: Sequence[tuple[str, ...]]) -> s
 
 
 @makes("p-values", "Appendix: p-values of label order", PAPER, Needs())
-def order_tests(output: Output, results: Results) -> list[Sheet]:
+def order_tests(output: Output, results: Results) -> list[Table]:
     """Appendix A: p-values of label order by task."""
     evidence = [item for item in evidence_in(results) if item.order]
     if not evidence:
@@ -263,16 +263,16 @@ def order_tests(output: Output, results: Results) -> list[Sheet]:
         ("p published", lambda row: printed(*row[:2])),
     )
     rows = [(item, place, test) for item in evidence for place, test in enumerate(item.order)]
-    return [sheet(output, note, columns, rows, evidence)]
+    return [table(output, note, columns, rows, evidence)]
 
 
 @makes("transition-matrix", "Appendix: transition matrices", PAPER, Needs(WITH_MATRICES))
-def transition_matrix(output: Output, results: Results) -> list[Sheet]:
+def transition_matrix(output: Output, results: Results) -> list[Table]:
     """Appendix D: transition matrices of the weather subsets."""
     evidence = [item for item in evidence_in(results) if item.experiment in WITH_MATRICES and item.transitions]
     if not evidence:
         raise UnavailableError("no evidence.json of weather or weather-points with transitions")
-    sheets = []
+    tables = []
     for item in evidence:
         most = max(map(len, item.transitions.values()))
         names = [*item.classes, *(f"label {place}" for place in range(len(item.classes), most))]
@@ -282,37 +282,37 @@ def transition_matrix(output: Output, results: Results) -> list[Sheet]:
             matrices.append(("published (a sample subset)", [*published.WEATHER_EVENTS], published.TRANSITIONS))
             note += "Published: appendix D, one sample subset."
         rows = [
-            Line(task, label, [number(value) for value in row])
+            WideRow(task, label, [number(value) for value in row])
             for task, labels, matrix in matrices
             for label, row in zip(labels, matrix, strict=False)
         ]
         columns = _wide("task", "from", (f"to {name}" for name in item.classes or names))
         title = f"{output.title}, {item.experiment}"
-        sheets.append(sheet(output, note, columns, rows, [item], part=item.experiment, title=title))
-    return sheets
+        tables.append(table(output, note, columns, rows, [item], part=item.experiment, title=title))
+    return tables
 
 
 def _of_shown_weather(
-    output: Output, results: Results, make: Callable[[Output, CellRuns], Sheet], what: str
-) -> list[Sheet]:
+    output: Output, results: Results, make: Callable[[Output, CellRuns], Table], what: str
+) -> list[Table]:
     """A table of the weather cell whose details the paper prints, and one of the weather points."""
-    sheets = []
+    tables = []
     for group in (results.of(WEATHER.name, "paper"), results.of(WEATHER_POINTS.name)):
         typical = [cell for cell in group if cell.variant in TYPICAL]
-        sheets += [make(output, cell) for cell in [*typical, *group][:1]]
-    sheets = [one for one in sheets if one.rows]
-    if not sheets:
+        tables += [make(output, cell) for cell in [*typical, *group][:1]]
+    tables = [one for one in tables if one.rows]
+    if not tables:
         raise UnavailableError(f"no weather cell of the paper's regime and no weather-points cell has {what}")
-    return sheets
+    return tables
 
 
 @makes("rows-used", "Appendix: rows used by task and event", PAPER, Needs(("weather",), ("paper",)))
-def rows_used(output: Output, results: Results) -> list[Sheet]:
+def rows_used(output: Output, results: Results) -> list[Table]:
     """Appendix D: rows drawn by task and event, for mdp, gittins and ucb."""
     return _of_shown_weather(output, results, _rows_used, "the rows drawn by task and label")
 
 
-def _rows_used(output: Output, cell: CellRuns) -> Sheet:
+def _rows_used(output: Output, cell: CellRuns) -> Table:
     classes = cell.about.classes
     fits = len(cell.about.tasks) == published.SUBSETS and len(classes) == len(published.WEATHER_EVENTS)
     compared = cell.experiment == WEATHER.name and fits
@@ -322,7 +322,7 @@ def _rows_used(output: Output, cell: CellRuns) -> Sheet:
         for place, (task, counts) in enumerate(zip(cell.about.tasks, () if drawn is None else drawn, strict=False)):
             ours = [*counts, *[np.nan] * len(classes)][: len(classes)]
             printed = published.ROWS_USED[name][place] if compared else ()
-            rows.append(Line(name, task, [number(float(count), "{:,.0f}") for count in (*ours, *printed)]))
+            rows.append(WideRow(name, task, [number(float(count), "{:,.0f}") for count in (*ours, *printed)]))
     note = f"Rows drawn by scheduler, task and event, mean over seeds; {cell.variant}."
     if compared:
         note += (
@@ -331,16 +331,16 @@ def _rows_used(output: Output, cell: CellRuns) -> Sheet:
         )
     columns = _wide("scheduler", "task", (*classes, *(f"{name}, published" for name in classes if compared)))
     title = f"{output.title}, {cell.experiment}"
-    return sheet(output, note, columns, rows, [cell], part=cell.experiment, title=title)
+    return table(output, note, columns, rows, [cell], part=cell.experiment, title=title)
 
 
 @makes("event-accuracy", "Appendix: accuracy by event type", PAPER, Needs(("weather",), ("paper",)))
-def event_accuracy(output: Output, results: Results) -> list[Sheet]:
+def event_accuracy(output: Output, results: Results) -> list[Table]:
     """Appendix D: accuracy by event type."""
     return _of_shown_weather(output, results, _event_accuracy, "its accuracy by class")
 
 
-def _event_accuracy(output: Output, cell: CellRuns) -> Sheet:
+def _event_accuracy(output: Output, cell: CellRuns) -> Table:
     classes = cell.about.classes
     compared = cell.experiment == WEATHER.name and len(classes) == len(published.WEATHER_EVENTS)
     rows = []
@@ -350,12 +350,12 @@ def _event_accuracy(output: Output, cell: CellRuns) -> Sheet:
         shares_by_class = [[share for share in column if share is not None] for column in zip(*by_seed, strict=True)]
         if shares_by_class:
             medians = [number(float(np.median(shares))) if shares else MISSING for shares in shares_by_class]
-            rows.append(Line(name, "ours", medians))
+            rows.append(WideRow(name, "ours", medians))
         if shares_by_class and compared and name in published.EVENT_ACCURACY:
-            rows.append(Line(name, "published", [number(share) for share in published.EVENT_ACCURACY[name]]))
+            rows.append(WideRow(name, "published", [number(share) for share in published.EVENT_ACCURACY[name]]))
     note = f"Final test accuracy by event, median over seeds that did not diverge; {cell.variant}."
     if compared:
         note += f" Published: Table 6, test feature {published.SHOWN_FEATURE}; it has no row for cyclic."
     title = f"{output.title}, {cell.experiment}"
     columns = _wide("scheduler", "whose", classes)
-    return sheet(output, note, columns, rows, [cell], part=cell.experiment, title=title)
+    return table(output, note, columns, rows, [cell], part=cell.experiment, title=title)

@@ -10,7 +10,7 @@ from metasched.report.cells import CellRuns, Entry, MethodRuns
 from metasched.report.outputs import COMPARISONS, Output, UnavailableError
 from metasched.report.overview import median
 from metasched.report.results import Results
-from metasched.report.sheets import MISSING, Columns, Number, Sheet, number, percent, sheet
+from metasched.report.tables import MISSING, Columns, Number, Table, number, percent, table
 
 
 def supervised_claim(cells: Sequence[CellRuns]) -> str:
@@ -25,7 +25,7 @@ def supervised_claim(cells: Sequence[CellRuns]) -> str:
 
 
 @makes("useful-draws", "Share of draws from useful sources", COMPARISONS, Needs(regimes=("sources",)), after="planned")
-def useful_draws(output: Output, results: Results) -> list[Sheet]:
+def useful_draws(output: Output, results: Results) -> list[Table]:
     """How soon a method finds the sources that are known to help, and whether it stays with them."""
     rows = [
         (Entry(cell, method), shares)
@@ -47,7 +47,7 @@ def useful_draws(output: Output, results: Results) -> list[Sheet]:
         "Of the batches drawn in that part of the run, the share from sources known to help with the target, which no "
         "method is told; mean over the seeds whose schedules are kept. Abstaining counts as no draw."
     )
-    return [sheet(output, note, columns, rows, dict.fromkeys(entry.cell for entry, _ in rows))]
+    return [table(output, note, columns, rows, dict.fromkeys(entry.cell for entry, _ in rows))]
 
 
 class UsefulShares(NamedTuple):
@@ -87,7 +87,7 @@ class Cost(NamedTuple):
 
 
 @makes("cost", "Cost of scheduling", COMPARISONS, Needs(regimes=("few-label",)), after="time")
-def cost(output: Output, results: Results) -> list[Sheet]:
+def cost(output: Output, results: Results) -> list[Table]:
     """What a decision costs, by experiment and method: medians over cells."""
     groups: dict[tuple[str, str], dict[CellRuns, tuple[float, ...]]] = {}
     for cell in results.cells:
@@ -116,4 +116,4 @@ def cost(output: Output, results: Results) -> list[Sheet]:
         "and the share of the run that deciding takes."
     )
     timed = {cell for cells in groups.values() for cell in cells}
-    return [sheet(output, note, columns, rows, [cell for cell in results.cells if cell in timed])]
+    return [table(output, note, columns, rows, [cell for cell in results.cells if cell in timed])]

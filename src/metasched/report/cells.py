@@ -29,8 +29,8 @@ class MethodRuns:
         return self.runs[0].family
 
     @property
-    def deed(self) -> str:
-        """What a verdict on it speaks of."""
+    def subject(self) -> str:
+        """What a sentence about it begins with."""
         return "Choosing" if self.family == "active" else self.name.capitalize()
 
     @property

@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from metasched.report import compare, plots, statistics
-from metasched.report.answers import Answer, answers
 from metasched.report.cells import TARGET_ONLY, USEFUL, CellRuns, MethodRuns, Source
 from metasched.report.outputs import EXPERIMENTS, FIRST, Output, UnavailableError, makes
-from metasched.report.palette import Stroke, stroke
-from metasched.report.plots import MOST_SOURCES, SLICES, Data, Plot, Share, rounded
+from metasched.report.plots import MOST_SOURCES, SLICES, Data, Plot, Share, Stroke, rounded, stroke
 from metasched.report.results import Results
 from metasched.report.statistics import Floats
+from metasched.report.verdict import Answer, answers
 
 MOST_POINTS = 120
 """Points of a curve that a figure keeps."""

@@ -8,7 +8,7 @@ from metasched.report import compare
 from metasched.report.cells import CellRuns, MethodRuns
 from metasched.report.outputs import FIRST, Output, UnavailableError, makes
 from metasched.report.results import Results
-from metasched.report.sheets import MISSING, Columns, Number, Sheet, samples, sheet, signed
+from metasched.report.tables import MISSING, Columns, Number, Table, samples, signed, table
 from metasched.schedulers.resolve import BASELINE
 
 NOTE = (
@@ -57,15 +57,15 @@ def _row(cell: CellRuns, method: MethodRuns) -> Row:
 
 
 @makes("methods", "Every method and the linear model", FIRST, after="contrasts")
-def methods(output: Output, results: Results) -> list[Sheet]:
+def methods(output: Output, results: Results) -> list[Table]:
     """Of every cell of runs of one's own."""
     cells = [cell for cell in results.cells if cell.own]
     if not cells:
         raise UnavailableError("no runs of one's own")
-    return [_sheet(output, cell, len(cells) > 1) for cell in cells]
+    return [_table(output, cell, len(cells) > 1) for cell in cells]
 
 
-def _sheet(output: Output, cell: CellRuns, several: bool) -> Sheet:
+def _table(output: Output, cell: CellRuns, several: bool) -> Table:
     name, measure, difference, arrival = headings(cell)
     columns: Columns[Row] = (
         (name, lambda row: row.name),
@@ -79,4 +79,4 @@ def _sheet(output: Output, cell: CellRuns, several: bool) -> Sheet:
             f" {cell.remarks.linear.capitalize()} has the {cell.about.target_rows} labelled rows of the target alone."
         )
     part, title = (cell.key, cell.title) if several else ("", "")
-    return sheet(output, note, columns, rows(cell), [cell], part=part, title=title)
+    return table(output, note, columns, rows(cell), [cell], part=part, title=title)

@@ -9,10 +9,10 @@ from metasched.report import compare
 from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
 from metasched.report.outputs import COMPARISONS, NOTES, Output, UnavailableError, makes
 from metasched.report.results import Results
-from metasched.report.sheets import (
+from metasched.report.tables import (
     NOTHING,
     Columns,
-    Sheet,
+    Table,
     Value,
     estimate,
     number,
@@ -20,8 +20,8 @@ from metasched.report.sheets import (
     percent,
     ratio,
     samples,
-    sheet,
     signed,
+    table,
 )
 from metasched.schedulers.resolve import BASELINE
 
@@ -46,7 +46,7 @@ def _name(method: MethodRuns | None) -> str:
 
 
 @makes("planned", "Planned contrasts", COMPARISONS)
-def planned(output: Output, results: Results) -> list[Sheet]:
+def planned(output: Output, results: Results) -> list[Table]:
     """What was to be shown: in each cell, the method named before the runs against the baseline."""
     pairs = {cell: pair for cell in results.cells if (pair := compare.planned(cell))}
     if not pairs:
@@ -72,11 +72,11 @@ def planned(output: Output, results: Results) -> list[Sheet]:
         f"both less target-only (Holm). Gain: samples of {BASELINE} over samples of ours until test accuracy stays "
         "at the former's median final one. Every other comparison of the page is exploratory."
     )
-    return [sheet(output, note, columns, [cell for cell in pairs if pairs[cell][0] in tests], pairs)]
+    return [table(output, note, columns, [cell for cell in pairs if pairs[cell][0] in tests], pairs)]
 
 
 @makes("summary", "Best of each kind, and the controls", COMPARISONS)
-def summary(output: Output, results: Results) -> list[Sheet]:
+def summary(output: Output, results: Results) -> list[Table]:
     """Each cell in one row: the best static, active and single-task methods, the control and the ceiling."""
     active = {cell: method for cell in results.cells if (method := compare.best_active(cell))}
     if not active:
@@ -116,7 +116,7 @@ def summary(output: Output, results: Results) -> list[Sheet]:
     )
     if output.name in NOTES:
         note += NOTES[output.name](list(active))
-    return [sheet(output, note, columns, active, active)]
+    return [table(output, note, columns, active, active)]
 
 
 def median(values: Iterable[float]) -> float:
@@ -126,14 +126,14 @@ def median(values: Iterable[float]) -> float:
 
 
 @makes("leaderboard", "Every method", COMPARISONS)
-def leaderboards(output: Output, results: Results) -> list[Sheet]:
+def leaderboards(output: Output, results: Results) -> list[Table]:
     """Every method of every cell."""
     if not results.cells:
         raise UnavailableError("no cell")
     return [_leaderboard(output, cell) for cell in results.cells]
 
 
-def _leaderboard(output: Output, cell: CellRuns) -> Sheet:
+def _leaderboard(output: Output, cell: CellRuns) -> Table:
     tests, static = compare.against_best_static(cell), compare.best_static(cell)
     marks = compare.thresholds(cell)
 
@@ -168,4 +168,4 @@ def _leaderboard(output: Output, cell: CellRuns) -> Sheet:
         "(Holm). " + (f"Thresholds: {origins}." if origins else "No threshold.")
     )
     ranked = sorted(cell.methods.values(), key=lambda method: -method.middle)
-    return sheet(output, note, columns, ranked, [cell], part=cell.key, title=cell.title)
+    return table(output, note, columns, ranked, [cell], part=cell.key, title=cell.title)

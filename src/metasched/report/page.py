@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 from metasched.errors import RunError, unknown
 from metasched.files import write_error, write_whole
 from metasched.optional import require
-from metasched.report import sheets
-from metasched.report.answers import Opening, opening
+from metasched.report import tables
 from metasched.report.cells import Source
 from metasched.report.figures import Figure, Panel
 from metasched.report.outputs import OF_ANY_RUNS, Output, UnavailableError, outputs
 from metasched.report.results import Results
-from metasched.report.sheets import Number, Sheet
+from metasched.report.tables import Number, Table
+from metasched.report.verdict import Opening, opening
 
 FIGURE_WIDTH = 300
 FIGURE_COLUMNS = 3
-Piece = Figure | Sheet
+Piece = Figure | Table
 
 
 class Made(NamedTuple):
@@ -48,9 +48,9 @@ class Report(NamedTuple):
         return [piece for piece in self._pieces() if isinstance(piece, Figure)]
 
     @property
-    def tables(self) -> list[Sheet]:
+    def tables(self) -> list[Table]:
         """All of them."""
-        return [piece for piece in self._pieces() if isinstance(piece, Sheet)]
+        return [piece for piece in self._pieces() if isinstance(piece, Table)]
 
     def _pieces(self) -> Iterable[Piece]:
         return (piece for made in (*self.first, *self.folded) for piece in made.pieces)
@@ -106,7 +106,7 @@ def _first_screen(found: Sequence[Made], wanted: Sequence[str]) -> Made | None:
 
 
 def _without_gaps(piece: Piece) -> Piece:
-    return sheets.without_gaps(piece) if isinstance(piece, Sheet) else piece
+    return tables.without_gaps(piece) if isinstance(piece, Table) else piece
 
 
 def write(report: Report, out: Path, on_step: Callable[[int, int], object] = max) -> Path:
@@ -120,9 +120,9 @@ def write(report: Report, out: Path, on_step: Callable[[int, int], object] = max
     for done, figure in enumerate(report.figures):
         on_step(done, total)
         _save_figure(figure, folder)
-    for sheet in report.tables:
-        _put(folder / f"{file_name(sheet.key)}.csv", sheets.as_csv(sheet).encode())
-        _put(folder / f"{file_name(sheet.key)}.tex", sheets.as_latex(sheet).encode())
+    for table in report.tables:
+        _put(folder / f"{file_name(table.key)}.csv", tables.as_csv(table).encode())
+        _put(folder / f"{file_name(table.key)}.tex", tables.as_latex(table).encode())
     on_step(total - 1, total)
     write_whole(out, render(report, folder.name).encode())
     on_step(total, total)
@@ -159,7 +159,7 @@ def whole_spec(figure: Figure, columns: int = FIGURE_COLUMNS) -> dict[str, Any]:
     chart = altair.concat(*panels, columns=columns).resolve_scale(
         color="independent", strokeDash="independent", opacity="independent", fill="independent"
     )
-    chart = chart.properties(title=sheets.caption(figure.title, figure.sources), background="white")
+    chart = chart.properties(title=tables.caption(figure.title, figure.sources), background="white")
     spec: dict[str, Any] = chart.to_dict(validate=False)
     spec["datasets"] = {name: rows for panel in figure.panels for name, rows in panel.plot.data.items()}
     return spec
@@ -189,7 +189,7 @@ def render(report: Report, files: str) -> str:
     )
     command = shlex.join(["metasched", "report", *map(str, report.results.paths), "--only"])
     environment.filters |= {"file_name": file_name, "sort_key": _sort_key, "origins": origins}
-    environment.globals |= {"caption": sheets.caption, "is_number": lambda value: isinstance(value, Number)}
+    environment.globals |= {"caption": tables.caption, "is_number": lambda value: isinstance(value, Number)}
     specs = {
         f"{file_name(figure.key)}-{place}": panel_spec(panel)
         for figure in report.figures

@@ -1,19 +1,273 @@
-"""Tables for a terminal."""
+"""How numbers and tables are written: in sentences, on the page, as CSV, as LaTeX and on a terminal."""
 
-from collections.abc import Collection, Iterable, Sequence
+import csv
+import io
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
+from metasched.report.cells import Source
+from metasched.report.outputs import Output
+from metasched.report.statistics import Bounded, Interval
 from metasched.tasks import TaskSet
+
+NOTHING = "–"
+
+
+class Number(NamedTuple):
+    """A number as people read it, with what it sorts by and the ends of its interval."""
+
+    text: str
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    interval: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.interval}" if self.interval else self.text
+
+
+Value = str | Number
+MISSING = Number(NOTHING)
+
+
+class Column(NamedTuple):
+    """A heading; a column of words is aligned left, one with numbers right."""
+
+    name: str
+    words: bool = False
+
+
+class Table(NamedTuple):
+    """A table: what it shows, how to read it, and the cells its numbers come from."""
+
+    key: str
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    sources: tuple[Source, ...]
+
+
+Row = TypeVar("Row")
+Columns = Sequence[tuple[str, Callable[[Row], Value]]]
+"""Headings, and what stands under each for a row."""
+
+
+def table(
+    output: Output,
+    note: str,
+    columns: Columns[Row],
+    rows: Iterable[Row],
+    sources: Iterable[Source],
+    *,
+    part: str = "",
+    title: str = "",
+) -> Table:
+    """A table by its columns; ``part`` tells the tables of one output apart."""
+    values = tuple(tuple(value(row) for _, value in columns) for row in rows)
+    heads = (
+        Column(name, not any(isinstance(row[place], Number) for row in values))
+        for place, (name, _) in enumerate(columns)
+    )
+    key = f"{output.name}-{part}" if part else output.name
+    return Table(key, title or output.title, note, tuple(heads), values, tuple(sources))
+
+
+def caption(title: str, sources: Sequence[Source]) -> str:
+    """A title that says which of its data are simulated."""
+    made_up = [source.experiment for source in sources if source.simulated]
+    if not made_up:
+        return title
+    if len(made_up) == len(sources):
+        return f"{title} (simulated data)"
+    return f"{title} (simulated data: {', '.join(dict.fromkeys(made_up))})"
+
+
+def number(value: float | None, form: str = "{:.3f}") -> Number:
+    """A plain number, or a dash for None and NaN."""
+    return MISSING if value is None or math.isnan(value) else Number(form.format(value), value)
+
+
+def estimate(interval: Interval | None, form: str = "{:.3f}") -> Number:
+    """An estimate with its interval in brackets."""
+    if interval is None or math.isnan(interval.value):
+        return MISSING
+    value, low, high = interval
+    return Number(form.format(value), value, low, high, _brackets(low, high, form.format))
+
+
+def signed(interval: Interval | None) -> Number:
+    """A difference of accuracies."""
+    return estimate(interval, "{:+.3f}")
+
+
+def points(interval: Interval) -> str:
+    """A difference of accuracies with its interval, in a sentence.
+
+    >>> points(Interval(0.07, 0.04, 0.1)), points(Interval(-0.001, -0.006, 0.005))
+    ('+.07 [.04, .10]', '−.001 [−.006, +.005]')
+    """
+    value, low, high = interval
+    if math.isnan(low):
+        return point(value)
+    digits = 2 if high - low >= 0.02 and abs(value) >= 0.01 else 3
+    plus = low < 0  # without a sign both ends are above 0
+    return f"{point(value, digits)} [{point(low, digits, plus)}, {point(high, digits, plus)}]"
+
+
+def point(value: float, digits: int = 3, plus: bool = True) -> str:
+    """A difference of accuracies in a sentence: a sign unless it is 0, and no 0 before the point."""
+    text = f"{abs(value):.{digits}f}"
+    sign = "−" if value < 0 and float(text) else "+" if plus and float(text) else ""
+    return sign + text.removeprefix("0")
+
+
+def samples(median: Bounded | None) -> Number:
+    """Samples to a threshold; "> n" when the median run never reached it, a word when it drew nothing at all."""
+    if median is None:
+        return MISSING
+    if math.isinf(median.value) and median.bound == 0:
+        return Number("never", median.value)
+    text = f"> {median.bound:,.0f}" if math.isinf(median.value) else f"{median.value:,.0f}"
+    return Number(text, median.value, median.low, median.high, _brackets(median.low, median.high, "{:,.0f}".format))
+
+
+def ratio(gain: Bounded | None) -> Number:
+    """A gain; above or below what the runs show when one side never arrives, a dash when neither does."""
+    if gain is None or math.isnan(gain.value) or (gain.value == 0 and not math.isfinite(gain.bound)):
+        return MISSING
+    if math.isinf(gain.value):
+        text = f"> {significant(gain.bound)}" if math.isfinite(gain.bound) else "∞"
+    elif gain.value == 0:
+        text = f"< {significant(gain.bound)}" if gain.bound > 0 else "0"
+    else:
+        text = significant(gain.value)
+    if math.isinf(gain.low):
+        return Number(text, gain.value)
+    return Number(text, gain.value, gain.low, gain.high, _brackets(gain.low, gain.high, significant))
+
+
+def p_value(p: float | None) -> Number:
+    """A p-value."""
+    return MISSING if p is None or math.isnan(p) else Number(p_text(p), p)
+
+
+def p_text(p: float) -> str:
+    """A p-value in a table: three decimals, or how small it is."""
+    if p == 0:
+        return "0"
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+
+
+def percent(share: float | None) -> Number:
+    """A share of one."""
+    return MISSING if share is None or not math.isfinite(share) else Number(f"{share:.0%}", share)
+
+
+def significant(value: float) -> str:
+    """A ratio in three digits or less: 0.053, 0.91, 3.6, 24.5, 130."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def _brackets(low: float, high: float, render: Callable[[float], str]) -> str:
+    """The interval in brackets, open where it has no upper end, nothing where there is none."""
+    if math.isnan(low) or math.isnan(high):
+        return ""
+    if math.isinf(low):
+        return "[never]"
+    return f"[{render(low)}, ∞)" if math.isinf(high) else f"[{render(low)}, {render(high)}]"
+
+
+def without_gaps(table: Table) -> Table:
+    """The table less the columns in which nothing is known."""
+    places = [place for place in range(len(table.columns)) if any(str(row[place]) != NOTHING for row in table.rows)]
+    return table._replace(
+        columns=tuple(table.columns[place] for place in places),
+        rows=tuple(tuple(row[place] for place in places) for row in table.rows),
+    )
+
+
+def as_csv(table: Table) -> str:
+    """Plain numbers for a program; a column with intervals becomes three."""
+    stream = io.StringIO()
+    columns = [
+        [[column.name, f"{column.name} low", f"{column.name} high"], *map(_in_three, values)]
+        for column, values in zip(table.columns, zip(*table.rows, strict=True), strict=True)
+    ]
+    widths = [3 if any("".join(cells[1:]) for cells in column[1:]) else 1 for column in columns]
+    for row in zip(*columns, strict=True):
+        cells = [cell for parts, width in zip(row, widths, strict=True) for cell in parts[:width]]
+        csv.writer(stream, lineterminator="\n").writerow(cells)
+    return stream.getvalue()
+
+
+def _in_three(value: Value) -> list[str]:
+    """A value and the ends of its interval."""
+    if isinstance(value, str):
+        return [_defused(value), "", ""]
+    first = _plain(value.value) if math.isfinite(value.value) else value.text.replace(NOTHING, "")
+    return [first, *(map(_plain, (value.low, value.high)) if value.interval else ("", ""))]
+
+
+def _plain(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.10g}"
+
+
+def _defused(text: str) -> str:
+    """A spreadsheet must not take a name for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+_MATHS = ("<", ">", r"\geq", r"\leq", r"\infty", r"\surd", r"\cdot", r"\times", "-", r"\to", "^2", r"\chi", r"\frac12")
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{sign: rf"\{name}{{}}" for sign, name in {"\\": "textbackslash", "~": "textasciitilde", "…": "ldots"}.items()},
+    **{sign: f"${maths}$" for sign, maths in zip("<>≥≤∞√·×−→²χ½", _MATHS, strict=True)},
+    "^": r"\textasciicircum{}",
+    "–": "--",
+}
+
+
+def as_latex(table: Table) -> str:
+    """A tabular with its caption, for a paper; it needs no package."""
+    align = "".join("l" if column.words else "r" for column in table.columns)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\begin{{tabular}}{{{align}}}",
+        r"\hline",
+        _latex_row([column.name for column in table.columns]),
+        r"\hline",
+        *(_latex_row([str(value) for value in row]) for row in table.rows),
+        r"\hline",
+        r"\end{tabular}",
+        rf"\caption{{{latex(table.title)}. {latex(table.note)}}}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def latex(text: str) -> str:
+    """Text in which nothing is a command."""
+    return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
+
+
+def _latex_row(values: Sequence[str]) -> str:
+    return " & ".join(map(latex, values)) + r" \\"
 
 
 def terminal(
     headings: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[int] = (0,), title: str = ""
-) -> Table:
+) -> RichTable:
     """A table; columns of ``words`` are aligned left, those of numbers right. Nothing in it is markup."""
-    table = Table(
+    table = RichTable(
         title=title or None, title_justify="left", box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold"
     )
     for place, heading in enumerate(headings):
@@ -30,7 +284,7 @@ def terminal(
     return table
 
 
-def drawn_by_label(counts: Sequence[Sequence[int]], tasks: TaskSet) -> Table:
+def drawn_by_label(counts: Sequence[Sequence[int]], tasks: TaskSet) -> RichTable:
     """Rows drawn by task and label (N, C), the shape of the paper's appendix table; labels are named when shared."""
     names = tasks.classes if tasks.shared_labels else [f"label {label}" for label in range(len(counts[0]))]
     rows = [[task.name, *map(str, row), str(sum(row))] for task, row in zip(tasks.tasks, counts, strict=True)]

@@ -1,4 +1,4 @@
-"""Does choosing help here? One sentence, decided from final accuracies paired by seed."""
+"""Does choosing help? The verdict on one comparison, and the sentences that a page opens with."""
 
 import math
 from collections.abc import Sequence
@@ -7,11 +7,30 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metasched.report.compare import MARGIN, Contrast, Kind, gaps_of, might_do, seeds_needed, tested
-from metasched.report.statistics import Bounded, Interval
+from metasched.report import compare
+from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
+from metasched.report.compare import MARGIN, Contrast, Kind, gaps_of, might_do, seeds_needed, tested, too_few
+from metasched.report.results import Results
+from metasched.report.statistics import Bounded
+from metasched.report.tables import point, points
+from metasched.schedulers.resolve import BASELINE
 
 Case = Literal["helps", "hurts", "as good", "no use for sources", "too few seeds"]
-TOO_FEW = "Too few seeds to tell"
+CASES: dict[Kind, Case] = {"better": "helps", "worse": "hurts", "alike": "as good", "open": "too few seeds"}
+Tone = Literal["bad", "good", "plain"]
+Group = Literal["worse", "sources", "better", "alike", "open"]
+GROUPS: dict[Group, tuple[str, Tone]] = {
+    "worse": ("Choosing hurts, use {baseline}:", "bad"),
+    "sources": ("Sources do not help, target-only is better:", "bad"),
+    "better": ("Choosing helps, over {baseline}:", "good"),
+    "alike": ("Choosing makes no difference to {baseline}:", "plain"),
+    "open": ("Too few seeds to tell whether better than {baseline}:", "plain"),
+}
+"""In the order of the page: what costs the reader most comes first."""
+LISTED = 2
+"""A sentence names up to this many cells of one experiment; more are summed up."""
+MANY = 12
+"""With more comparisons than this the sentences leave out the intervals; the figure beside them has them."""
 
 
 class Verdict(NamedTuple):
@@ -32,82 +51,296 @@ def decide(
     """The verdict on final accuracies (S,) of three methods, in the same order of seeds.
 
     Sign-flip tests of ours − uniform and of both against target-only, corrected together (Holm), at 5 %. Sources are of
-    use when ours or uniform ends above target-only; only then is ours held against uniform. No difference is called so
-    when its 95 % interval lies within ``MARGIN``; what is neither shown nor that narrow needs more seeds. Every
-    sentence tells both contrasts, and which of them needs more. ``fewer`` is how many times fewer rows ours needs to
-    end where uniform does.
+    use when ours or uniform ends above target-only; only then is ours compared with uniform. Methods are called equally
+    good when the 95 % interval of their difference lies within ``MARGIN``; what is neither shown nor that narrow needs
+    more seeds. Every sentence gives both contrasts, and says which of them needs more. ``fewer`` is how many times
+    fewer rows ours needs to end where uniform does.
 
     >>> decide([0.8] * 8, [0.7] * 8, [0.6] * 8).sentence
-    'Choosing helps here: +.10 [.10, .10] over uniform; +.20 [.20, .20] over target-only'
+    'Choosing helps here: +.100 [.100, .100] over uniform; +.200 [.200, .200] over target-only'
     """
     first, second = np.asarray(ours, np.float64), np.asarray(uniform, np.float64)
     control = None if target_only is None else np.asarray(target_only, np.float64)
     gaps = gaps_of(first, second, control)
-    who = _within(subject)
+    who = subject[0].lower() + subject[1:]
     least = seeds_needed(len(gaps))
     if len(first) < (least or math.inf):
-        against = "uniform" if control is None else "uniform or target-only"
-        return Verdict("too few seeds", f"{TOO_FEW} whether {who} is better than {against}: give at least {least}")
+        others = BASELINE if control is None else f"{BASELINE} or {TARGET_ONLY}"
+        sentence = f"Too few seeds to tell whether {who} is better than {others}: give at least {least}"
+        return Verdict("too few seeds", sentence)
     gap, *alone = tested(gaps)
     if not alone or any(one.kind == "better" for one in alone):
-        return _against_uniform(gap, alone, fewer, subject)
-    best, name = (alone[0], "ours") if alone[0].difference.value >= alone[1].difference.value else (alone[1], "uniform")
+        also = f"; {_clause(alone[0], TARGET_ONLY)}" if alone else ""
+        return Verdict(CASES[gap.kind], _with_sources(gap, BASELINE, subject, who, fewer, also))
+    name, best = max(zip(("ours", BASELINE), alone, strict=True), key=lambda pair: pair[1].difference.value)
     if best.difference.high <= MARGIN:
-        told = f"({name} is {_signed(best.difference)} against it); {_clause(gap, 'uniform', 'ours')}"
-        return Verdict("no use for sources", f"Sources do not help here: use target-only {told}")
-    lead = _clause(gap, "uniform", who) if gap.kind == "open" else f"{who} is {_standing(gap)}"
-    told = f"{lead}; {_clause(best, 'target-only', 'it' if name == 'ours' else name)}"
-    return Verdict("too few seeds", _opening(told))
+        return Verdict("no use for sources", f"{_without_sources(name, best)}; {_clause(gap, BASELINE, 'ours')}")
+    standing = {"better": "better than", "worse": "worse than", "alike": "as good as"}
+    lead = _clause(gap, BASELINE, who)
+    if gap.kind != "open":
+        lead = f"{who} is {standing[gap.kind]} {BASELINE} ({points(gap.difference)})"
+    told = f"{lead}; {_clause(best, TARGET_ONLY, 'it' if name == 'ours' else name)}"
+    return Verdict("too few seeds", told[0].upper() + told[1:])
 
 
-def _against_uniform(gap: Contrast, alone: Sequence[Contrast], fewer: Bounded | None, subject: str) -> Verdict:
-    """Where sources are of use: what choosing among them does, and what is known against target-only."""
-    amount = _signed(gap.difference)
-    also = f"; {_clause(alone[0], 'target-only')}" if alone else ""
-    sentences: dict[Kind, tuple[Case, str]] = {
-        "better": ("helps", f"{subject} helps here: {amount} over uniform{_fewer(fewer)}{also}"),
-        "worse": ("hurts", f"{subject} hurts here: {amount} against uniform{also}; use uniform"),
-        "alike": ("as good", f"{subject} does not help here: uniform is as good ({amount}){also}"),
-        "open": ("too few seeds", f"{_opening(_clause(gap, 'uniform', _within(subject)))}{also}"),
+def _with_sources(
+    gap: Contrast, baseline: str, subject: str, who: str, fewer: Bounded | None = None, also: str = ""
+) -> str:
+    """Where sources are of use: what choosing among them does, and what is known besides."""
+    amount, rows = points(gap.difference), fewer_rows(fewer)
+    sentences: dict[Kind, str] = {
+        "better": f"{subject} helps here: {amount} over {baseline}{rows and f', {rows}'}{also}",
+        "worse": f"{subject} hurts here: {amount} against {baseline}{also}; use {baseline}",
+        "alike": f"{subject} does not help here: {baseline} is as good ({amount}){also}",
+        "open": f"T{_clause(gap, baseline, who)[1:]}{also}",
     }
-    return Verdict(*sentences[gap.kind])
+    return sentences[gap.kind]
 
 
-def _standing(gap: Contrast) -> str:
-    words = {"better": "better than", "worse": "worse than", "alike": "as good as"}
-    return f"{words[gap.kind]} uniform ({_signed(gap.difference)})"
+def _without_sources(name: str, alone: Contrast) -> str:
+    """Where sources are of no use: how far the better method that has them falls short."""
+    return f"Sources do not help here: use {TARGET_ONLY} ({name} is {points(alone.difference)} against it)"
 
 
 def _clause(test: Contrast, other: str, who: str = "") -> str:
-    """One contrast in words, of ``who`` where that is not plain."""
-    amount, subject = _signed(test.difference), f"{who} is " if who else ""
+    """One contrast in words; ``who`` names the first method where that is not plain."""
+    amount, subject = points(test.difference), f"{who} is " if who else ""
     words: dict[Kind, str] = {
         "better": f"{subject}{amount} over {other}",
         "worse": f"{subject}{amount} against {other}",
         "alike": f"{subject}as good as {other} ({amount})",
-        "open": f"{TOO_FEW.lower()} whether {subject}better than {other} ({amount}){might_do(test.needed)}",
+        "open": f"too few seeds to tell whether {subject}better than {other} ({amount}){might_do(test.needed)}",
     }
     return words[test.kind]
 
 
-def _opening(words: str) -> str:
-    return words[0].upper() + words[1:]
-
-
-def _within(words: str) -> str:
-    return words[0].lower() + words[1:]
-
-
-def _fewer(gain: Bounded | None) -> str:
-    """How many times fewer rows; nothing where that is not more than one, or not known."""
-    if gain is None or math.isnan(gain.value):
+def fewer_rows(gain: Bounded | None) -> str:
+    """How many times fewer rows, where that is shown: the interval lies above 1."""
+    if gain is None or not gain.low > 1 or math.isnan(gain.value):
         return ""
     times, above = (gain.bound, "more than ") if math.isinf(gain.value) else (gain.value, "")
-    return f", {above}{times:.1f} × fewer rows" if 1.05 <= times < math.inf else ""
+    if not 1.05 <= times < math.inf:
+        return ""
+    return f"{above}{times:,.{1 if times < 10 else 0}f} × fewer rows"
 
 
-def _signed(interval: Interval) -> str:
-    """``+.07 [.04, .10]``; three digits where two would hide the difference."""
-    digits = 2 if abs(interval.value) >= 0.01 or interval.value == 0 else 3
-    value, low, high = (f"{round(number, digits) + 0.0:+.{digits}f}".replace("0.", ".", 1) for number in interval)
-    return f"{value} [{low.removeprefix('+')}, {high.removeprefix('+')}]"
+class Answer(NamedTuple):
+    """What one cell shows: a method against a baseline, planned or picked after the fact, and against no sources."""
+
+    cell: CellRuns
+    ours: MethodRuns
+    baseline: MethodRuns
+    planned: bool
+    contrast: Contrast
+    alone: Contrast | None
+
+    @property
+    def group(self) -> Group:
+        """Where it stands among the sentences."""
+        if self.contrast.kind != "worse" and self.alone is not None and self.alone.kind == "worse":
+            return "sources"
+        return self.contrast.kind
+
+    @property
+    def sentence(self) -> str:
+        """The verdict: as ``metasched compare`` gives it where it was planned, else corrected over all methods."""
+        if self.planned:
+            return decide_on(self.cell, self.ours, self.baseline).sentence
+        if self.alone is not None and self.alone.kind == "worse":
+            return _without_sources(self.ours.name, self.alone)
+        return _with_sources(self.contrast, self.baseline.name, "Choosing", self.ours.name)
+
+
+def decide_on(cell: CellRuns, ours: MethodRuns, baseline: MethodRuns) -> Verdict:
+    """The verdict on a method of a cell, on the seeds that all compared methods have."""
+    control = [cell.methods[name] for name in (TARGET_ONLY,) if name in cell.methods]
+    finals = compare.in_common(ours, baseline, *control)
+    return decide(*finals, fewer=compare.gain_to_final(baseline, ours), subject=ours.subject)
+
+
+class Sentence(NamedTuple):
+    """A sentence of the page: its first words, the rest, and whether it is good news."""
+
+    lead: str
+    rest: str
+    tone: Tone = "plain"
+
+    def __str__(self) -> str:
+        return f"{self.lead} {self.rest}".strip()
+
+
+class Opening(NamedTuple):
+    """The title of the page, and the sentences under it."""
+
+    title: str
+    sentences: tuple[Sentence, ...]
+    answers: tuple[Answer, ...]
+
+
+def opening(results: Results) -> Opening:
+    """The verdict in one line, and in a few."""
+    cells, found = results.cells, answers(results)
+    warnings = [
+        Sentence(f"! {cell.label}:" if len(cells) > 1 else "!", line, "bad")
+        for cell in cells
+        if cell.remarks
+        for line in cell.remarks.lines
+    ]
+    if not found:
+        title, advice = _nothing(cells)
+        return Opening(title, (*advice, *warnings), ())
+    simulated = [Sentence("Simulated data.", "")] * any(answer.cell.simulated for answer in found)
+    if len(found) == 1:
+        one = found[0]
+        title = f"{one.cell.experiment}: {one.sentence}" if len(cells) > 1 else one.sentence
+        return Opening(title, (*_about(one), *warnings, *simulated), found)
+    sentences = (*_below(results), *_grouped(found), *warnings, *simulated, *_others(found, results))
+    return Opening(_counted(found), sentences, found)
+
+
+def answers(results: Results) -> tuple[Answer, ...]:
+    """Of the cells with a planned contrast and of the user's own runs; without any, of all cells."""
+    cells = [cell for cell in results.cells if compare.planned(cell) or cell.own] or results.cells
+    planned = compare.planned_contrasts(cells)
+    pairs = {cell: pair for cell in cells if (pair := compare.planned(cell))}
+    with_control = [cell for cell in pairs if TARGET_ONLY in cell.methods]
+    alone = compare.contrasts((pairs[cell][0], cell.methods[TARGET_ONLY]) for cell in with_control)
+    found = []
+    for cell in cells:
+        pair = compare.chosen(cell)
+        if pair is None:
+            continue
+        ours, baseline = pair
+        tests = planned if ours in planned else compare.against(cell, baseline)
+        controls = alone if ours in planned else compare.against(cell, cell.methods.get(TARGET_ONLY))
+        if ours in tests:
+            found.append(Answer(cell, ours, baseline, ours in planned, tests[ours], controls.get(ours)))
+    order = list(GROUPS)
+    return tuple(sorted(found, key=lambda answer: (order.index(answer.group), -abs(answer.contrast.difference.value))))
+
+
+def _nothing(cells: Sequence[CellRuns]) -> tuple[str, tuple[Sentence, ...]]:
+    """What to say where nothing can be compared."""
+    names = list(dict.fromkeys(name for cell in cells for name in cell.methods))
+    if not names:
+        return "No finished run", ()
+    listed = f"{', '.join(names[:4])}{' …' * (len(names) > 4)}"
+    advice = "run uniform, target-only and a scheduler that chooses on the same data, with the same seeds."
+    return f"Nothing to compare yet: {listed} alone", (Sentence("To get a verdict,", advice),)
+
+
+def _counted(found: Sequence[Answer]) -> str:
+    """How many comparisons say what."""
+    count = {group: sum(answer.group == group for answer in found) for group in GROUPS}
+    parts = [f"Choosing helps in {count['better']} of {len(found)} comparisons"]
+    parts += [f"hurts in {count['worse'] or 'none'}"]
+    parts += [f"target-only is better in {count['sources']}"] * bool(count["sources"])
+    parts += [f"{count['open']} need more seeds"] * bool(count["open"])
+    return ", ".join(parts)
+
+
+def _grouped(found: Sequence[Answer]) -> list[Sentence]:
+    """A sentence for each kind of verdict and each baseline; cells of an experiment stand together."""
+    brief = len(found) > MANY
+    groups: dict[tuple[Group, str], dict[str, list[Answer]]] = {}
+    for group in GROUPS:
+        for answer in found:
+            if answer.group == group:
+                same = groups.setdefault((group, answer.baseline.name), {})
+                same.setdefault(answer.cell.experiment, []).append(answer)
+    return [
+        Sentence(
+            GROUPS[group][0].format(baseline=baseline),
+            "; ".join(_of_experiment(same, brief) for same in experiments.values()) + ".",
+            GROUPS[group][1],
+        )
+        for (group, baseline), experiments in groups.items()
+    ]
+
+
+def _of_experiment(same: Sequence[Answer], brief: bool) -> str:
+    """The cells of one experiment: one by one with their intervals, or summed up, or ``brief``."""
+    if len(same) <= (1 if brief else LISTED):
+        return "; ".join(f"{answer.cell.label} {_amount(answer, brief)}" for answer in same)
+    values = sorted(_contrast(answer).difference.value for answer in same)
+    name = same[0].cell.experiment + " (simulated)" * same[0].cell.simulated
+    needed = sorted(answer.contrast.needed for answer in same if answer.contrast.needed)
+    most = f" to {needed[-1]:,}" if len(set(needed)) > 1 else ""
+    seeds = f", about {needed[0]:,}{most} seeds might do" if needed else ""
+    return f"{name}, {len(same)} cells {point(values[0], 2)} to {point(values[-1], 2)}{seeds}"
+
+
+def _contrast(answer: Answer) -> Contrast:
+    """The contrast that decided its group."""
+    return answer.alone if answer.group == "sources" and answer.alone else answer.contrast
+
+
+def _amount(answer: Answer, brief: bool) -> str:
+    difference = _contrast(answer).difference
+    parts = [point(difference.value) if brief else points(difference)]
+    if answer.group == "open":
+        parts.append(might_do(answer.contrast.needed).removeprefix(": "))
+    if answer.group == "better" and not brief:
+        parts.append(fewer_rows(compare.gain_to_final(answer.baseline, answer.ours)))
+    return ", ".join(filter(None, parts))
+
+
+def _about(answer: Answer) -> list[Sentence]:
+    """What stands under the verdict on one comparison."""
+    ours, baseline, cell = answer.ours, answer.baseline, answer.cell
+    scores = [
+        f"{method.name} {score.value:.3f}"
+        for method in (ours, baseline, cell.methods.get(TARGET_ONLY))
+        if method is not None and (score := compare.typical(cell, method)) is not None
+    ]
+    difference = f"{ours.name} less {baseline.name} {points(answer.contrast.difference)}"
+    seeds = f"{answer.contrast.pairs} seed{'s' * (answer.contrast.pairs != 1)}"
+    accuracy = f"{', '.join(scores)} ({compare.statistic([cell])} over {seeds}); {difference} ({cell.label})."
+    sentences = [Sentence("Test accuracy:", accuracy)]
+    if answer.planned:
+        return sentences
+    if answer.alone is not None and answer.group != "sources":
+        words: dict[Kind, str] = {
+            "better": "the sources help.",
+            "alike": "no difference: the sources are of no use here.",
+            "worse": "the sources do harm.",
+            "open": f"{too_few(answer.alone.needed)}.",
+        }
+        control = f"{points(answer.alone.difference)}: {words[answer.alone.kind]}"
+        sentences.append(Sentence("Against target-only:", control))
+    count = len(compare.against(cell, baseline))
+    how = f"{ours.name} is the best of the methods that choose, picked after the fact"
+    return [*sentences, Sentence("Exploratory:", f"{how}; corrected over {count} comparison{'s' * (count != 1)}.")]
+
+
+def _below(results: Results) -> list[Sentence]:
+    """Exploratory cells in which the method named beforehand ends below the baseline."""
+    below = [
+        f"{cell.label} {points(gap)}"
+        for cell in results.cells
+        if cell.exploratory
+        and (pair := compare.named(cell))
+        and (gap := compare.difference(*pair)) is not None
+        and gap.high < 0
+    ]
+    lead = "Below uniform in cells that explore, not corrected:"
+    return [Sentence(lead, "; ".join(below) + ".", "bad")] if below else []
+
+
+def _others(found: Sequence[Answer], results: Results) -> list[Sentence]:
+    """Whether these were planned, and how many cells were not looked at here."""
+    sentences = []
+    if all(answer.planned for answer in found):
+        ours = " and ".join(dict.fromkeys(answer.ours.name for answer in found))
+        plan = f"{ours} was named as ours before the runs; corrected over these {len(found)} comparisons."
+        least, most = compare.seeds_needed(len(found)), max(answer.contrast.pairs for answer in found)
+        if least and most < least:
+            plan += f" So many take at least {least} seeds for any one of them to be shown; there are {most}."
+        sentences.append(Sentence("Planned:", plan))
+    elif not any(answer.planned for answer in found):
+        sentences.append(Sentence("Exploratory:", "the best method that chooses of each cell, picked after the fact."))
+    rest = len(results.cells) - len(found)
+    if rest:
+        count = f"{rest} more cell{'s' * (rest > 1)}"
+        sentences.append(Sentence("", f"{count}, which only explore{'s' * (rest == 1)}: folded below."))
+    return sentences

@@ -1,6 +1,7 @@
-"""Diagnoses and plans as text for a terminal and as JSON."""
+"""A diagnosis as text for a terminal, as a chart and as JSON."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,14 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from metasched.dependence import OrderTest
+from metasched.errors import ConfigError, RunError
 from metasched.learners.diagnose import LARGEST_VARIATION, Diagnosis
 from metasched.learners.stationarity import Stationarity
-from metasched.report.tables import terminal
+from metasched.optional import require
+from metasched.report.tables import p_text, terminal
 
 SHADES = " ░▒▓█"
+FORMATS = (".html", ".pdf", ".png", ".svg")
 
 
 def answer(diagnosis: Diagnosis) -> str:
@@ -163,11 +167,49 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
     return result
 
 
-def p_text(p: float) -> str:
-    """A p-value in a table: three decimals, or how small it is."""
-    if p == 0:
-        return "0"
-    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+def check_format(path: Path) -> None:
+    """Refuse an ending that no chart can be written to, before anything long starts."""
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigError(f"{path}: cannot write a chart as '{path.suffix}'; end the name in {', '.join(FORMATS)}")
+    require("altair", "report")
+    require("vl_convert", "report")
+
+
+def transition_chart(diagnosis: Diagnosis) -> Any:
+    """Transition matrices of all tasks as heat maps, side by side."""
+    altair = require("altair", "report")
+    shades = altair.Scale(domain=[0, 1], range=["#ffffff", "#08519c"])
+    panels = []
+    for task, order in zip(diagnosis.tasks.tasks, diagnosis.orders, strict=True):
+        matrix = order.transitions
+        cells = [
+            {"from": here, "to": there, "probability": round(float(matrix[i, j]), 4)}
+            for i, here in enumerate(task.classes)
+            for j, there in enumerate(task.classes)
+        ]
+        panels.append(
+            altair.Chart(altair.InlineData(values=cells))
+            .mark_rect()
+            .encode(
+                x=altair.X("to:N", title="next label", sort=list(task.classes)),
+                y=altair.Y("from:N", title="label", sort=list(task.classes)),
+                color=altair.Color("probability:Q", scale=shades, title="probability"),
+                tooltip=["from:N", "to:N", "probability:Q"],
+            )
+            .properties(title=task.name, width=160, height=160)
+        )
+    kind = "simulated " if diagnosis.tasks.simulated else ""
+    title = f"Label transitions, {kind}{diagnosis.tasks.name}"
+    return altair.concat(*panels, columns=3).properties(title=title)
+
+
+def save_chart(chart: Any, path: Path) -> None:
+    """Write a chart in the format that the name ends in."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        chart.save(str(path), **({"ppi": 144} if path.suffix == ".png" else {}))
+    except OSError as error:
+        raise RunError(f"{path}: cannot write ({error.strerror or error}); choose another --out") from None
 
 
 def _mean(values: NDArray[np.float64]) -> float:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from metasched.report import progress
+from metasched.cli import progress
 
 
 def terminal():
