@@ -82,7 +82,6 @@ class Final(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         initial_test_accuracy: of the model before it adapted to the target.
         balanced_test_accuracy: mean over classes of the accuracy of each.
         test_accuracy_by_class: (C,); None for a class without test rows.
-        target_adapted_test_accuracy: after further steps on the target's labelled rows.
         validation_accuracy: on the target's labelled rows. Set in outcomes; in the metrics every line has it.
         test_rows: how many there are.
         drawn_by_label: source rows by task and label (N, C).
