@@ -1,11 +1,11 @@
-"""The linear model that every method is held against, and the folds."""
+"""The linear model that every method is held against."""
 
 import numpy as np
 import pytest
 
 import metasched as ms
 from helpers import make_regression, make_tasks
-from metasched.learners.baseline import baseline, folds, logistic, ridge, scaler
+from metasched.learners.baseline import baseline, logistic, ridge, scaler
 
 
 def rows(count=60, features=5, classes=3, seed=0):
@@ -85,25 +85,3 @@ def test_numbers_to_predict_are_scored_as_runs_are():
     found = baseline(tasks)
     assert found.name == "ridge regression"
     assert found.score > 0.99  # targets are linear in the inputs
-
-
-class TestFolds:
-    def test_all_have_one_shape_and_each_row_is_held_out_at_most_once(self):
-        parts = folds(np.arange(43) % 3, 4)
-        assert {(len(rest), len(held)) for rest, held in parts} == {(33, 10)}
-        held = np.concatenate([held for _, held in parts])
-        assert len(np.unique(held)) == 40
-
-    def test_a_row_is_never_on_both_sides(self):
-        for rest, held in folds(np.arange(43) % 3, 4):
-            assert not set(rest) & set(held)
-            assert len(rest) + len(held) == 43
-
-    def test_every_fold_has_every_label(self):
-        labels = np.repeat([0, 1], [30, 10])
-        for rest, held in folds(labels, 4):
-            assert np.bincount(labels[held]).tolist() in ([7, 3], [8, 2])
-            assert labels[rest].max() == 1
-
-    def test_fewer_rows_than_folds_make_none(self):
-        assert folds(np.zeros(3, np.int32), 4) == []

@@ -12,7 +12,7 @@ import metasched as ms
 from helpers import Stop, make_regression, make_tasks, stop_after
 from metasched.errors import ConfigError
 from metasched.learners import engine, rewards
-from metasched.learners.folds import fold_numbers, folds_of
+from metasched.learners.folds import equal_splits, folds_of, stratified_folds
 from metasched.learners.losses import Rows
 from metasched.learners.networks import mlp
 from metasched.learners.stream import device_data
@@ -130,7 +130,7 @@ BY_HAND = {"joint": joint_by_hand, "meta": meta_by_hand}
 def test_the_reward_is_the_mean_over_copies_each_judged_on_the_rows_it_never_saw(learner):
     tasks = make_tasks(validation=10)
     x, y = tasks.validation.inputs, tasks.validation.labels
-    numbers = fold_numbers(y, FOLDS)
+    numbers = stratified_folds(y, FOLDS)
     copies = [
         BY_HAND[learner](tasks, (x[numbers != fold], y[numbers != fold]), (x[numbers == fold], y[numbers == fold]))
         for fold in range(FOLDS)
@@ -203,7 +203,7 @@ class TestFolds:
 
     def test_every_fold_has_its_share_of_every_label(self):
         labels = np.random.default_rng(1).permutation(np.repeat([0, 1, 2], [15, 10, 6]))
-        numbers = fold_numbers(labels, 5)
+        numbers = stratified_folds(labels, 5)
         for label, each in ((0, {3}), (1, {2}), (2, {1, 2})):
             counts = np.bincount(numbers[labels == label], minlength=5)
             assert set(counts.tolist()) == each, f"label {label}: {counts}"
@@ -256,3 +256,25 @@ def test_lanes_with_target_rows_of_their_own_have_folds_of_their_own():
     *_, (moved, _) = engine.run(program, states, rows=rows)
     for number, (state, _) in moved().items():
         close(copies_in(state), copies_in(after(sets[number], "joint")))
+
+
+class TestEqualSplits:
+    def test_all_have_one_shape_and_each_row_is_held_out_at_most_once(self):
+        parts = equal_splits(np.arange(43) % 3, 4)
+        assert {(len(rest), len(held)) for rest, held in parts} == {(33, 10)}
+        held = np.concatenate([held for _, held in parts])
+        assert len(np.unique(held)) == 40
+
+    def test_a_row_is_never_on_both_sides(self):
+        for rest, held in equal_splits(np.arange(43) % 3, 4):
+            assert not set(rest) & set(held)
+            assert len(rest) + len(held) == 43
+
+    def test_every_fold_has_every_label(self):
+        labels = np.repeat([0, 1], [30, 10])
+        for rest, held in equal_splits(labels, 4):
+            assert np.bincount(labels[held]).tolist() in ([7, 3], [8, 2])
+            assert labels[rest].max() == 1
+
+    def test_fewer_rows_than_folds_make_none(self):
+        assert equal_splits(np.zeros(3, np.int32), 4) == []

@@ -1,16 +1,17 @@
-"""What any method must beat: a linear model on the target's labelled rows alone; and folds to choose by.
+"""What any method must beat: a linear model on the target's labelled rows alone.
 
 Logistic regression with an L2 penalty where rows have labels, ridge regression where they have numbers to predict.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from metasched.tasks import RowNumbers, Split, TaskSet
+from metasched.learners.folds import equal_splits
+from metasched.tasks import Split, TaskSet
 
 Floats: TypeAlias = NDArray[np.float64]
 Fit: TypeAlias = Callable[[Floats, Floats, float], Floats]
@@ -43,7 +44,7 @@ def baseline(tasks: TaskSet, balanced: bool = False) -> Baseline:
     answers = _answers(known, len(tasks.classes))
     fit, loss = (logistic, _log_loss) if known.targets is None else (ridge, _squared_loss)
     some = np.sort(np.random.default_rng(0).permutation(len(inputs))[:FOLD_ROWS])
-    parts = [(some[rest], some[part]) for rest, part in folds(known.labels[some], FOLDS)]
+    parts = [(some[rest], some[part]) for rest, part in equal_splits(known.labels[some], FOLDS)]
     held_out = [
         sum(loss(fit(inputs[rest], answers[rest], penalty), inputs[part], answers[part]) for rest, part in parts)
         for penalty in PENALTIES
@@ -57,21 +58,6 @@ def baseline(tasks: TaskSet, balanced: bool = False) -> Baseline:
     right = outputs.argmax(axis=1) == tasks.test.labels
     by_class = [right[tasks.test.labels == label].mean() for label in np.unique(tasks.test.labels)]
     return Baseline("logistic regression", float(np.mean(by_class) if balanced else right.mean()), penalty)
-
-
-def folds(labels: NDArray[np.integer[Any]], count: int) -> list[tuple[RowNumbers, RowNumbers]]:
-    """Row numbers (rest, held out) of folds, stratified by label; all rests have one size, as have all parts held out.
-
-    Where rows do not divide evenly, the few left over are in every rest. There are no folds when there would be no row
-    for each; they are the same at every call.
-    """
-    size = len(labels) // count
-    if not size:
-        return []
-    order = np.random.default_rng(0).permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]
-    parts = [np.sort(order[first::count][:size]) for first in range(count)]
-    return [(np.setdiff1d(np.arange(len(labels)), part), part) for part in parts]
 
 
 def scaler(inputs: NDArray[np.float32]) -> Callable[[NDArray[np.float32]], Floats]:

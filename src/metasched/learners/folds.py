@@ -1,20 +1,12 @@
-"""Held-out folds of the target's labels: copies of a learner, each of which never trains on one of them.
+"""Folds stratified by label: for rewards on rows that a copy of the learner never trains on, and for tuning."""
 
-A row that a model has been trained on says little about what the next batch would teach it. With K folds the reward of
-a draw is the mean over k of the reward of that batch, measured on fold k at the weights of copy k. All copies get the
-same scheduled batches as the learner itself; only their target rows differ.
-"""
+from typing import NamedTuple
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metasched.learners.losses import Rows
-from metasched.learners.replicas import over_replicas
+from metasched.tasks import RowNumbers
 
 
 class Folds(NamedTuple):
@@ -24,26 +16,49 @@ class Folds(NamedTuple):
     held: Rows
 
 
-def fold_numbers(labels: ArrayLike, folds: int) -> NDArray[np.int64]:
-    """The fold (n,) of every row: labels, in turn and by chance among equals, are dealt out like cards.
+def stratified_folds(labels: ArrayLike, folds: int, *, equal: bool = False) -> NDArray[np.int64]:
+    """The fold (n,) of every row: rows sorted by label, at random among equals, are dealt out like cards.
 
-    So every fold has its share of every label, up to one row, and n // K rows, or one more in the first n % K folds.
+    Every fold has its share of every label, up to one row. The first n % K folds have one row more than the others.
+    With ``equal`` all folds have n // K rows, and those left over are in none (−1). Every call gives the same folds.
 
-    >>> fold_numbers([0, 0, 0, 1, 1], 2).tolist()
-    [1, 0, 0, 1, 0]
+    >>> stratified_folds([0, 0, 0, 1, 1], 2).tolist()
+    [0, 0, 1, 1, 0]
+    >>> stratified_folds([0, 0, 0, 1, 1], 2, equal=True).tolist()
+    [1, 0, 0, -1, 1]
     """
     given = np.asarray(labels)
+    rank = np.random.default_rng(0).permutation(len(given))
+    if equal:
+        # Folds of equal size have always used the inverse permutation. Stored results depend on both orders.
+        rank = np.argsort(rank)
+    order = np.lexsort((rank, given))
     numbers = np.empty(len(given), np.int64)
-    order = np.lexsort((np.random.default_rng(0).permutation(len(given)), given))
     numbers[order] = np.arange(len(given)) % folds
+    if equal:
+        numbers[order[len(given) // folds * folds :]] = -1
     return numbers
 
 
+def equal_splits(labels: ArrayLike, folds: int) -> list[tuple[RowNumbers, RowNumbers]]:
+    """Row numbers (rest, held out) of folds of equal size; rows that are left over are in every rest.
+
+    Equal sizes let one compiled program serve all folds. There are none when there are fewer rows than folds.
+    """
+    numbers = stratified_folds(labels, folds, equal=True)
+    if len(numbers) < folds:
+        return []
+    return [(np.flatnonzero(numbers != fold), np.flatnonzero(numbers == fold)) for fold in range(folds)]
+
+
 def folds_of(rows: Rows, folds: int) -> tuple[Folds, ...]:
-    """The K = ``folds`` ways to hold rows out, larger folds first; none with 0."""
+    """The K = ``folds`` ways to hold rows out; none with 0.
+
+    Arrays of one shape can be stacked, so there are up to two groups: the folds with one row more, and the others.
+    """
     if folds == 0:
         return ()
-    numbers = fold_numbers(rows.labels, folds)
+    numbers = stratified_folds(rows.labels, folds)
     larger = len(numbers) % folds
     groups = [group for group in (range(larger), range(larger, folds)) if group]
     return tuple(
@@ -53,21 +68,3 @@ def folds_of(rows: Rows, folds: int) -> tuple[Folds, ...]:
         )
         for group in groups
     )
-
-
-def copies_of(model: Any, folds: tuple[Folds, ...]) -> tuple[Any, ...]:
-    """A copy of the model for each fold, stacked like the folds."""
-    counts = [len(group.held.labels) for group in folds]
-    return tuple(
-        jax.tree.map(lambda leaf, count=count: jnp.broadcast_to(leaf, (count, *leaf.shape)), model) for count in counts
-    )
-
-
-def each_copy(function: Callable[[Folds, Any], Any], folds: tuple[Folds, ...], copies: tuple[Any, ...]) -> list[Any]:
-    """``function(fold, copy)`` for every copy and the fold that it does not know: stacked results for each group."""
-    return [over_replicas(function, (0, 0))(group, mine) for group, mine in zip(folds, copies, strict=True)]
-
-
-def mean_reward(done: list[tuple[Any, jax.Array]]) -> tuple[tuple[Any, ...], jax.Array]:
-    """Copies and rewards (k,) of each group: the copies, and the mean reward over all of them."""
-    return tuple(copy for copy, _ in done), jnp.concatenate([rewards for _, rewards in done]).mean()

@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from metasched.learners.folds import Folds, each_copy, mean_reward
+from metasched.learners.folds import Folds
 from metasched.learners.gradients import MetaParameters, start_of
 from metasched.learners.inner import Schedule, Walk, batch_numbers, first_walk, learn
 from metasched.learners.losses import Objective
+from metasched.learners.replicas import each_copy, mean_reward
 from metasched.learners.stream import Data, Stream, advance, next_batch, without
 from metasched.schedulers.base import Scheduler
 

@@ -10,13 +10,14 @@ from jax import lax
 
 from metasched.errors import ConfigError
 from metasched.learners.config import TrainConfig
-from metasched.learners.folds import Folds, copies_of, each_copy, mean_reward
+from metasched.learners.folds import Folds
 from metasched.learners.gradients import Estimator
 from metasched.learners.inner import Schedule, first_slope, slope_now
 from metasched.learners.losses import Objective, Rows, score, target_loss, task_loss
 from metasched.learners.meta import named_optimiser, seed_keys
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, Update
+from metasched.learners.replicas import copies_of, each_copy, mean_reward
 from metasched.learners.rewards import Turn, evaluate, one_of
 from metasched.learners.stream import Batch, Data, Stream, advance, first_stream, next_batch, without
 

@@ -8,13 +8,14 @@ import optax
 
 from metasched.learners import gradients
 from metasched.learners.config import TrainConfig
-from metasched.learners.folds import Folds, copies_of, each_copy
+from metasched.learners.folds import Folds
 from metasched.learners.gradients import Estimator, MetaParameters, Scene
 from metasched.learners.held_out_schedule import follow, rehearse
 from metasched.learners.inner import Adapted, Schedule
 from metasched.learners.losses import Objective, Rows, score
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, Update
+from metasched.learners.replicas import copies_of, each_copy
 from metasched.learners.stream import Data, Stream, first_stream, without
 from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms

@@ -10,8 +10,7 @@ from rich.table import Table
 
 from metasched.dependence import OrderTest
 from metasched.errors import ConfigError, RunError
-from metasched.learners.diagnose import LARGEST_VARIATION, Diagnosis
-from metasched.learners.stationarity import Stationarity
+from metasched.learners.diagnose import LARGEST_VARIATION, Diagnosis, Stationarity
 from metasched.optional import require
 from metasched.report.tables import p_text, terminal
 

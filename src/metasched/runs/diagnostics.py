@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from metasched.learners.baseline import Baseline, Floats, folds, logistic, scaler
+from metasched.learners.baseline import Baseline, Floats, logistic, scaler
+from metasched.learners.folds import equal_splits
 from metasched.runs.outcome import Outcome
 from metasched.tasks import Task, TaskSet
 
@@ -72,7 +73,7 @@ def label_p_value(task: Task) -> float:
     answers = np.eye(classes)[labels]
     penalty = float(len(chosen)) / 10
     observed, drawn = 0.0, np.zeros(PERMUTATIONS)
-    for rest, part in folds(labels, SHUFFLED_FOLDS):
+    for rest, part in equal_splits(labels, SHUFFLED_FOLDS):
         chances = _chances(inputs[part] @ logistic(inputs[rest], answers[rest], penalty, SHUFFLED_ITERATIONS))
         observed += chances[np.arange(len(part)), labels[part]].sum()
         orders = random.permuted(np.tile(labels[part], (PERMUTATIONS, 1)), axis=1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from metasched.errors import DataError
-from metasched.learners.baseline import folds
+from metasched.learners.folds import equal_splits
 from metasched.runs.outcome import Outcome
 from metasched.tasks import TEST, VALIDATION, TaskSet
 
@@ -48,5 +48,5 @@ def fold_sets(tasks: TaskSet) -> list[TaskSet]:
             provenance={**tasks.provenance, VALIDATION: origin.take(rest), TEST: origin.take(part)},
             recipe=None,
         )
-        for rest, part in folds(rows.labels, FOLDS)
+        for rest, part in equal_splits(rows.labels, FOLDS)
     ]
