@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtrc
 
-from metasched.errors import ConfigError, DataError
+from metasched.errors import ConfigError, DataError, number, whole_number
 from metasched.seeds import check_seed
 
 __all__ = [
@@ -102,15 +103,12 @@ class OrderTest:
             'neighbouring labels depend on each other (p = 0.001); a label repeats more often than by chance'
         """
         p = self.p_value if p_value is None else p_value
+        drifts, sticky = self.drift_p_value < self.alpha, self.stickiness_p_value < self.alpha
         if p >= self.alpha:
             return f"no sign that order carries information (p = {p:.2g})"
-        drifts = self.drift_p_value < self.alpha
         if self.local_p_value >= self.alpha:
-            reason = (
-                "label frequencies drift along the file" if drifts else "the effect is not between close neighbours"
-            )
-            return f"order is not random (p = {p:.2g}), but {reason}; neighbours inside a block look exchangeable"
-        sticky = self.stickiness_p_value < self.alpha
+            why = "label frequencies drift along the file" if drifts else "the effect is not between close neighbours"
+            return f"order is not random (p = {p:.2g}), but {why}; neighbours inside a block look exchangeable"
         direction = "more" if self.stickiness > self.expected_stickiness else "less"
         extra = f"; a label repeats {direction} often than by chance" if sticky else ""
         extra += "; frequencies also drift" if drifts else ""
@@ -179,11 +177,8 @@ def transition_matrix(labels: ArrayLike, num_classes: int, *, smoothing: float =
         >>> ms.dependence.transition_matrix([0, 0, 1, 1], 2, stride=2).tolist()
         [[0.5, 0.5], [0.5, 0.5]]
     """
-    given: Any = smoothing
-    if not (isinstance(given, int | float | np.number) and np.isfinite(given) and given >= 0):
-        raise ConfigError(f"smoothing is {given!r}; give a number of pseudo-counts ≥ 0")
-    if stride < 1:
-        raise ConfigError(f"stride is {stride}; give a whole number of rows ≥ 1")
+    number("smoothing", smoothing, least=0)
+    whole_number("stride", stride, 1)
     counts = transition_counts(labels, num_classes).astype(np.float64)
     occurs = counts.sum(axis=1) > 0
     counts += smoothing / occurs.sum() * np.outer(occurs, occurs)
@@ -229,37 +224,46 @@ def independence_test(
     classes = num_classes if num_classes is not None else int(original.max()) + 1
     present, y = np.unique(_as_labels(original, classes), return_inverse=True)
     n, k = len(y), len(present)
-    counts = transition_counts(original, classes)
-    table = transition_counts(y, k)
     frequency = np.bincount(y, minlength=k)
     block = np.arange(n) * min(blocks, n) // n
-    transitions, drift = _chi_squared_of_transitions(frequency), _chi_squared_of_blocks(frequency, block)
     random = np.random.default_rng(check_seed(seed))
 
-    observed = _Sample(transitions(table[None]), np.trace(table)[None], drift(y[None]))
-    shuffled = _Sample.collect(
-        _Sample(transitions(tables), np.trace(tables, axis1=1, axis2=2), drift(rows))
-        for rows, tables in _shuffles(y, k, permutations, lambda rows: random.permuted(rows, axis=1, out=rows))
-    )
-    local = np.concatenate(
-        [transitions(tables) for _, tables in _shuffles(y, k, permutations, _within_blocks(block, random))]
-    )
-    chi_squared = float(observed.transitions[0])
-    sticky = _p_value(observed.stays, shuffled.stays, n), _p_value(-observed.stays, -shuffled.stays, n)
+    def transitions(orders: Counts) -> Floats:
+        return _chi_squared(_tables(orders, np.roll(orders, -1, axis=1), k, k), frequency, frequency)
+
+    def repeats(orders: Counts) -> Counts:
+        return np.count_nonzero(orders == np.roll(orders, -1, axis=1), axis=1)
+
+    def drift(orders: Counts) -> Floats:
+        return _chi_squared(_tables(block, orders, int(block[-1]) + 1, k), np.bincount(block), frequency)
+
+    def shuffle_blocks(orders: Counts) -> None:
+        for index in range(int(block[-1]) + 1):
+            inside = slice(*np.searchsorted(block, [index, index + 1]))
+            orders[:, inside] = random.permuted(orders[:, inside], axis=1)
+
+    observed, stays = transitions(y[None]), repeats(y[None])
+    samples = [
+        (transitions(orders), repeats(orders), drift(orders))
+        for orders in _shuffles(y, k, permutations, lambda orders: random.permuted(orders, axis=1, out=orders))
+    ]
+    chi_squared, all_stays, all_drift = map(np.concatenate, zip(*samples, strict=True))
+    local = np.concatenate([transitions(orders) for orders in _shuffles(y, k, permutations, shuffle_blocks)])
+    more_or_less = _p_value(stays, all_stays, n), _p_value(-stays, -all_stays, n)
     return OrderTest(
         rows=n,
-        counts=counts,
-        statistic=chi_squared,
-        p_value=_p_value(observed.transitions, shuffled.transitions, n),
-        asymptotic_p_value=_upper_tail(chi_squared, (k - 1) ** 2),
-        stickiness=float(observed.stays[0]) / n,
-        expected_stickiness=float(np.mean(shuffled.stays)) / n,
-        stickiness_p_value=min(1.0, 2 * min(sticky)),
-        drift_p_value=_p_value(observed.drift, shuffled.drift, n),
-        local_p_value=_p_value(observed.transitions, local, n),
-        cramers_v=_cramers_v(chi_squared, n, k),
-        expected_cramers_v=float(np.mean([_cramers_v(value, n, k) for value in shuffled.transitions])),
-        total_variation=_total_variation(table, frequency),
+        counts=transition_counts(original, classes),
+        statistic=float(observed[0]),
+        p_value=_p_value(observed, chi_squared, n),
+        asymptotic_p_value=float(chdtrc((k - 1) ** 2, max(observed[0], 0.0))) if k > 1 else 1.0,
+        stickiness=float(stays[0]) / n,
+        expected_stickiness=float(np.mean(all_stays)) / n,
+        stickiness_p_value=min(1.0, 2 * min(more_or_less)),
+        drift_p_value=_p_value(drift(y[None]), all_drift, n),
+        local_p_value=_p_value(observed, local, n),
+        cramers_v=float(_cramers_v(observed, n, k)[0]),
+        expected_cramers_v=float(np.mean(_cramers_v(chi_squared, n, k))),
+        total_variation=_total_variation(transition_counts(y, k), frequency),
         alpha=alpha,
     )
 
@@ -327,22 +331,8 @@ def _associate(first: Counts, second: Counts) -> tuple[float, float]:
     tables = np.fft.irfft(one.conj()[:, :, None] * two[:, None, :], n=n, axis=0).round()
     expected = np.outer(np.bincount(x), np.bincount(y)) / n
     chi_squared = (tables**2 / expected).sum(axis=(1, 2)) - n
-    smaller = min(len(a), len(b))
-    return _p_value(chi_squared[:1], chi_squared[1:], n), _cramers_v(float(chi_squared[0]), n, smaller)
-
-
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """Statistics of some orders of the labels, (m,) each."""
-
-    transitions: Floats
-    stays: Counts
-    drift: Floats
-
-    @classmethod
-    def collect(cls, samples: "Iterator[_Sample]") -> "_Sample":
-        parts = [(sample.transitions, sample.stays, sample.drift) for sample in samples]
-        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    effect = _cramers_v(chi_squared[:1], n, min(len(a), len(b)))
+    return _p_value(chi_squared[:1], chi_squared[1:], n), float(effect[0])
 
 
 def _integers(labels: ArrayLike) -> NDArray[np.integer[Any]]:
@@ -372,46 +362,27 @@ def _shares(counts: Floats | Counts) -> Floats:
     return shares
 
 
-def _shuffles(
-    y: Counts, classes: int, count: int, shuffle: Callable[[Counts], object]
-) -> Iterator[tuple[Counts, Counts]]:
-    """Shuffled copies (m, n) of ``y`` with their transition tables (m, k, k), some at a time."""
+def _shuffles(y: Counts, classes: int, count: int, shuffle: Callable[[Counts], object]) -> Iterator[Counts]:
+    """Shuffled copies (m, n) of ``y``, only as many at a time as fit in memory with their tables."""
     together = min(SHUFFLES_AT_ONCE, max(1, NUMBERS_AT_ONCE // max(len(y), classes**2)))
     for begin in range(0, count, together):
-        m = min(together, count - begin)
-        rows = np.repeat(y[None], m, axis=0)
-        shuffle(rows)
-        codes = rows * classes + np.roll(rows, -1, axis=1) + np.arange(m)[:, None] * classes**2
-        yield rows, np.bincount(codes.ravel(), minlength=m * classes**2).reshape(m, classes, classes)
+        orders = np.repeat(y[None], min(together, count - begin), axis=0)
+        shuffle(orders)
+        yield orders
 
 
-def _within_blocks(block: Counts, random: np.random.Generator) -> Callable[[Counts], object]:
-    def shuffle(rows: Counts) -> None:
-        for number in range(int(block[-1]) + 1):
-            inside = slice(*np.searchsorted(block, [number, number + 1]))
-            rows[:, inside] = random.permuted(rows[:, inside], axis=1)
-
-    return shuffle
+def _tables(first: Counts, second: Counts, rows: int, columns: int) -> Counts:
+    """How often value a of the first meets value b of the second: (m, rows, columns) of pairs (m, n)."""
+    m = len(second)
+    codes = first * columns + second + np.arange(m)[:, None] * rows * columns
+    return np.bincount(codes.ravel(), minlength=m * rows * columns).reshape(m, rows, columns)
 
 
-def _chi_squared_of_transitions(frequency: Counts) -> Callable[[Counts], Floats]:
-    """χ² (m,) of transition tables (m, k, k) whose margins are ``frequency``."""
-    n = frequency.sum()
-    weights = n / np.outer(frequency, frequency)
-    return lambda tables: np.einsum("mab,mab,ab->m", tables, tables, weights, optimize=True) - n
-
-
-def _chi_squared_of_blocks(frequency: Counts, block: Counts) -> Callable[[Counts], Floats]:
-    """χ² (m,) of label counts between blocks, for orders (m, n) of the labels."""
-    n, k, parts = frequency.sum(), len(frequency), int(block[-1]) + 1
-    weights = n / np.outer(np.bincount(block), frequency)
-
-    def statistic(rows: Counts) -> Floats:
-        codes = block * k + rows + np.arange(len(rows))[:, None] * parts * k
-        tables = np.bincount(codes.ravel(), minlength=len(rows) * parts * k).reshape(len(rows), parts, k)
-        return np.asarray(np.einsum("mab,mab,ab->m", tables, tables, weights, optimize=True) - n)
-
-    return statistic
+def _chi_squared(tables: Counts, rows: Counts, columns: Counts) -> Floats:
+    """Pearson's χ² (m,) of tables (m, a, b) that all have these margins."""
+    n = rows.sum()
+    weights = n / np.outer(rows, columns)
+    return np.asarray(np.einsum("mab,mab,ab->m", tables, tables, weights, optimize=True) - n)
 
 
 def _p_value(observed: Floats | Counts, shuffled: Floats | Counts, rows: int) -> float:
@@ -420,14 +391,8 @@ def _p_value(observed: Floats | Counts, shuffled: Floats | Counts, rows: int) ->
     return (1 + extreme) / (1 + len(shuffled))
 
 
-def _upper_tail(statistic: float, degrees: int) -> float:
-    from scipy.special import chdtrc
-
-    return float(chdtrc(degrees, max(statistic, 0.0))) if degrees else 1.0
-
-
-def _cramers_v(chi_squared: float, rows: int, classes: int) -> float:
-    return float(np.sqrt(max(chi_squared, 0.0) / (rows * (classes - 1)))) if classes > 1 else 0.0
+def _cramers_v(chi_squared: Floats, rows: int, classes: int) -> Floats:
+    return np.sqrt(np.maximum(chi_squared, 0.0) / (rows * max(classes - 1, 1)))
 
 
 def _total_variation(table: Counts, frequency: Counts) -> float:
