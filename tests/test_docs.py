@@ -7,7 +7,7 @@ import pytest
 import blocks
 
 PAGES = [pytest.param(path, id=str(path.relative_to(blocks.ROOT))) for path in blocks.pages()]
-LANGUAGES = {"python", "console", "text", "json", "bibtex"}
+LANGUAGES = {"python", "console", "text", "json", "bibtex", "toml"}
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Literal
 
+from metasched.errors import ConfigError
+
 BUILT_IN = "metasched.experiments.plugin"
 GROUP = "metasched.plugins"
 Kind = Literal["data_sets", "outputs", "commands"]
@@ -30,4 +32,7 @@ def register_all(kind: Kind) -> None:
 def _modules() -> Iterator[ModuleType]:
     yield import_module(BUILT_IN)
     for entry in entry_points(group=GROUP):
-        yield entry.load()
+        try:
+            yield entry.load()
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(f"plugin '{entry.name}' cannot be imported ({error}); mend or uninstall it") from None

@@ -1,4 +1,7 @@
 import re
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -31,6 +34,82 @@ def test_a_misspelt_path_suggests_what_lies_beside_it(tmp_path, monkeypatch):
         datasets.load("coffee/price.csv")
     with pytest.raises(DataError, match=r"coffee/prices\.csv/x: no such file or folder; Give"):
         datasets.load("coffee/prices.csv/x")
+
+
+WINDS = """
+    import metasched as ms
+    import numpy as np
+    from metasched.datasets.store import DataFile
+
+    def load(*, rows: int = 20) -> ms.TaskSet:
+        random = np.random.default_rng(0)
+        pair = lambda count: (random.normal(size=(count, 2)), np.arange(count) % 2)
+        return ms.TaskSet.from_arrays({"north": pair(rows)}, validation=pair(9), test=pair(9), name="winds")
+
+    def files():
+        return {"winds": (DataFile("winds/north.csv", 7, "00"),)}
+
+    def data_sets():
+        ms.datasets.register("winds", "winds at one station", "winds:load")
+        ms.datasets.register_files("winds:files")
+"""
+
+
+class TestRegister:
+    @pytest.fixture(autouse=True)
+    def registered(self, tmp_path, monkeypatch):
+        datasets.names()  # the built-in ones first
+        monkeypatch.setattr(datasets, "_SETS", dict(datasets._SETS))
+        monkeypatch.setattr(datasets, "_FILES", list(datasets._FILES))
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "winds", raising=False)
+        (tmp_path / "winds.py").write_text(textwrap.dedent(WINDS))
+        return tmp_path
+
+    def test_a_registered_set_loads_by_name_with_its_options(self):
+        datasets.register("winds", "winds at one station", "winds:load")
+        assert "winds" in datasets.names()
+        tasks = datasets.load("winds", rows=12, target_labels=8)
+        assert tasks.sizes == (12,)
+        assert tasks.recipe == {"set": "winds", "options": {"rows": 12, "target_labels": 8}}
+        with pytest.raises(ConfigError, match="unknown option 'row' of data set 'winds'; did you mean 'rows'"):
+            datasets.load("winds", row=3)
+
+    def test_its_files_are_listed(self):
+        datasets.register_files("winds:files")
+        datasets.register_files("winds:files")
+        assert [file.path for file in datasets.files()["winds"]] == ["winds/north.csv"]
+        assert "mnist" in datasets.files()
+
+    def test_a_name_that_is_taken_is_refused(self):
+        datasets.register("winds", "winds", "winds:load")
+        datasets.register("winds", "winds", "winds:load")
+        with pytest.raises(ConfigError, match="data set 'winds' is winds:load already; register storms:load under"):
+            datasets.register("winds", "winds", "storms:load")
+
+    @pytest.mark.parametrize("loader", ["winds:lode", "wind:load", "winds", ":load"])
+    def test_a_loader_that_is_not_there_is_named(self, loader):
+        datasets.register("gales", "gales", loader)
+        with pytest.raises(ConfigError, match=f"^{loader}, which a plugin registered, cannot be imported"):
+            datasets.load("gales")
+
+    @pytest.mark.parametrize(("module", "code"), [("winds", 0), ("gales", 2)])
+    def test_a_package_with_the_entry_point_is_found(self, registered, module, code):
+        info = registered / "winds-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: winds\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[metasched.plugins]\nwinds = {module}\n")
+        command = (
+            f"import sys; sys.path.insert(0, {str(registered)!r}); from metasched.cli import main; main(sys.argv[1:])"
+        )
+        shown = subprocess.run(
+            [sys.executable, "-c", command, "data", "show", "winds"], capture_output=True, text=True, check=False
+        )
+        assert shown.returncode == code, shown.stderr
+        if code:
+            assert shown.stderr.startswith("metasched: plugin 'winds' cannot be imported (No module named 'gales');")
+        else:
+            assert shown.stdout.startswith("winds: 1 tasks, 20 rows, inputs 2, 2 classes (shared)")
 
 
 class TestAsTasks:

@@ -24,9 +24,9 @@ __all__ = ["compare", "data", "demo", "evidence", "main", "paper", "predict", "r
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     keep_compiled_programs()
-    register_all("commands")
     words = list(sys.argv[1:] if argv is None else argv)
     try:
+        register_all("commands")
         if words == ["--version"]:
             print(f"metasched {version_of('metasched')}")
         else:

@@ -24,7 +24,17 @@ from metasched.plugins import register_all
 from metasched.tasks import TaskSet
 from metasched.tasks.options import check
 
-__all__ = ["files", "from_columns", "from_images", "from_npz", "load", "names", "register", "save_npz"]
+__all__ = [
+    "files",
+    "from_columns",
+    "from_images",
+    "from_npz",
+    "load",
+    "names",
+    "register",
+    "register_files",
+    "save_npz",
+]
 
 SetLike: TypeAlias = TaskSet | str | os.PathLike[str]
 """A task set, or the name or path of one."""
@@ -49,25 +59,45 @@ _FILES: list[str] = []
 def register(name: str, about: str, loader: str) -> None:
     """Add a data set to those that :func:`load` knows by name.
 
+    A package does this in the function ``data_sets`` of a module that it announces as an entry point in the group
+    ``metasched.plugins``. The set then exists in every process: for the command line, for workers and for ``resume``.
+
     Args:
         name: what people call it.
         about: one line on what it is.
-        loader: the function that makes it, as ``"package.module:function"``; imported when the set is loaded.
+        loader: the function that makes the task set, as ``"package.module:function"``. It is imported when the set is
+            loaded, and its keyword arguments are the options of the set.
+
+    Raises:
+        MetaschedError: if another data set has that name.
 
     Examples:
         >>> ms.datasets.register("winds", "winds at three stations", "winds.reader:load")
     """
-    _SETS[name] = _Registered(about, loader)
+    if _SETS.setdefault(name, _Registered(about, loader)).loader != loader:
+        raise ConfigError(f"data set '{name}' is {_SETS[name].loader} already; register {loader} under another name")
 
 
 def register_files(listing: str) -> None:
-    """Add a function ``"package.module:function"`` that lists the files of data sets by collection."""
-    _FILES.append(listing)
+    """Add the files behind data sets to those that ``metasched data list``, ``fetch`` and ``verify`` know.
+
+    Args:
+        listing: the function that lists them, as ``"package.module:function"``: it returns a mapping from names of
+            collections to tuples of ``metasched.datasets.store.DataFile``.
+
+    Examples:
+        >>> ms.datasets.register_files("winds.reader:files")
+    """
+    if listing not in _FILES:
+        _FILES.append(listing)
 
 
 def _imported(path: str) -> Any:
     module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"{path}, which a plugin registered, cannot be imported ({error}); mend the plugin") from None
 
 
 def _sets() -> Mapping[str, _Registered]:
