@@ -9,16 +9,16 @@ says what it gives on each set. The sets have other targets, or other rows of th
 import argparse
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import metasched as ms
 from metasched.experiments.definition import target_drawn
-from metasched.experiments.sources import CONFIG
+from metasched.experiments.sources import SETTINGS
+from metasched.learners.settings import LEARNERS
+from metasched.runs.jobs import make_jobs
 from metasched.runs.runner import run
-from metasched.runs.train import jobs_of
 
 SETS = {
     "scripts-tuning": ("scripts", {}, 1),
@@ -52,30 +52,30 @@ VARIANTS = {
     "spread, fade .8, may abstain": ("thompson", {"forget": fading(0.8)}, {"abstain": True}),
     "ucb .5, fade .8": ("discounted_ucb", {"discount": fading(0.8), "upper": 0.5}, {}),
 }
-RATES = {"meta": (0.03, 3e-3), "joint": (0.01, 1e-3)}
+RATES = {"meta": (0.03, 3e-3), "joint": (1e-3,)}
 
 
 def results(name: str, learner: str, seeds: int, labels: int) -> dict[str, dict[str, object]]:
     """Final accuracies, and the share of draws from useful sources, by variant."""
     dataset, options, longer = SETS[name]
     tasks = ms.datasets.load(dataset, **options)
-    inner, outer = RATES[learner]
-    config = replace(
-        CONFIG,
-        meta_updates=CONFIG.meta_updates * longer,
-        eval_every=10,
-        inner_rate=inner,
-        outer_rate=outer,
-        reward="transfer",
-    )
+    settings = LEARNERS[learner](**{**SETTINGS, "updates": SETTINGS["updates"] * longer, "eval_every": 10})
+    settings = settings.with_rates(RATES[learner])
     jobs = []
     for seed in range(seeds):
         rows = target_drawn(tasks, labels, seed, tuning=True)
         for variant, (scheduler, own, changes) in VARIANTS.items():
             if scheduler == "useful" and not tasks.useful:
                 continue
-            jobs += jobs_of(
-                rows, "mlp", scheduler, replace(config, **changes), (seed,), own, learner=learner, method=variant
+            jobs += make_jobs(
+                rows,
+                scheduler,
+                options=own,
+                network="mlp",
+                learner=settings,
+                seeds=(seed,),
+                method=variant,
+                **changes,
             )
     useful = np.array([task.name in (tasks.useful or ()) for task in tasks.tasks])
     found: dict[str, dict[str, list[float]]] = {}

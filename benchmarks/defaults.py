@@ -13,12 +13,12 @@ import metasched as ms
 from metasched.learners.baseline import baseline
 
 ROWS, FEATURES, LABELLED, TEST, SOURCES = 500, 40, 40, 1000, 5
-USUAL = ms.TrainConfig(reward="transfer")
+USUAL = ms.Joint()
 SETTINGS = {
     "defaults": USUAL,
-    "all target rows in a step": replace(USUAL, validation_batch="all"),
-    "10 updates": replace(USUAL, meta_updates=10),
-    "90 updates": replace(USUAL, meta_updates=90),
+    "all target rows in a step": replace(USUAL, target_batch="all"),
+    "10 updates": replace(USUAL, updates=10),
+    "90 updates": replace(USUAL, updates=90),
     "batches of 40": replace(USUAL, batch_size=40),
     "sources weigh half": replace(USUAL, source_weight=0.5),
 }
@@ -97,11 +97,11 @@ def task_set(name: str, stream: int) -> ms.TaskSet:
     )
 
 
-def final(tasks: ms.TaskSet, config: ms.TrainConfig) -> float:
+def final(tasks: ms.TaskSet, config: ms.Joint) -> float:
     """Mean final accuracy of two seeds."""
-    settings = replace(config, eval_every=config.meta_updates)
+    settings = replace(config, eval_every=config.updates)
     fade = {"forget": 0.98 ** (1 / 35)}
-    run = ms.train(tasks, "auto", "thompson", settings, learner="joint", seeds=(0, 1), scheduler_options=fade)
+    run = ms.train(tasks, "thompson", options=fade, learner=settings, seeds=(0, 1))
     return float(np.mean([end["test_accuracy"] for end in run.final.values()]))
 
 

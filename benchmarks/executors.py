@@ -19,7 +19,7 @@ import metasched as ms
 from metasched.runs import kept
 from metasched.runs.executors import Machines, executing
 from metasched.runs.executors.local import Local
-from metasched.runs.train import jobs_of
+from metasched.runs.jobs import make_jobs
 
 IDLE = [sys.executable, __file__, "--worker"]
 
@@ -68,7 +68,7 @@ def idle_once(count: int) -> None:
     before = peak_bytes()
     place = Path(tempfile.mkdtemp())
     began = time.perf_counter()
-    jobs = jobs_of(tasks(), "auto", "uniform", ms.TrainConfig(meta_updates=1), count, {})
+    jobs = make_jobs(tasks(), "uniform", learner=ms.Joint(updates=1), seeds=count)
     described = time.perf_counter() - began
     executor = Local(place / "work", workers=2, command=IDLE)
     kept.finish(jobs, place / "runs.jsonl", executor)
@@ -88,12 +88,12 @@ def once(executor: str, runs: int, updates: int) -> None:
     """Four methods on the demo's data, as many seeds as make so many runs, with one executor; its seconds."""
     place = Path(tempfile.mkdtemp())
     mine = ms.datasets.load("demo")
-    config = ms.TrainConfig(meta_updates=updates)
+    config = ms.Joint(updates=updates)
     began = time.perf_counter()
     jobs = [
         job
         for word in ("thompson", "uniform", "target-only", "single:1")
-        for job in jobs_of(mine, "auto", word, config, runs // 4, {})
+        for job in make_jobs(mine, word, learner=config, seeds=runs // 4)
     ]
     with executing(Machines(executor), place / "work", 0.0) as chosen:
         kept.finish(jobs, place / "runs.jsonl", chosen)

@@ -48,6 +48,8 @@ from torch import nn  # noqa: E402
 
 import metasched as ms  # noqa: E402
 from metasched.learners import engine, rewards  # noqa: E402
+from metasched.learners.checks import checked_objective  # noqa: E402
+from metasched.learners.inner import Schedule  # noqa: E402
 from metasched.learners.networks import mlp  # noqa: E402
 
 Side = Callable[[], Any]
@@ -69,19 +71,20 @@ def made_up_tasks() -> ms.TaskSet:
 
 def program_of(tasks: ms.TaskSet, scheduler: ms.Scheduler, runs: int = 1, **changes: Any) -> engine.Program:
     """The joint learner, compiled."""
-    known = {"batch_size": ROWS, "batches_per_update": STEPS, "validation_batch": "all", "outer_rate": RATE}
-    config = ms.TrainConfig(**known, outer_decay=DECAY, meta_updates=UPDATES, eval_every=UPDATES, **changes)
-    return engine.prepare(tasks, mlp(CLASSES), scheduler, config, [rewards.transfer], learner="joint", together=runs)
+    known = {"batch_size": ROWS, "batches_per_update": STEPS, "target_batch": "all", "learning_rate": RATE}
+    config = ms.Joint(**known, rate_decay=DECAY, updates=UPDATES, eval_every=UPDATES, **changes)
+    objective = checked_objective(tasks, mlp(CLASSES), config)
+    return engine.prepare(tasks, objective, Schedule(scheduler, (rewards.transfer,)), together=runs)
 
 
 def start(program: engine.Program, seed: int = 0) -> Any:
     """The state before the first step."""
-    return program.start(program.rows.data, seed, engine.hyperparameters_of(program.objective.config))
+    return program.start(program.rows.data, seed, engine.hyperparameters_of(program.objective.settings))
 
 
 def ours(program: engine.Program, updates: int) -> Side:
     """So many updates of every run of the program, always from the same states."""
-    states = engine._stack(program, [start(program, seed) for seed in range(program.together)])
+    states = engine._stack_states(program, [start(program, seed) for seed in range(program.together)])
     return lambda: jax.block_until_ready(program.chunk(program.rows.data, program.rows.test, states, 0, updates))
 
 

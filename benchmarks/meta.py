@@ -44,7 +44,7 @@ def options() -> argparse.Namespace:
         "--threads", default=f"1,{CORES}", help="of torch on a CPU, all tried; 1 where cores are shared"
     )
     parser.add_argument("--latency", type=float, default=2e-6, help="seconds between dependent kernels, GPU floor")
-    parser.add_argument("--gradient", help="TrainConfig.gradient of our side, where there is such a setting")
+    parser.add_argument("--gradient", help="AlgorithmOne.gradient of our side, where there is such a setting")
     parser.add_argument("--json", type=Path, help="also write the lines there")
     found = parser.parse_args()
     unknown = set(found.work.split(",")) - set(WORKS)

@@ -10,10 +10,10 @@ from meta_work import TASKS, Work
 
 import metasched as ms
 from metasched.learners import engine, gradients, rewards
+from metasched.learners.checks import checked_objective
 from metasched.learners.gradients import Scene
 from metasched.learners.inner import Schedule
 from metasched.learners.losses import task_loss
-from metasched.learners.networks import default_network
 from metasched.schedulers.base import Scheduler
 
 UPDATES = 8
@@ -50,24 +50,24 @@ def program_of(
     tasks = meta_work.tasks_of(work)
     if scheduler is None and work.scheduler == "ucb":
         scheduler = ms.schedulers.ucb(TASKS, upper=meta_work.UCB_WIDTH, xi=meta_work.UCB_XI, scale="fixed")
-    settings = ms.TrainConfig(
+    settings = ms.AlgorithmOne(
         batch_size=work.rows,
         batches_per_update=work.steps,
         inner_rate=meta_work.INNER_RATE,
         outer_rate=meta_work.OUTER_RATE,
-        validation_batch="all" if work.outer_rows == work.validation else "uniform",
-        meta_updates=1000,
+        target_batch="all" if work.outer_rows == work.validation else "uniform",
+        updates=1000,
         eval_every=1000,
         **(config or {}),
     )
-    network = default_network(tasks, work.network)
-    chosen = scheduler or ms.schedulers.cyclic(TASKS)
-    return engine.prepare(tasks, network, chosen, settings, [rewards.scaled], together=seeds)
+    objective = checked_objective(tasks, work.network, settings)
+    schedule = Schedule(scheduler or ms.schedulers.cyclic(TASKS), (rewards.scaled,))
+    return engine.prepare(tasks, objective, schedule, together=seeds)
 
 
 def start(program: engine.Program, seed: int) -> Any:
     """The state before the first meta-update."""
-    return program.start(program.rows.data, seed, engine.hyperparameters_of(program.objective.config))
+    return program.start(program.rows.data, seed, engine.hyperparameters_of(program.objective.settings))
 
 
 def ours_meta_gradient(work: Work, **config: Any) -> Gradient:
@@ -81,7 +81,7 @@ def ours_meta_gradient(work: Work, **config: Any) -> Gradient:
         scene = Scene(
             program.objective, schedule, program.rows.data, batch, state.stream, state.hyperparameters.reward_index
         )
-        return gradients.find(program.objective.config.gradient).find(scene, parameters)
+        return gradients.find(program.objective.settings.gradient).find(scene, parameters)
 
     (_, adapted), gradient = jax.jit(find)(state.parameters)
     return Gradient(state.parameters.weights, gradient.weights, float(gradient.log_rate), adapted.tasks.tolist())
@@ -134,5 +134,5 @@ def reads_its_reward(num_tasks: int) -> Scheduler:
 
 def planned(work: Work, name: str) -> Scheduler:
     """A scheduler that needs a plan."""
-    plan = ms.plan(meta_work.tasks_of(work), work.network, ms.TrainConfig(batch_size=work.rows))
+    plan = ms.plan(meta_work.tasks_of(work), work.network, ms.Joint(batch_size=work.rows))
     return ms.schedulers.make(name, num_tasks=TASKS, plan=plan)

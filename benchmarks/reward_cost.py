@@ -23,7 +23,9 @@ from meta_ours import reads_its_reward  # noqa: E402
 
 import metasched as ms  # noqa: E402
 from metasched.learners import engine, rewards  # noqa: E402
-from metasched.learners.networks import default_network  # noqa: E402
+from metasched.learners.checks import checked_objective  # noqa: E402
+from metasched.learners.inner import Schedule  # noqa: E402
+from metasched.learners.settings import LEARNERS  # noqa: E402
 
 CLASSES, SOURCES, TARGET_ROWS = 10, 5, 30
 SHAPES = {"mlp": (784,), "cnn": (32, 32, 3)}
@@ -60,18 +62,18 @@ def side(tasks: ms.TaskSet, network: str, learner: str, name: str, updates: int)
     """So many updates, always from the same state."""
     reward, changes = SIDES[name]
     batches, rows = BATCHES[network]
-    config = ms.TrainConfig(
+    settings = LEARNERS[learner](
         batch_size=rows,
         batches_per_update=batches,
-        validation_batch="all",
-        meta_updates=1000,
+        target_batch="all",
+        updates=1000,
         eval_every=1000,
         **changes,
     )
-    schedule = ms.schedulers.cyclic(SOURCES) if name == "no reward" else reads_its_reward(SOURCES)
-    built = default_network(tasks, network)
-    program = engine.prepare(tasks, built, schedule, config, [rewards.find(reward)], learner=learner)
-    state = program.start(program.rows.data, 0, engine.hyperparameters_of(program.objective.config))
+    scheduler = ms.schedulers.cyclic(SOURCES) if name == "no reward" else reads_its_reward(SOURCES)
+    objective = checked_objective(tasks, network, settings)
+    program = engine.prepare(tasks, objective, Schedule(scheduler, (rewards.find(reward),)))
+    state = program.start(program.rows.data, 0, engine.hyperparameters_of(settings))
     return lambda: jax.block_until_ready(program.chunk(program.rows.data, program.rows.test, state, 0, updates))
 
 
@@ -79,7 +81,7 @@ def main() -> None:
     """Print one table for each network and learner."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", nargs="+", choices=list(SHAPES), default=list(SHAPES))
-    parser.add_argument("--learners", nargs="+", choices=engine.LEARNERS, default=list(engine.LEARNERS))
+    parser.add_argument("--learners", nargs="+", choices=list(LEARNERS), default=list(LEARNERS))
     parser.add_argument("--sides", nargs="+", choices=list(SIDES), default=list(SIDES))
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--updates", type=int, default=1, help="in each turn")

@@ -39,10 +39,10 @@ class Format(NamedTuple):
 
 def prepare(place: Path) -> None:
     """Train the smallest run there is, once: its folder holds a model, an outcome, records and a checkpoint."""
-    config = ms.TrainConfig(meta_updates=2, batches_per_update=1, batch_size=2, eval_every=1)
+    config = ms.Joint(updates=2, batches_per_update=1, batch_size=2, eval_every=1)
     if find_spec("h5py"):
         _write_hdf5(place / "weather.h5")
-    ms.train(_tasks(), "mlp", "uniform", config, learner="joint", out=place / "run", checkpoint_seconds=0)
+    ms.train(_tasks(), "uniform", network="mlp", learner=config, out=place / "run", checkpoint_seconds=0)
 
 
 def formats(place: Path) -> dict[str, Format]:

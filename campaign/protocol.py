@@ -27,9 +27,9 @@ from metasched.learners import model_file
 from metasched.learners.networks import Mlp
 from metasched.learners.stream import Stream
 from metasched.runs import runner as engine
+from metasched.runs.jobs import claim_folders, make_jobs
 from metasched.runs.lease import LEASE, Lease
 from metasched.runs.runner import Job
-from metasched.runs.train import begun, jobs_of
 
 CRASHES = 3
 UPDATES = 2
@@ -124,8 +124,8 @@ def _jobs(seeds: tuple[int, ...], out: Path) -> list[Job]:
     sources = {"a": (rows, labels), "b": (rows + 30, labels)}
     validation, test = (rows + 10, labels), (rows + 20, labels)
     tasks = ms.TaskSet.from_arrays(sources, validation=validation, test=test, classes=["a", "b"])
-    config = ms.TrainConfig(batch_size=2, meta_updates=UPDATES)
-    return jobs_of(tasks, "mlp", "uniform", config, seeds, {}, out=out)
+    config = ms.Joint(batch_size=2, updates=UPDATES)
+    return make_jobs(tasks, "uniform", network="mlp", learner=config, seeds=seeds, out=out)
 
 
 @contextmanager
@@ -137,7 +137,7 @@ def small() -> Iterator[None]:
 
 def go_on(out: Path, seeds: tuple[int, ...]) -> None:
     """Begin the runs in ``out``, or go on with those that are there, to their end."""
-    engine.run(begun(_jobs(seeds, out), out), checkpoint_seconds=0)
+    engine.run(claim_folders(_jobs(seeds, out), out), checkpoint_seconds=0)
 
 
 def run(out: Path, seeds: tuple[int, ...]) -> None:

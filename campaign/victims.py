@@ -24,8 +24,8 @@ LOG = "log.txt"
 SECONDS = 600.0
 """Longer than any of these commands takes on a busy machine."""
 _SMALL = ["--batch-size", "4", "--batches-per-update", "3", "--eval-every", "1", "--network", "mlp", "--quiet"]
-_TRAIN = ["train", "../set.npz", "--out", OUT, "--meta-updates", "6", *_SMALL, "--scheduler"]
-_COMPARE = ["compare", "../set.npz", "--out", OUT, "--schedulers", "uniform", "--meta-updates", "2", *_SMALL, "--seeds"]
+_TRAIN = ["train", "../set.npz", "--out", OUT, "--updates", "6", *_SMALL, "--scheduler"]
+_COMPARE = ["compare", "../set.npz", "--out", OUT, "--schedulers", "uniform", "--updates", "2", *_SMALL, "--seeds"]
 
 
 class Victim(NamedTuple):
@@ -147,7 +147,7 @@ def _save_often() -> None:
     """A checkpoint after every chunk of updates."""
     from metasched.runs import runner, train
 
-    for function in (runner.run, train.train):
+    for function in (runner.run, train.train.__wrapped__):
         function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), "checkpoint_seconds": 0.0}
 
 
@@ -155,18 +155,18 @@ def _command(words: list[str]) -> None:
     from metasched.cli import main
     from metasched.runs import compare
 
-    setattr(compare, "GRIDS", {"joint": ((0.01, 1e-3), (0.01, 0.03))})  # noqa: B010  two rates are enough to tune
+    setattr(compare, "GRIDS", {"joint": ((1e-3,), (0.03,))})  # noqa: B010  two rates are enough to tune
     sys.argv = ["metasched", *words]
     main(words)
 
 
 def _paper(out: Path) -> None:
     """An experiment of our own, as ``metasched paper`` runs its own."""
-    from metasched import TrainConfig
+    from metasched import AlgorithmOne
     from metasched.errors import MetaschedError
     from metasched.experiments import Cell, Experiment, paper
 
-    config = TrainConfig(batch_size=4, batches_per_update=3, meta_updates=2, eval_every=1, eval_rows=30)
+    config = AlgorithmOne(batch_size=4, batches_per_update=3, updates=2, eval_every=1, eval_rows=30)
     cell = Cell("few-label-9", "few-label", "9 labels", config, 0.6, {"target_labels": 9})
     made = Experiment("digits", "made up", "../set.npz", "mlp", cell.name, (cell,))
     try:

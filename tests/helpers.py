@@ -48,7 +48,7 @@ def made(name, num_tasks, **options):
         rows = {f"task-{number}": (random.normal(size=(8, 2)), np.arange(8) // 3 % 2) for number in range(num_tasks)}
         target = [(random.normal(size=(4, 2)), [0, 1, 0, 1]) for _ in range(2)]
         tasks = ms.TaskSet.from_arrays(rows, validation=target[0], test=target[1])
-        plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=1), method="myopic")
+        plan = ms.plan(tasks, learner=ms.Joint(batch_size=1), method="myopic")
     return ms.schedulers.make(name, num_tasks=num_tasks, plan=plan, **options)
 
 

@@ -69,7 +69,8 @@ def about(experiment="digits", **changes):
 
 
 def spec(method="ucb", seed=0, **changes):
-    known = {"data": DataSpec(fingerprint="0a", set="digits"), "network": "mlp", "config": {"batch_size": 20}}
+    known = {"data": DataSpec(fingerprint="0a", set="digits"), "network": "mlp", "settings": {"batch_size": 20}}
+    known |= {"learner": "meta", "reward": "scaled"}
     return RunSpec(**{**known, "scheduler": method, "seed": seed, "versions": VERSIONS, **changes})
 
 

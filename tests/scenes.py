@@ -5,31 +5,31 @@ import jax.numpy as jnp
 import metasched as ms
 from metasched import schedulers
 from metasched.learners import engine, rewards
+from metasched.learners.checks import checked_objective
 from metasched.learners.gradients import Scene
 from metasched.learners.inner import Schedule
-from metasched.learners.losses import objective_of
 from metasched.learners.meta import meta
 from metasched.learners.networks import mlp, num_outputs
 from metasched.schedulers.base import Scheduler
 
 
-def objective_for(tasks, network=None, hidden=(6,), **config):
+def objective_for(tasks, network=None, hidden=(6,), abstain=False, learner=ms.AlgorithmOne, **changes):
     """The objective of a small network; settings are resolved."""
-    settings = ms.TrainConfig(**{"batch_size": 4, **config}).resolve(tasks)
+    settings = learner(**{"batch_size": 4, **changes})
     network = network or mlp(num_outputs(tasks, settings.heads == "shared"), hidden)
-    return objective_of(tasks, network, settings)
+    return checked_objective(tasks, network, settings, abstain=abstain)
 
 
-def schedule_for(objective, scheduler):
-    """That scheduler, told the reward that the settings name."""
-    return Schedule(scheduler, (rewards.find(objective.config.reward),))
+def schedule_for(scheduler, reward="transfer"):
+    """That scheduler, told that reward."""
+    return Schedule(scheduler, (rewards.find(reward),))
 
 
-def first_of(objective, data, scheduler=None, seed=0):
+def first_of(objective, data, scheduler=None, seed=0, reward="transfer"):
     """The schedule, by default round robin, and the state before any meta-update."""
-    schedule = schedule_for(objective, scheduler or schedulers.cyclic(len(data.sizes)))
-    learner = meta(objective, schedule, None)
-    return schedule, learner.init(data, seed, engine.hyperparameters_of(objective.config))
+    schedule = schedule_for(scheduler or schedulers.cyclic(len(data.sizes)), reward)
+    learner = meta(objective, schedule)
+    return schedule, learner.init(data, seed, engine.hyperparameters_of(objective.settings))
 
 
 def scene_of(objective, schedule, data, state):
@@ -49,17 +49,16 @@ def follow(order):
     )
 
 
-def program_for(tasks, network=None, scheduler=None, told=("scaled",), together=1, **config):
-    """A small compiled program: six meta-updates of four rows a batch, measured after each."""
-    settings = ms.TrainConfig(**{"batch_size": 4, "meta_updates": 6, "eval_every": 1, **config})
-    network = network or mlp(num_outputs(tasks, settings.heads == "shared"), (6,))
-    scheduler = scheduler or schedulers.cyclic(len(tasks.tasks))
-    return engine.prepare(tasks, network, scheduler, settings, tuple(map(rewards.find, told)), together=together)
+def program_for(tasks, network=None, scheduler=None, told=("scaled",), together=1, own_rows=False, **changes):
+    """A small compiled program: six updates of four rows a batch, evaluated after each."""
+    objective = objective_for(tasks, network, **{"updates": 6, "eval_every": 1, **changes})
+    schedule = Schedule(scheduler or schedulers.cyclic(len(tasks.tasks)), tuple(map(rewards.find, told)))
+    return engine.prepare(tasks, objective, schedule, together, own_rows)
 
 
 def start(program, seed=0, reward=0, **rates):
     """The state of a run before its first meta-update; ``rates`` are ``inner_rate`` and ``outer_rate``."""
-    hyperparameters = engine.hyperparameters_of(program.objective.config, reward)
+    hyperparameters = engine.hyperparameters_of(program.objective.settings, reward)
     return program.start(
         program.rows.data, seed, hyperparameters._replace(**{name: jnp.float32(rate) for name, rate in rates.items()})
     )

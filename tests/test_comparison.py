@@ -15,9 +15,7 @@ from metasched.report.results import of_outcomes
 from metasched.report.verdict import opening
 from metasched.runs import compare as comparing
 
-SMALL = ms.TrainConfig(
-    batch_size=10, batches_per_update=8, meta_updates=25, eval_every=5, outer_rate=0.01, reward="transfer"
-)
+SMALL = ms.Joint(batch_size=10, batches_per_update=8, updates=25, eval_every=5, learning_rate=0.01)
 
 
 def sources_that_differ(seed=0):
@@ -45,8 +43,8 @@ def sources_that_differ(seed=0):
 @pytest.fixture(scope="module")
 def comparison():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
-        return ms.compare(sources_that_differ(), seeds=8, config=SMALL, network=ms.networks.mlp(2, (8,)))
+        patch.setattr(comparing, "GRIDS", {"joint": ((0.01,),)})
+        return ms.compare(sources_that_differ(), seeds=8, learner=SMALL, network=ms.networks.mlp(2, (8,)))
 
 
 def test_the_verdict_is_one_sentence_about_choosing(comparison):
@@ -75,10 +73,10 @@ def test_sources_with_shuffled_labels_are_named_and_the_good_one_is_not(comparis
 
 def test_what_is_off_with_the_rows_comes_first():
     tasks = replace(sources_that_differ(), label_warnings=("label 'Yes' is not in the target",))
-    config = ms.TrainConfig(batch_size=10, meta_updates=1)
+    config = ms.Joint(batch_size=10, updates=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
-        warnings = ms.compare(tasks, ["thompson"], seeds=2, config=config, network=ms.networks.mlp(2, (4,))).warnings
+        patch.setattr(comparing, "GRIDS", {"joint": ((0.01,),)})
+        warnings = ms.compare(tasks, ["thompson"], seeds=2, learner=config, network=ms.networks.mlp(2, (4,))).warnings
     assert warnings[0] == "label 'Yes' is not in the target"
 
 
@@ -101,8 +99,8 @@ def test_the_page_has_what_the_terminal_says_and_so_has_one_made_from_the_folder
     for module in ("altair", "jinja2", "vl_convert"):
         pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
-    found = ms.compare(sources_that_differ(), seeds=2, config=SMALL, network=ms.networks.mlp(2, (8,)), out="runs/a b")
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01,),)})
+    found = ms.compare(sources_that_differ(), seeds=2, learner=SMALL, network=ms.networks.mlp(2, (8,)), out="runs/a b")
     assert found.warnings
     found.report("first.html")
     main(["report", "runs/a b", "--out", "later.html", "--quiet"])
@@ -123,7 +121,7 @@ def test_the_page_has_what_the_terminal_says_and_so_has_one_made_from_the_folder
 
 
 def test_a_better_method_is_named_with_the_command_that_uses_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01,),)})
     asked = {"seeds": 3, "config": SMALL, "network": ms.networks.mlp(2, (8,))}
     words = ["cyclic", "best-single"]
     out = tmp_path / "a b"
@@ -136,8 +134,8 @@ def test_a_better_method_is_named_with_the_command_that_uses_it(tmp_path, monkey
 
 
 def test_the_page_gives_the_verdict_of_the_terminal_whatever_method_it_is_on(monkeypatch):
-    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
-    asked = {"seeds": 2, "config": ms.TrainConfig(batch_size=10, meta_updates=1), "network": ms.networks.mlp(2, (4,))}
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01,),)})
+    asked = {"seeds": 2, "learner": ms.Joint(batch_size=10, updates=1), "network": ms.networks.mlp(2, (4,))}
     for words, ours in ((["cyclic", "ucb"], "cyclic"), (["ucb", "epsilon_greedy"], "ucb")):
         found = ms.compare(sources_that_differ(), words, **asked)
         assert found.ours == ours
@@ -145,18 +143,18 @@ def test_the_page_gives_the_verdict_of_the_terminal_whatever_method_it_is_on(mon
 
 
 def test_the_verdict_may_be_on_the_best_single_source(monkeypatch):
-    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
-    config = ms.TrainConfig(batch_size=10, meta_updates=1)
-    assert ms.compare(sources_that_differ(), ["best-single"], seeds=2, config=config).ours.startswith("best single: ")
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01,),)})
+    config = ms.Joint(batch_size=10, updates=1)
+    assert ms.compare(sources_that_differ(), ["best-single"], seeds=2, learner=config).ours.startswith("best single: ")
 
 
 def test_controls_are_always_there_and_a_source_smaller_than_a_batch_makes_batches_smaller(monkeypatch):
-    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 0.01),)})
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01,),)})
     tasks = sources_that_differ()
     small = {"small": (tasks.tasks[1].inputs[:7], tasks.tasks[1].labels[:7])}
     few = ms.TaskSet.from_arrays(small, validation=tasks.validation, test=tasks.test)
-    config = ms.TrainConfig(meta_updates=2, eval_every=1)
-    found = ms.compare(few, ["cyclic"], seeds=[3, 5], config=config, network=ms.networks.mlp(2, (3,)))
+    config = ms.Joint(updates=2, eval_every=1)
+    found = ms.compare(few, ["cyclic"], seeds=[3, 5], learner=config, network=ms.networks.mlp(2, (3,)))
     assert list(found.cell.methods) == ["cyclic", "uniform", "target-only"]
     assert found.ours == "cyclic"
     assert (

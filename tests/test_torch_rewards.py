@@ -74,7 +74,7 @@ class TestExact:
     @pytest.mark.parametrize("name", WAYS)
     def test_agrees_with_our_jax_reward_on_the_same_weights(self, name):
         tasks, network = make_tasks(), mlp(3, (6, 5))
-        objective = objective_of(tasks, network, ms.TrainConfig(batch_size=4).resolve(tasks))
+        objective = objective_of(tasks, network, ms.Joint(batch_size=4).resolve(tasks))
         weights = as_float64(network.init(jax.random.key(1), jnp.zeros((1, 4))))
         model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)).double()
         with torch.no_grad():

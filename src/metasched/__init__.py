@@ -12,26 +12,27 @@ from metasched.chooser.mix import MixedStream, mix
 from metasched.comparison import Comparison, compare
 from metasched.errors import MetaschedError
 from metasched.learners import networks, rewards
-from metasched.learners.config import TrainConfig
 from metasched.learners.diagnose import Diagnosis, diagnose
 from metasched.learners.model import Model
 from metasched.learners.networks import Network
 from metasched.learners.probe import plan
+from metasched.learners.settings import AlgorithmOne, Joint
 from metasched.optional import version_of
 from metasched.planning.plan import Plan
-from metasched.runs.models import load_model
 from metasched.runs.trackers import Tracker
-from metasched.runs.train import Run, resume, train
+from metasched.runs.train import Run, load_model, resume, train
 from metasched.schedulers import Scheduler
 from metasched.tasks import Provenance, Split, Task, TaskSet
 
 __version__ = version_of("metasched")
 
 __all__ = [
+    "AlgorithmOne",
     "Chooser",
     "Comparison",
     "Diagnosis",
     "Draw",
+    "Joint",
     "MetaschedError",
     "MixedStream",
     "Model",
@@ -44,7 +45,6 @@ __all__ = [
     "Task",
     "TaskSet",
     "Tracker",
-    "TrainConfig",
     "__version__",
     "compare",
     "datasets",

@@ -15,8 +15,9 @@ from rich.console import Console
 from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
 from metasched.learners.baseline import Baseline, baseline
-from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
+from metasched.learners.renamed import clear_arguments
+from metasched.learners.settings import LearnerSettings, settings_of
 from metasched.report import compare as statistics
 from metasched.report import methods, remarks, tables
 from metasched.report.cells import CellRuns
@@ -47,8 +48,8 @@ class Comparison:
         out: the folder of all runs, if they were kept.
 
     Examples:
-        >>> config = ms.TrainConfig(batch_size=10, meta_updates=1)
-        >>> comparison = ms.compare(tasks, ["thompson"], seeds=2, config=config)
+        >>> learner = ms.Joint(batch_size=10, updates=1)
+        >>> comparison = ms.compare(tasks, ["thompson"], seeds=2, learner=learner)
         >>> "logistic regression alone" in comparison.table()
         True
         >>> sorted(comparison.summary()["methods"])
@@ -164,13 +165,15 @@ class Comparison:
         return f"{self.ours} drew " + ", ".join(f"{names[place]} {total[place] / total.sum():.0%}" for place in order)
 
 
+@clear_arguments
 def compare(
     tasks: SetLike,
     schedulers: Sequence[str] | None = None,
     *,
-    learner: str = "joint",
+    learner: LearnerSettings | str = "joint",
+    reward: str = "transfer",
+    abstain: bool = False,
     seeds: int | Sequence[int] = 10,
-    config: TrainConfig | None = None,
     network: Network | str = "auto",
     out: str | os.PathLike[str] | None = None,
     on_progress: OnProgress | None = None,
@@ -186,9 +189,11 @@ def compare(
             the target's labelled rows. By default ``thompson`` (ours), ``uniform``, ``target-only`` and
             ``best-single``. The verdict is on ``thompson``, or else on the first one named; ``uniform`` and
             ``target-only``, which it is held against, are always there.
-        learner: ``"joint"`` or ``"meta"``.
+        learner: :class:`Joint` or :class:`AlgorithmOne` with their settings, or the word for one, as in
+            :func:`train`; the learning rates are where tuning starts (:mod:`metasched.runs.compare` has the rule).
+        reward: what the schedulers are told after each batch.
+        abstain: whether every scheduler may also draw no source.
         seeds: how many, or which; every method has the same. They decide initial weights and every draw, not the rows.
-        config: the settings; the two rates are where tuning starts (:mod:`metasched.runs.compare` has the rule).
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
         out: folder of all runs. A comparison that was interrupted there goes on, to the same numbers; with more seeds
             than before only these are run.
@@ -205,8 +210,8 @@ def compare(
         MetaschedError: for tasks, words or settings that cannot run, or a folder that holds something else.
 
     Examples:
-        >>> config = ms.TrainConfig(batch_size=10, meta_updates=1)
-        >>> ms.compare(tasks, ["thompson"], seeds=2, config=config).verdict.startswith("Too few seeds")
+        >>> learner = ms.Joint(batch_size=10, updates=1)
+        >>> ms.compare(tasks, ["thompson"], seeds=2, learner=learner).verdict.startswith("Too few seeds")
         True
     """
     tasks = as_tasks(tasks)
@@ -215,11 +220,11 @@ def compare(
     for word in words:
         check_word(word, besides=(SINGLE_BEST, BEST_SINGLE))
     numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
-    settings = config or TrainConfig()
+    settings = settings_of(learner)
     smaller = diagnostics.small_source(tasks, settings.batch_size)
     settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
     where = None if out is None else Path(out)
-    grid, machines = Grid(tasks, network, learner, settings, numbers), Machines(executor, workers, address)
+    grid, machines = Grid(tasks, network, settings, numbers, reward, abstain), Machines(executor, workers, address)
     outcomes = run_methods(grid, words, where, on_progress, machines)
     linear = baseline(tasks, settings.balanced_accuracy)
     by_method: dict[str, list[Outcome]] = {}

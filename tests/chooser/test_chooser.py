@@ -33,7 +33,7 @@ def built(name):
 def planned():
     """Tasks and a plan for them that thinks in batches of five rows."""
     tasks = make_tasks(sizes=(41, 50, 33))
-    return tasks, ms.plan(tasks, config=ms.TrainConfig(batch_size=5))
+    return tasks, ms.plan(tasks, learner=ms.Joint(batch_size=5))
 
 
 def reward_of(draw):

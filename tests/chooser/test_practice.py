@@ -53,7 +53,7 @@ class TestNamesAndRows:
 
     def test_what_looks_at_labels_keeps_the_order_and_refuses_another(self):
         tasks = make_tasks()
-        plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=4))
+        plan = ms.plan(tasks, learner=ms.Joint(batch_size=4))
         chooser = ms.Chooser("gittins", tasks, 4, plan=plan)
         assert chooser.ask().rows.tolist() == [0, 1, 2, 3]
         with pytest.raises(ConfigError, match="'gittins' with labels looks at what comes next; give shuffle=False"):

@@ -282,7 +282,7 @@ class TestDemo:
     def test_six_rows_a_verdict_and_a_page(self, tmp_path, monkeypatch, capsys):
         pytest.importorskip("mlxtend")
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(demo, "CONFIG", ms.TrainConfig(meta_updates=2, batches_per_update=4, eval_every=1))
+        monkeypatch.setattr(demo, "LEARNER", ms.Joint(updates=2, batches_per_update=4, eval_every=1))
         main(["demo", "--seeds", "2", "--out", "d"])
         said = capsys.readouterr()
         shown = said.out.splitlines()

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from importlib.metadata import version
 
 import pytest
@@ -13,6 +14,7 @@ import metasched as ms
 from metasched.cli import main
 from metasched.cli.commands import Commands
 from metasched.cli.common import app
+from metasched.cli.settings import Asked, with_new_names
 from metasched.errors import ConfigError
 from metasched.learners import rewards
 from metasched.schedulers.resolve import methods
@@ -105,19 +107,50 @@ def test_the_list_of_commands_has_one_line_about_each_in_the_order_of_use():
 def test_train_shows_the_flags_that_matter_first(flags):
     names = list(flags)
     first = names[names.index("options") + 1 : names.index("rows")]
-    matter = "scheduler option reward learner meta-updates batch-size seeds out json"
+    matter = "scheduler option reward learner updates batch-size learning-rate seeds out json"
     assert sorted(first) == sorted(f"--{name}" for name in matter.split())
     rows = names[names.index("rows") + 1 : names.index("further")]
     assert sorted(rows) == sorted(
         f"--{name}" for name in ["target", "target-labels", "label", "source", "missing", "data"]
     )
-    assert names.index("further") < names.index("training") < names.index("--inner-rate")
+    order = ["further", "training", "--rate-decay", "--source-weight", "--inner-rate"]
+    assert [name for name in names if name in order] == order
 
 
 def test_every_setting_is_a_flag_with_a_text_and_the_default_of_the_settings(flags):
-    for name, value in vars(ms.TrainConfig()).items():
+    for name, value in {**vars(ms.Joint()), **vars(ms.AlgorithmOne())}.items():
         text = flags[f"--{name.replace('_', '-')}"]
         assert re.search(rf"[a-z]{{3}}.*\(default: {re.escape(str(value))}\)", text), name
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--steps-per-batch", "3"], "--steps-per-batch is for Algorithm 1; leave it out, or give --learner meta"),
+        (["--inner-rate", "0.1"], "--inner-rate is for Algorithm 1; leave it out, or give --learner meta"),
+        (
+            ["--learner", "meta", "--learning-rate", "0.1"],
+            "--learning-rate is for the joint learner; leave it out, or give --learner joint",
+        ),
+        (["--learner", "joynt"], "unknown learner 'joynt'; did you mean 'joint'"),
+        (["--row-weights"], "--row-weights no longer exists; leave it out"),
+    ],
+)
+def test_a_flag_of_the_other_learner_or_of_the_past_is_one_line(words, message, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "demo", *words])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_old_flag_works_and_names_the_new_one(capsys):
+    words = with_new_names(["train", "demo", "--meta-updates", "3", "--validation_batch=all", "--out", "--outer-clip"])
+    assert words == ["train", "demo", "--updates", "3", "--target-batch=all", "--out", "--clip-norm"]
+    assert "metasched: --meta-updates is now --updates; the old name" in capsys.readouterr().err
+    assert with_new_names(["data", "list", "--meta-updates"]) == ["data", "list", "--meta-updates"]
+    values = {field.name: field.default for kind in (ms.Joint, ms.AlgorithmOne) for field in fields(kind)}
+    assert Asked("joint", "gain", False, {**values, "outer_rate": 0.1}).settings() == ms.Joint(learning_rate=0.1)
+    assert "--outer-rate is now --learning-rate with the joint learner" in capsys.readouterr().err
 
 
 def test_the_names_of_schedulers_and_rewards_are_in_the_help(flags):

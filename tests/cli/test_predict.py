@@ -11,7 +11,7 @@ import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.cli import main
 
-CONFIG = ms.TrainConfig(batch_size=4, meta_updates=2, batches_per_update=2)
+CONFIG = ms.Joint(batch_size=4, updates=2, batches_per_update=2)
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def tasks():
 def runs(tmp_path, monkeypatch, tasks):
     """Two seeds below runs/a, the first of them saved once more as a model alone."""
     monkeypatch.chdir(tmp_path)
-    run = ms.train(tasks, ms.networks.mlp(3, (8,)), "uniform", CONFIG, seeds=(4, 2), out="runs/a")
+    run = ms.train(tasks, "uniform", network=ms.networks.mlp(3, (8,)), learner=CONFIG, seeds=(4, 2), out="runs/a")
     run.model(2).save("model")
     ms.datasets.save_npz(tasks, "set.npz")
     return run
@@ -76,7 +76,7 @@ def test_numbers_are_predicted_and_scored_in_regression(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     tasks = make_regression()
     ms.datasets.save_npz(tasks, "set.npz")
-    run = ms.train(tasks, ms.networks.mlp(2, (8,)), "uniform", CONFIG, out="runs/r")
+    run = ms.train(tasks, "uniform", network=ms.networks.mlp(2, (8,)), learner=CONFIG, out="runs/r")
     main(["predict", "runs/r", "set.npz", "--out", "p.csv"])
     assert f"score {run.final[0]['test_accuracy']:.4f} on 30 rows" in capsys.readouterr().out
     found = np.loadtxt("p.csv", delimiter=",", skiprows=1)
@@ -168,7 +168,7 @@ class TestBadInput:
         assert message in fails(capsys, *words)
 
     def test_runs_of_several_methods_are_told_apart_by_name(self, runs, tasks, capsys):
-        ms.train(tasks, ms.networks.mlp(3, (8,)), "cyclic", CONFIG, seeds=(4,), out="runs/b")
+        ms.train(tasks, "cyclic", network=ms.networks.mlp(3, (8,)), learner=CONFIG, seeds=(4,), out="runs/b")
         error = fails(capsys, "runs", "set.npz")
         assert "runs: holds 3 runs, of more than one method; name one of them (a/seed-2, a/seed-4, b)" in error
 

@@ -118,11 +118,11 @@ class TestAsTasks:
     def test_the_name_or_path_of_a_set_is_loaded(self, tmp_path):
         tasks = make_tasks()
         datasets.save_npz(tasks, tmp_path / "set.npz")
-        config = ms.TrainConfig(batch_size=4, meta_updates=1)
+        config = ms.Joint(batch_size=4, updates=1)
         for given in (tmp_path / "set.npz", str(tmp_path / "set.npz")):
-            assert ms.train(given, config=config).tasks.fingerprint == tasks.fingerprint
+            assert ms.train(given, learner=config).tasks.fingerprint == tasks.fingerprint
         assert ms.diagnose(given, permutations=100, steps=0).tasks.fingerprint == tasks.fingerprint
-        assert ms.plan(given, config=config).batch_size == 4
+        assert ms.plan(given, learner=config).batch_size == 4
 
     @pytest.mark.parametrize("door", [ms.train, ms.compare, ms.diagnose, ms.plan])
     def test_one_that_needs_options_says_where_they_go(self, tmp_path, door):

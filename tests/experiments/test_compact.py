@@ -8,7 +8,15 @@ from metasched.runs.spec import DataSpec, RunSpec
 
 @pytest.fixture
 def outcome():
-    spec = RunSpec(data=DataSpec(fingerprint="0a"), network="mlp", scheduler="ucb", config={}, seed=0)
+    spec = RunSpec(
+        data=DataSpec(fingerprint="0a"),
+        network="mlp",
+        learner="joint",
+        settings={},
+        scheduler="ucb",
+        reward="gain",
+        seed=0,
+    )
     return Outcome(
         run=spec.name,
         spec=spec,

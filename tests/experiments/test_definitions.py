@@ -1,7 +1,7 @@
 """The experiments as they are defined: consistent, and their cells change what they say they change."""
 
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from inspect import signature
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from metasched.experiments import EXPERIMENTS, Cell, Experiment, paper_methods, 
 from metasched.experiments.datasets import cifar100, climatenet, mnist, uci
 from metasched.experiments.definition import target_drawn
 from metasched.learners.networks import default_network
+from metasched.learners.settings import LearnerSettings
 from metasched.runs import outcome
-from metasched.runs.train import jobs_of
+from metasched.runs.jobs import make_jobs
 
 FILES = {
     "digits": (*mnist.FILES.values(), *uci.OPTDIGITS, *uci.SEMEION),
@@ -36,7 +37,8 @@ class TestSourcesThatDiffer:
         for cell in experiment.cells:
             assert cell.regime == "sources"
             assert cell.name.startswith(f"{cell.learner}-{cell.draw_labels}")
-            by_learner[cell.learner].append((cell.draw_labels, cell.data, cell.config))
+            shared = {each.name: getattr(cell.config, each.name) for each in fields(LearnerSettings)}
+            by_learner[cell.learner].append((cell.draw_labels, cell.data, shared))
         assert by_learner["meta"] == by_learner["joint"]
         assert {f"{learner}-{experiment.tuned_in}" for learner in by_learner} <= {
             cell.name for cell in experiment.cells
@@ -97,13 +99,13 @@ def test_the_papers_cells_have_the_settings_of_their_results(name, cell):
     for method, run in runs.items():
         now, then = defined[method], run.spec
         assert (now.scheduler, EXPERIMENTS[name].cell(cell).learner) == (then.scheduler, then.learner)
-        wanted = {**settings, "reward": now.reward, "abstain": now.abstain}
-        free = (*OF_METHOD, "abstain") if method == "target-only" else OF_METHOD  # which draws nothing either way
-        stored = {key: value for key, value in then.config.items() if key not in free}
-        assert {key: wanted[key] for key in stored} == stored, method
+        stored = {key: value for key, value in then.settings.items() if key not in OF_METHOD}
+        assert {key: settings[key] for key in stored} == stored, method
+        assert now.reward == then.reward
+        assert now.abstain == then.abstain or method == "target-only"  # which draws nothing either way
         known = DEFAULTS_THEN.get(then.scheduler, {}) | then.options
         assert {**_defaults(now.scheduler), **now.options}.items() >= known.items(), method
-    assert settings["reward"] == "scaled"
+    assert defined["uniform"].reward == "scaled"
 
 
 def _defaults(name):
@@ -116,7 +118,7 @@ def test_users_get_by_default_what_was_measured_on_transfer():
     found = {method.name: method for method in source_methods(make_tasks(), "joint")}
     for name in ("thompson", "ucb"):
         assert _defaults(name).items() >= found[f"{name}-transfer"].options.items()
-    assert ms.TrainConfig().reward == found["thompson-transfer"].reward
+    assert signature(ms.train).parameters["reward"].default == found["thompson-transfer"].reward
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -126,7 +128,7 @@ def test_every_cell_loads_and_its_settings_fit(needs, name):
     for cell in experiment.cells:
         tasks = experiment.load(cell)
         config = cell.config.resolve(tasks)
-        assert config.batches_per_update * config.steps_per_batch > 0
+        assert config.batches_per_update * config.inner_steps > 0
         default_network(tasks, experiment.network, config.heads == "shared")
         if "target_labels" in cell.data:
             assert len(tasks.validation.labels) == cell.data["target_labels"]
@@ -178,7 +180,7 @@ def made_up(tmp_path):
 
 
 def cell(**changes):
-    return Cell("a", "robust", "a", ms.TrainConfig(batch_size=4), 0.5, **changes)
+    return Cell("a", "robust", "a", ms.AlgorithmOne(batch_size=4), 0.5, **changes)
 
 
 def test_noisy_tasks_have_the_same_labels_in_another_order(made_up):
@@ -218,6 +220,6 @@ class TestMethods:
 
     @pytest.mark.parametrize("method", EVERY, ids=lambda method: method.name)
     def test_every_method_is_a_run(self, method):
-        config = ms.TrainConfig(batch_size=4, reward=method.reward, abstain=method.abstain)
-        (job,) = jobs_of(KNOWN, "mlp", method.scheduler, config, (0,), method.options, learner="joint")
+        how = {"options": method.options, "reward": method.reward, "abstain": method.abstain}
+        (job,) = make_jobs(KNOWN, method.scheduler, **how, network="mlp", learner=ms.Joint(batch_size=4))
         assert job.description.family == method.family

@@ -15,9 +15,7 @@ from metasched.runs import outcome as outcomes
 from metasched.runs import runner as engine
 from metasched.runs.executors import Machines
 
-CONFIG = ms.TrainConfig(
-    batch_size=5, batches_per_update=6, meta_updates=4, eval_every=1, eval_rows=200, validation_batch="all"
-)
+CONFIG = ms.AlgorithmOne(batch_size=5, batches_per_update=6, updates=4, eval_every=1, eval_rows=200, target_batch="all")
 SEEDS = (0, 1)
 NAMES = [method.name for method in paper_methods(make_tasks())]
 UPDATES = 3
@@ -98,12 +96,12 @@ def test_a_result_file_has_every_method_with_every_seed_and_adds_up(finished):
             assert outcome.updates == tuple(range(1, UPDATES + 1))
             assert outcome.seconds > 0
             assert outcome.scheduling_seconds >= 0
-            batches = UPDATES * outcome.spec.config["batches_per_update"] - outcome.abstained
+            batches = UPDATES * outcome.spec.settings["batches_per_update"] - outcome.abstained
             assert sum(outcome.drawn) == outcome.samples[-1] == 5 * batches
     assert found["target-only"][0].drawn == (0, 0, 0)
     assert found["single:3"][0].drawn[:2] == (0, 0)
-    assert found["ucb-gain+abstain"][0].spec.config["abstain"]
-    assert found["ucb-gain"][0].spec.config["reward"] == "gain"
+    assert found["ucb-gain+abstain"][0].spec.abstain
+    assert found["ucb-gain"][0].spec.reward == "gain"
 
 
 def test_cells_differ_where_their_data_do(finished):
@@ -162,7 +160,7 @@ def test_every_method_is_tuned_on_the_same_grid(experiment, tmp_path, ran, monke
     paper.run_experiment(full, full.cells, sweep(tmp_path, quick=False, seeds=(0,), timing=False))
 
     def rates(description):
-        return description.spec.config["inner_rate"], description.spec.config["outer_rate"]
+        return description.spec.settings["inner_rate"], description.spec.settings["outer_rate"]
 
     tuning = [description for description in ran if description.spec.seed == 1001]
     assert sorted(set(map(rates, tuning))) == sorted(grid)
@@ -184,7 +182,7 @@ def test_a_quick_result_is_not_taken_for_a_full_one(experiment, finished):
     path = finished / "digits" / "robust-40.jsonl.gz"
     cell = experiment.cells[1]
     assert paper._held(path, paper.quick(cell), SEEDS)
-    assert not paper._held(path, replace(cell, config=replace(cell.config, meta_updates=60)), SEEDS)
+    assert not paper._held(path, replace(cell, config=replace(cell.config, updates=60)), SEEDS)
     assert not paper._held(path, paper.quick(cell), (0, 1, 5))
     assert not _tested(finished / "digits" / "evidence.json", 10_000)
     assert _tested(finished / "digits" / "evidence.json", 999)
@@ -201,22 +199,23 @@ def test_a_folder_takes_either_quick_or_full_results(tmp_path):
 
 
 def test_a_quick_cell_is_short_and_otherwise_the_same():
-    cell = Cell("a", "paper", "a", replace(CONFIG, steps_per_batch=100, meta_updates=60, reward_rows=50), 0.5)
+    cell = Cell("a", "paper", "a", replace(CONFIG, steps_per_batch=100, updates=60, reward_rows=50), 0.5)
     short = paper.quick(cell).config
-    assert (short.meta_updates, short.steps_per_batch, short.batches_per_update) == (3, 4, 4)
+    assert (short.updates, short.steps_per_batch, short.batches_per_update) == (3, 4, 4)
     assert short.reward_rows is None
-    given = {"steps_per_batch": 100, "batches_per_update": 6, "meta_updates": 60, "reward_rows": 50, "eval_rows": 200}
+    given = {"steps_per_batch": 100, "batches_per_update": 6, "updates": 60, "reward_rows": 50, "eval_rows": 200}
     assert replace(short, **given) == cell.config
 
 
 def test_labels_drawn_by_seed_are_rows_that_tuning_never_saw(tmp_path, ran, monkeypatch):
     """Both learners; every seed has labels of its own, and all runs of a cell still share one program."""
-    monkeypatch.setattr(paper, "GRIDS", {"joint": ((0.01, 1e-3),)})
+    monkeypatch.setattr(paper, "GRIDS", {"joint": ((1e-3,),)})
     monkeypatch.setattr(paper, "MORE_TUNING_SEEDS", (1001,))
     path = tmp_path / "set.npz"
     tasks = make_tasks(sizes=(60, 50, 40), validation=40, test=160)
     ms.datasets.save_npz(tasks, path)
-    cell = Cell("joint-9", "sources", "joint, 9 labels", CONFIG, 0.6, learner="joint", draw_labels=9)
+    joint = ms.Joint(batch_size=5, batches_per_update=6, updates=4, eval_every=1, eval_rows=200, target_batch="all")
+    cell = Cell("joint-9", "sources", "joint, 9 labels", joint, 0.6, draw_labels=9)
     experiment = Experiment("made-up", "made up", str(path), "mlp", "9", (cell,), source_methods)
     made = []
     real = paper.engine.engine.prepare

@@ -8,18 +8,17 @@ import pytest
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError
-from metasched.learners import checks, engine, rewards
+from metasched.learners import checks
 from metasched.learners.networks import Network, mlp
-from metasched.schedulers import cyclic
 
-CONFIG = ms.TrainConfig(batch_size=4, meta_updates=2)
+CONFIG = ms.AlgorithmOne(batch_size=4, updates=2)
 
 
 def refused(tmp_path, message, tasks=None, network=None, **options):
     """Training is refused with ``message`` and leaves nothing behind."""
-    known = {"config": CONFIG, "learner": "meta", **options}
+    known = {"learner": CONFIG, **options}
     with pytest.raises(ConfigError, match=re.escape(message)) as error:
-        ms.train(tasks or make_tasks(), network or mlp(3, (6,)), out=tmp_path / "run", **known)
+        ms.train(tasks or make_tasks(), network=network or mlp(3, (6,)), out=tmp_path / "run", **known)
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -55,7 +54,7 @@ def test_a_batch_that_no_task_can_fill(tmp_path):
     refused(
         tmp_path,
         "batch_size is 10, but task 'task-2' has 9 rows; give at most 9",
-        config=ms.TrainConfig(batch_size=10),
+        learner=ms.AlgorithmOne(batch_size=10),
     )
 
 
@@ -81,10 +80,9 @@ class TestMemory:
         monkeypatch.setattr(checks, "device_memory", lambda: size)
 
     def settled(self, network, **config):
-        """The way to the gradient that a program of 100 batches an update is prepared with."""
-        settings = ms.TrainConfig(batch_size=4, batches_per_update=100, **config)
-        program = engine.prepare(make_tasks(), network, cyclic(3), settings, (rewards.scaled,))
-        return program.objective.config.gradient
+        """The way to the gradient that is chosen for 100 batches an update."""
+        settings = ms.AlgorithmOne(batch_size=4, batches_per_update=100, **config)
+        return checks.checked_objective(make_tasks(), network, settings).settings.gradient
 
     def test_bytes_of_weights_are_counted(self, network):
         assert self.weights(network) == 4 * (4 * 124 + 124 + 124 * 3 + 3)
@@ -98,23 +96,23 @@ class TestMemory:
         assert self.settled(network) == "remat"
 
     def test_neither_way_fits(self, network, monkeypatch, tmp_path):
-        config = ms.TrainConfig(batch_size=4, batches_per_update=100)
+        config = ms.AlgorithmOne(batch_size=4, batches_per_update=100)
         self.small_device(monkeypatch, 29, network)
-        refused(tmp_path, "give fewer batches_per_update or a smaller network", network=network, config=config)
+        refused(tmp_path, "give fewer batches_per_update or a smaller network", network=network, learner=config)
 
     def test_a_mode_of_ones_own_is_not_changed_but_another_named(self, network, monkeypatch, tmp_path):
-        config = ms.TrainConfig(batch_size=4, batches_per_update=100, gradient="stored")
+        config = ms.AlgorithmOne(batch_size=4, batches_per_update=100, gradient="stored")
         self.small_device(monkeypatch, 109, network)
-        refused(tmp_path, "give gradient remat or first-order, fewer batches", network=network, config=config)
+        refused(tmp_path, "give gradient remat or first-order, fewer batches", network=network, learner=config)
 
     def test_seeds_side_by_side_need_as_much_each(self, network, monkeypatch, tmp_path):
-        config = ms.TrainConfig(batch_size=4, batches_per_update=100)
+        config = ms.AlgorithmOne(batch_size=4, batches_per_update=100)
         self.small_device(monkeypatch, 50, network)
         refused(
             tmp_path,
             "give fewer seeds at once (now 4), fewer batches_per_update",
             network=network,
-            config=config,
+            learner=config,
             seeds=range(4),
             seeds_at_once=4,
         )

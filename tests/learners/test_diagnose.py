@@ -106,14 +106,14 @@ def test_p_values_are_corrected_over_tasks():
 
 
 def test_the_reward_is_followed_when_asked():
-    result = diagnose(make_tasks(), mlp(3, (6,)), ms.TrainConfig(batch_size=3), permutations=99, steps=10)
+    result = diagnose(make_tasks(), mlp(3, (6,)), ms.AlgorithmOne(batch_size=3), permutations=99, steps=10)
     assert result.stationarity.errors.shape == (3, 10, 3)
 
 
 def test_says_what_it_does_before_it_does_it():
     steps = []
-    config = ms.TrainConfig(batch_size=4)
-    diagnose(make_tasks(), config=config, permutations=9, steps=2, on_step=lambda *step: steps.append(step))
+    config = ms.AlgorithmOne(batch_size=4)
+    diagnose(make_tasks(), learner=config, permutations=9, steps=2, on_step=lambda *step: steps.append(step))
     assert steps == [*((n, 4, f"order of task-{n}") for n in range(3)), (3, 4, "reward over 2 steps")]
 
 

@@ -38,7 +38,7 @@ def three(program):
 
 
 def test_learns_separable_classes():
-    program = program_for(make_tasks(test=200), mlp(3, (16,)), meta_updates=40, inner_rate=0.1, outer_rate=0.01)
+    program = program_for(make_tasks(test=200), mlp(3, (16,)), updates=40, inner_rate=0.1, outer_rate=0.01)
     records = records_of(program)
     assert records[0]["test_accuracy"] < 0.7
     assert records[-1]["final"]["test_accuracy"] > 0.9
@@ -101,7 +101,7 @@ class TestDivergence:
 
 
 def test_label_sets_of_their_own_train_too():
-    program = program_for(make_own_label_tasks(), mlp(12, (16,)), meta_updates=40, inner_rate=0.1, outer_rate=0.02)
+    program = program_for(make_own_label_tasks(), mlp(12, (16,)), updates=40, inner_rate=0.1, outer_rate=0.02)
     assert records_of(program)[-1]["final"]["test_accuracy"] > 0.9
 
 

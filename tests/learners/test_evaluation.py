@@ -12,7 +12,7 @@ class Finished:
     """A program, its records, and the state and models after the last meta-update."""
 
     def __init__(self, tasks, **config):
-        self.program = program_for(tasks, **{"meta_updates": 3, "gradient": "first-order", **config})
+        self.program = program_for(tasks, **{"updates": 3, "gradient": "first-order", **config})
         self.records = run_all(self.program, {0: start(self.program)})[0]
         self.final = self.records[-1]["final"]
         self.state, _, self.last = self.program.chunk(
@@ -20,7 +20,7 @@ class Finished:
             self.program.rows.test,
             start(self.program),
             0,
-            self.program.objective.config.meta_updates,
+            self.program.objective.settings.updates,
         )
 
     def accuracy(self, weights, rows):

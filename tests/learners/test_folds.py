@@ -11,31 +11,31 @@ import pytest
 import metasched as ms
 from helpers import Stop, make_regression, make_tasks, stop_after
 from metasched.errors import ConfigError
-from metasched.learners import engine, rewards
+from metasched.learners import engine
+from metasched.learners.checks import checked_objective
 from metasched.learners.folds import equal_splits, folds_of, stratified_folds
 from metasched.learners.losses import Rows
 from metasched.learners.networks import mlp
+from metasched.learners.settings import LEARNERS
 from metasched.learners.stream import device_data
-from scenes import follow
+from scenes import follow, schedule_for
 
 NETWORK = mlp(3, (6,))
 ORDER = [2, 0, 2, 1, 2, 0]
 FOLDS = 3
-RATES = {"joint": {"outer_rate": 0.05}, "meta": {"outer_rate": 0.05, "inner_rate": 0.3, "gradient": "scan"}}
+RATES = {"joint": {"learning_rate": 0.05}, "meta": {"outer_rate": 0.05, "inner_rate": 0.3, "gradient": "scan"}}
 
 
 def config(learner="joint", **changes):
-    known = {"batch_size": 4, "meta_updates": 2, "batches_per_update": 3, "validation_batch": "all", "eval_every": 1}
-    told = {"reward": "transfer", "reward_folds": FOLDS, **RATES[learner]}
-    return ms.TrainConfig(**{**known, **told, **changes})
+    known = {"batch_size": 4, "updates": 2, "batches_per_update": 3, "target_batch": "all", "eval_every": 1}
+    return LEARNERS[learner](**{**known, "reward_folds": FOLDS, **RATES[learner], **changes})
 
 
 def settled(tasks, learner, **changes):
     """A compiled program that follows ``ORDER``, and its state before the first update."""
-    program = engine.prepare(
-        tasks, NETWORK, follow(ORDER), config(learner, **changes), [rewards.transfer], learner=learner
-    )
-    return program, program.start(program.rows.data, 0, engine.hyperparameters_of(program.objective.config))
+    objective = checked_objective(tasks, NETWORK, config(learner, **changes))
+    program = engine.prepare(tasks, objective, schedule_for(follow(ORDER)))
+    return program, program.start(program.rows.data, 0, engine.hyperparameters_of(program.objective.settings))
 
 
 def after(tasks, learner, **changes):
@@ -175,17 +175,15 @@ def test_other_labels_in_a_fold_do_not_change_the_copy_that_never_sees_it(learne
 @pytest.mark.parametrize("every", [1, 2])
 def test_cut_off_it_goes_on_to_the_same_numbers_and_side_by_side_is_alone(tasks, tmp_path, learner, every):
     known = {
-        "config": config(learner, meta_updates=4, slope_every=every),
-        "learner": learner,
+        "network": NETWORK,
+        "learner": config(learner, updates=4, slope_every=every),
         "seeds": (0, 1),
     }
-    whole = ms.train(tasks, NETWORK, "thompson", **known)
+    whole = ms.train(tasks, "thompson", **known)
     with pytest.raises(Stop):
-        ms.train(
-            *(tasks, NETWORK, "thompson"), **known, out=tmp_path / "a", on_record=stop_after(3), checkpoint_seconds=0
-        )
-    assert ms.train(tasks, NETWORK, "thompson", **known, out=tmp_path / "a").records == whole.records
-    assert ms.train(tasks, NETWORK, "thompson", **known, seeds_at_once=2).records == whole.records
+        ms.train(tasks, "thompson", **known, out=tmp_path / "a", on_record=stop_after(3), checkpoint_seconds=0)
+    assert ms.train(tasks, "thompson", **known, out=tmp_path / "a").records == whole.records
+    assert ms.train(tasks, "thompson", **known, seeds_at_once=2).records == whole.records
 
 
 class TestFolds:
@@ -209,11 +207,11 @@ class TestFolds:
             assert set(counts.tolist()) == each, f"label {label}: {counts}"
 
     def test_no_folds_no_copies(self, tasks):
-        assert device_data(tasks, ms.TrainConfig(batch_size=4)).folds == ()
+        assert device_data(tasks, ms.AlgorithmOne(batch_size=4)).folds == ()
 
     def test_numbers_to_predict_have_folds_too(self):
         tasks = make_regression()
-        run = ms.train(tasks, mlp(2, (6,)), "thompson", config(), learner="joint")
+        run = ms.train(tasks, "thompson", network=mlp(2, (6,)), learner=config())
         assert np.isfinite(run.final[0]["test_accuracy"])
 
 
@@ -225,33 +223,31 @@ class TestRefusals:
             ({"reward_folds": 1}, "reward_folds is 1; give 0 for none, or at least 2"),
             ({"reward_folds": -1}, "reward_folds is -1; give a whole number ≥ 0"),
             ({"reward_folds": 2.0}, "reward_folds is 2.0; give a whole number ≥ 0"),
-            ({"reward_rows": 4}, "reward_rows and reward_folds both say what rewards are measured on"),
-            ({"validation_batch": "ucb"}, "reward_folds does not go with validation_batch ucb; give uniform or all"),
+            ({"reward_rows": 4}, "reward_rows and reward_folds both say which rows give rewards"),
+            ({"target_batch": "ucb"}, "reward_folds does not go with target_batch ucb; give uniform or all"),
         ],
         ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
     )
     def test_what_cannot_be_folded_is_one_line_and_nothing_is_written(self, tasks, tmp_path, changes, said):
         with pytest.raises(ConfigError, match=said):
-            ms.train(tasks, NETWORK, "thompson", config("meta", **changes), out=tmp_path / "a")
+            ms.train(tasks, "thompson", network=NETWORK, learner=config("meta", **changes), out=tmp_path / "a")
         assert list(tmp_path.iterdir()) == []
 
 
 def test_a_schedule_that_reads_no_rewards_makes_no_copies(tasks):
     for scheduler in ("cyclic", "uniform", "single:1", "target-only"):
-        run = ms.train(tasks, NETWORK, scheduler, config(slope_every=4), learner="joint")
-        plain = ms.train(tasks, NETWORK, scheduler, config(reward_folds=0), learner="joint")
+        run = ms.train(tasks, scheduler, network=NETWORK, learner=config(slope_every=4))
+        plain = ms.train(tasks, scheduler, network=NETWORK, learner=config(reward_folds=0))
         assert run.outcomes[0].spec == plain.outcomes[0].spec
         assert run.records == plain.records
 
 
 def test_lanes_with_target_rows_of_their_own_have_folds_of_their_own():
     sets = [make_tasks(seed=0), replace(make_tasks(seed=0), validation=make_tasks(seed=3).validation)]
-    settings = config(meta_updates=2)
-    program = engine.prepare(
-        sets[0], NETWORK, follow(ORDER), settings, [rewards.transfer], learner="joint", together=2, own_rows=True
-    )
+    objective = checked_objective(sets[0], NETWORK, config(updates=2))
+    program = engine.prepare(sets[0], objective, schedule_for(follow(ORDER)), together=2, own_rows=True)
     rows = {number: engine.replica_rows(program, each) for number, each in enumerate(sets)}
-    hyperparameters = engine.hyperparameters_of(program.objective.config)
+    hyperparameters = engine.hyperparameters_of(program.objective.settings)
     states = {number: program.start(rows[number].data, 0, hyperparameters) for number in rows}
     *_, (moved, _) = engine.run(program, states, rows=rows)
     for number, (state, _) in moved().items():

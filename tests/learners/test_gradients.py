@@ -71,8 +71,8 @@ def solve(mode, config):
 def _solved(mode, items):
     tasks, config = make_tasks(sizes=(12, 20, 9)), dict(items)
     objective = objective_for(tasks, hidden=(5,), gradient=mode, **config)
-    scheduler = schedulers.with_abstain(schedulers.cyclic(4)) if objective.config.abstain else schedulers.uniform(3)
-    data = as_float64(device_data(tasks, objective.config))
+    scheduler = schedulers.with_abstain(schedulers.cyclic(4)) if objective.abstain else schedulers.uniform(3)
+    data = as_float64(device_data(tasks, objective.settings))
     schedule, state = first_of(objective, data, scheduler)
     random = np.random.default_rng(1)
     parameters = as_float64(state.parameters)
@@ -135,7 +135,7 @@ def test_the_hand_computed_case():
     network = Network(
         lambda key, inputs: jnp.float64(w), lambda w, x: jnp.stack([w * x[:, 0], jnp.zeros(len(x))], axis=1)
     )
-    objective = Objective(network, ms.TrainConfig(batch_size=1, batches_per_update=1), Heads(1, 2, (2,)))
+    objective = Objective(network, ms.AlgorithmOne(batch_size=1, batches_per_update=1), Heads(1, 2, (2,)))
     row = jnp.ones((1, 1))
     target = Rows(row, jnp.array([1]))
     data = Data(Rows(row, jnp.array([0])), jnp.zeros(1, jnp.int32), jnp.ones(1, jnp.int32), target, target)
@@ -169,7 +169,7 @@ def test_least_squares_have_a_closed_form(mode):
     """
     tasks = make_tasks(sizes=(8,), classes=2)
     linear = Network(lambda key, x: jnp.arange(4.0).reshape(4, 1) / 4, lambda w, x: x @ w)
-    settings = ms.TrainConfig(batch_size=8, batches_per_update=1, gradient=mode).resolve(tasks)
+    settings = ms.AlgorithmOne(batch_size=8, batches_per_update=1, gradient=mode).resolve(tasks)
     objective = Objective(linear, settings, Heads(1, 2, (2,)), Losses(squared_error, squared_error), 1.0)
     data = as_float64(device_data(tasks, settings))
 
@@ -250,11 +250,10 @@ class TestFirstOrder:
         assert np.abs(slopes["first-order", "stored"] - slopes["scan", "stored"]).max() > 1e-3
 
 
-SMALL = ms.TrainConfig(batch_size=4)
+SMALL = ms.AlgorithmOne(batch_size=4)
 CALLS = {
     "find": gradients.find,
-    "argument": lambda name: ms.train(make_tasks(), config=SMALL, learner="meta", gradient=name),
-    "setting": lambda name: ms.train(make_tasks(), config=replace(SMALL, gradient=name), learner="meta"),
+    "setting": lambda name: ms.train(make_tasks(), learner=replace(SMALL, gradient=name)),
     "program": lambda name: program_for(make_tasks(), gradient=name),
 }
 
@@ -275,7 +274,7 @@ class TestRegistry:
     @pytest.mark.parametrize("odd", [3, ["stored"], lambda scene, parameters: None])
     def test_what_is_neither_a_name_nor_an_estimator_is_refused(self, odd):
         with pytest.raises(ConfigError, match="give a name or an Estimator"):
-            ms.train(make_tasks(), config=SMALL, learner="meta", gradient=odd)
+            ms.train(make_tasks(), learner=replace(SMALL, gradient=odd))
 
     def test_one_of_ones_own_finds_the_meta_gradient_of_a_run(self):
         """Ten times the gradient at a tenth of the rate is the same walk under plain SGD."""
@@ -286,12 +285,12 @@ class TestRegistry:
 
         own = Estimator(tenfold, lambda config: 0)
         tasks = make_tasks()
-        config = {"batch_size": 4, "meta_updates": 3, "eval_every": 3, "optimiser": "sgd"}
+        config = {"batch_size": 4, "updates": 3, "eval_every": 3, "optimiser": "sgd"}
         run, plain = (
             ms.train(
-                *(tasks, mlp(3, (6,)), "cyclic", ms.TrainConfig(**config, outer_rate=rate)),
-                learner="meta",
-                gradient=gradient,
+                *(tasks, "cyclic"),
+                network=mlp(3, (6,)),
+                learner=ms.AlgorithmOne(**config, outer_rate=rate, gradient=gradient),
             )
             for rate, gradient in ((0.01, own), (0.1, "first-order"))
         )
@@ -307,5 +306,5 @@ class TestRegistry:
 
     def test_one_of_ones_own_says_how_much_it_keeps(self):
         greedy = gradients.find("first-order")._replace(kept=lambda config: 10**12)
-        with pytest.raises(ConfigError, match="one meta-update would need about"):
-            ms.train(make_tasks(), mlp(3, (6,)), config=SMALL, learner="meta", gradient=greedy)
+        with pytest.raises(ConfigError, match="one update would need about"):
+            ms.train(make_tasks(), network=mlp(3, (6,)), learner=replace(SMALL, gradient=greedy))

@@ -39,7 +39,7 @@ def ours_meta_gradient(tasks, network, precision):
     settings = {"batch_size": BATCH, "batches_per_update": STEPS, "inner_rate": INNER_RATE}
     objective = objective_for(tasks, network, **settings)
     with jax.enable_x64(precision == "float64"):
-        data = cast(device_data(tasks, objective.config), precision)
+        data = cast(device_data(tasks, objective.settings), precision)
         schedule, state = first_of(objective, data)
         parameters = cast(state.parameters, precision)
         scene = scene_of(objective, schedule, data, state)

@@ -22,10 +22,10 @@ from scenes import first_of, follow, objective_for, scene_of
 class Walked:
     """A fixed schedule, walked once: objective, data, first weights, and what came of them."""
 
-    def __init__(self, tasks, scheduler, rate=0.1, **config):
+    def __init__(self, tasks, scheduler, rate=0.1, reward="transfer", **config):
         self.objective = objective_for(tasks, **config)
-        self.data = device_data(tasks, self.objective.config)
-        self.schedule, self.state = first_of(self.objective, self.data, scheduler)
+        self.data = device_data(tasks, self.objective.settings)
+        self.schedule, self.state = first_of(self.objective, self.data, scheduler, reward=reward)
         self.before = self.state.parameters.weights
         self.rate = jnp.float32(rate)
         self.adapted = jax.jit(self.adapt)(self.before)
@@ -130,16 +130,16 @@ class TestTrainedArrays:
 
     def test_networks_are_asked_to_name_it(self):
         nameless = mlp(3, hidden=(6,))._replace(head=None)
-        config = ms.TrainConfig(batch_size=4, inner_layers="head")
+        config = ms.AlgorithmOne(batch_size=4, inner_layers="head")
         with pytest.raises(ConfigError, match="does not name its head"):
-            ms.train(make_tasks(), nameless, config=config, learner="meta")
+            ms.train(make_tasks(), network=nameless, learner=config)
 
     def test_a_rate_for_each_array_moves_each_at_its_own(self):
         walked = Walked(make_tasks(), follow([0]), batches_per_update=1)
         doubled = jax.tree.map(lambda _: walked.rate, walked.before)
         doubled[0] = jax.tree.map(lambda rate: 2 * rate, doubled[0])
         walked.rate = doubled
-        walked.objective = walked.objective._replace(config=replace(walked.objective.config, inner_rates="layer"))
+        walked.objective = walked.objective._replace(settings=replace(walked.objective.settings, inner_rates="layer"))
         plain, after = walked.adapted.weights, walked.adapt(walked.before).weights
         for number, factor in ((0, 2), (1, 1)):
             moved = after[number]["w"] - walked.before[number]["w"]

@@ -8,7 +8,7 @@ import pytest
 
 import metasched as ms
 from helpers import Stop, make_own_label_tasks, make_tasks, stop_after
-from metasched.errors import ConfigError
+from metasched.errors import ConfigError, RunError
 from metasched.learners.joint import target_batch
 from metasched.learners.networks import mlp, num_outputs
 from metasched.learners.stream import device_data
@@ -19,8 +19,8 @@ ORDER = [2, 0, 2, 1, 2, 0]
 
 
 def config(**changes):
-    known = {"batch_size": 4, "meta_updates": 2, "batches_per_update": 3, "outer_rate": 0.05, "validation_batch": "all"}
-    return ms.TrainConfig(**{**known, **changes})
+    known = {"batch_size": 4, "updates": 2, "batches_per_update": 3, "learning_rate": 0.05, "target_batch": "all"}
+    return ms.Joint(**{**known, **changes})
 
 
 def by_hand(tasks, order, weight=1.0, rate=0.05, steps=6):
@@ -46,7 +46,7 @@ def by_hand(tasks, order, weight=1.0, rate=0.05, steps=6):
 
 @pytest.mark.parametrize("weight", [1.0, 0.3])
 def test_it_is_adam_on_source_and_target_together(tasks, weight):
-    run = ms.train(tasks, NETWORK, follow(ORDER), config(source_weight=weight), learner="joint")
+    run = ms.train(tasks, follow(ORDER), network=NETWORK, learner=config(source_weight=weight))
     expected = by_hand(tasks, ORDER, weight)
     found = run.parameters[0].weights
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), found, expected)
@@ -56,7 +56,7 @@ def test_it_is_adam_on_source_and_target_together(tasks, weight):
 
 def test_abstaining_trains_on_the_target_alone(tasks):
     order = [3, 0, 3, 1, 3, 3]
-    run = ms.train(tasks, NETWORK, follow(order), config(abstain=True), learner="joint")
+    run = ms.train(tasks, follow(order), network=NETWORK, learner=config(), abstain=True)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), run.parameters[0].weights, by_hand(tasks, order)
     )
@@ -65,7 +65,7 @@ def test_abstaining_trains_on_the_target_alone(tasks):
 
 
 def test_target_only_takes_as_many_steps_as_any_other(tasks):
-    run = ms.train(tasks, NETWORK, "target-only", config(), learner="joint")
+    run = ms.train(tasks, "target-only", network=NETWORK, learner=config())
     expected = by_hand(tasks, [3] * 6)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), run.parameters[0].weights, expected)
     assert run.records[-1]["samples"] == 0
@@ -73,14 +73,14 @@ def test_target_only_takes_as_many_steps_as_any_other(tasks):
 
 def test_label_sets_of_their_own_have_heads_of_their_own():
     tasks = make_own_label_tasks()
-    settings = config(meta_updates=12, batches_per_update=10, outer_rate=0.02)
-    run = ms.train(tasks, mlp(num_outputs(tasks), (16,)), "cyclic", settings, learner="joint")
+    settings = config(updates=12, batches_per_update=10, learning_rate=0.02)
+    run = ms.train(tasks, "cyclic", network=mlp(num_outputs(tasks), (16,)), learner=settings)
     assert run.final[0]["test_accuracy"] > 0.9
 
 
 def test_target_rows_are_drawn_anew_for_every_step():
     tasks = make_tasks(validation=40)
-    settings = config(validation_batch="uniform").resolve(tasks)
+    settings = config(target_batch="uniform").resolve(tasks)
     rows = device_data(tasks, settings).validation
     key = jax.random.key_data(jax.random.key(0))
     first, second = (np.asarray(target_batch(settings, rows, key, jnp.int32(number)).inputs) for number in (0, 1))
@@ -90,30 +90,42 @@ def test_target_rows_are_drawn_anew_for_every_step():
 
 
 def test_cut_off_it_goes_on_to_the_same_numbers_and_side_by_side_is_alone(tasks, tmp_path):
-    known = {"config": config(reward="transfer", meta_updates=5), "learner": "joint", "seeds": (0, 1)}
-    whole = ms.train(tasks, NETWORK, "thompson", **known)
+    known = {"network": NETWORK, "learner": config(updates=5), "seeds": (0, 1)}
+    whole = ms.train(tasks, "thompson", **known)
     with pytest.raises(Stop):
-        ms.train(
-            *(tasks, NETWORK, "thompson"), **known, out=tmp_path / "a", on_record=stop_after(4), checkpoint_seconds=0
-        )
-    assert ms.train(tasks, NETWORK, "thompson", **known, out=tmp_path / "a").records == whole.records
-    assert ms.train(tasks, NETWORK, "thompson", **known, seeds_at_once=2).records == whole.records
+        ms.train(tasks, "thompson", **known, out=tmp_path / "a", on_record=stop_after(4), checkpoint_seconds=0)
+    assert ms.train(tasks, "thompson", **known, out=tmp_path / "a").records == whole.records
+    assert ms.train(tasks, "thompson", **known, seeds_at_once=2).records == whole.records
     assert whole.outcomes[0].spec.learner == "joint"
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "message"),
     [
-        *({"steps_per_batch": 2}, {"inner_rates": "layer"}, {"inner_layers": "head"}),
+        ({"steps_per_batch": 2}, "unknown argument 'steps_per_batch' of Joint"),
+        ({"inner_rate": 0.1}, "unknown argument 'inner_rate' of Joint; did you mean 'learning_rate'"),
+        ({"outer_rate": 0.1}, "Joint: outer_rate is now learning_rate"),
+        ({"meta_updates": 3}, "Joint: meta_updates is now updates"),
+        ({"reward": "gain"}, "Joint: reward is now an argument of ms.train"),
+        ({"row_weights": True}, "Joint: row_weights no longer exists; leave it out"),
     ],
-    ids=lambda change: next(iter(change)),
 )
-def test_what_only_algorithm_1_has_is_refused(tasks, tmp_path, change):
-    with pytest.raises(ConfigError, match="is for Algorithm 1; leave it out with the joint learner"):
-        ms.train(tasks, NETWORK, "cyclic", config(**change), learner="joint", out=tmp_path / "a")
-    assert list(tmp_path.iterdir()) == []
+def test_a_setting_that_it_does_not_have_is_refused_by_name(change, message):
+    with pytest.raises(ConfigError, match=message):
+        config(**change)
 
 
-def test_a_learner_that_is_not_there_is_named(tasks):
-    with pytest.raises(ConfigError, match="unknown learner 'jiont'; did you mean 'joint'"):
-        ms.train(tasks, NETWORK, "cyclic", config(), learner="jiont")
+def test_rows_of_the_best_classes_are_for_algorithm_1(tasks):
+    with pytest.raises(ConfigError, match="target_batch ucb is for Algorithm 1; give uniform or all"):
+        ms.train(tasks, learner=config(target_batch="ucb"))
+
+
+def test_its_records_call_the_rate_a_learning_rate(tasks):
+    record = ms.train(tasks, "cyclic", network=NETWORK, learner=config()).records[0]
+    assert record["learning_rate"] == pytest.approx(0.05)
+    assert "inner_rate" not in record
+
+
+def test_a_loss_that_is_no_longer_finite_blames_the_learning_rate(tasks):
+    with pytest.raises(RunError, match=r"finite at learning rate .*; lower learning_rate \(now"):
+        ms.train(tasks, "cyclic", network=NETWORK, learner=config(learning_rate=1e30, optimiser="sgd"))

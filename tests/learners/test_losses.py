@@ -35,7 +35,7 @@ def skewed(test=60):
 def set_up(tasks, **config):
     """Objective, data and λ before any training."""
     objective = objective_for(tasks, **config)
-    data = device_data(tasks, objective.config)
+    data = device_data(tasks, objective.settings)
     return objective, data, first_of(objective, data)[1].parameters
 
 
@@ -73,11 +73,11 @@ class TestHeads:
 
     def test_a_shared_head_trains_and_draws_as_heads_of_their_own(self):
         tasks = make_own_label_tasks()
-        config = {"batch_size": 10, "meta_updates": 25, "inner_rate": 0.1, "outer_rate": 0.02, "eval_every": 25}
+        config = {"batch_size": 10, "updates": 25, "inner_rate": 0.1, "outer_rate": 0.02, "eval_every": 25}
         finals = {}
         for heads in ("auto", "shared"):
             network = mlp(num_outputs(tasks, heads == "shared"), (8,))
-            run = ms.train(tasks, network, "cyclic", ms.TrainConfig(**config, heads=heads), learner="meta")
+            run = ms.train(tasks, "cyclic", network=network, learner=ms.AlgorithmOne(**config, heads=heads))
             finals[heads] = run.final[0]
         assert finals["shared"]["test_accuracy"] > 0.8
         assert finals["shared"]["drawn_by_label"] == finals["auto"]["drawn_by_label"]
@@ -121,8 +121,10 @@ class TestBalance:
         assert float(score(objective, parameters.weights, rows)) == pytest.approx(np.mean(shares))
 
     def test_a_whole_run_reports_it(self):
-        config = ms.TrainConfig(batch_size=4, meta_updates=3, balanced_accuracy=True, balanced_loss=True, eval_every=3)
-        final = ms.train(skewed(), mlp(3, (6,)), "cyclic", config, learner="meta", gradient="first-order").final[0]
+        config = ms.AlgorithmOne(
+            batch_size=4, updates=3, balanced_accuracy=True, balanced_loss=True, eval_every=3, gradient="first-order"
+        )
+        final = ms.train(skewed(), "cyclic", network=mlp(3, (6,)), learner=config).final[0]
         assert final["test_accuracy"] == final["balanced_test_accuracy"]
         assert final["balanced_test_accuracy"] == pytest.approx(np.mean(final["test_accuracy_by_class"]))
 
@@ -143,10 +145,10 @@ class TestPrecision:
         tasks = make_tasks(sizes=(40, 40), validation=20, test=200)
         runs = {}
         for precision in ("float32", "bfloat16"):
-            config = ms.TrainConfig(
-                batch_size=10, meta_updates=20, inner_rate=0.1, outer_rate=0.02, eval_every=20, precision=precision
+            config = ms.AlgorithmOne(
+                batch_size=10, updates=20, inner_rate=0.1, outer_rate=0.02, eval_every=20, precision=precision
             )
-            runs[precision] = ms.train(tasks, mlp(3, (8,)), "cyclic", config, learner="meta")
+            runs[precision] = ms.train(tasks, "cyclic", network=mlp(3, (8,)), learner=config)
         leaves = jax.tree.leaves(runs["bfloat16"].parameters[0].weights)
         assert {leaf.dtype for leaf in leaves} == {jnp.dtype("float32")}
         accuracy = {name: run.final[0]["test_accuracy"] for name, run in runs.items()}
@@ -165,29 +167,29 @@ class TestOwnLoss:
             return -jax.nn.log_softmax(outputs)[label]
 
         tasks = make_tasks()
-        config = {"batch_size": 4, "meta_updates": 3, "eval_every": 3}
-        halved, whole = (ms.TrainConfig(**config, inner_rate=rate) for rate in (0.05, 0.1))
-        known = {"scheduler": "cyclic", "learner": "meta"}
-        scaled = ms.train(tasks, mlp(3, (6,)), config=halved, **known, loss=doubled, target_loss=plain)
-        usual = ms.train(tasks, mlp(3, (6,)), config=whole, **known)
+        config = {"batch_size": 4, "updates": 3, "eval_every": 3}
+        halved, whole = (ms.AlgorithmOne(**config, inner_rate=rate) for rate in (0.05, 0.1))
+        known = {"scheduler": "cyclic", "network": mlp(3, (6,))}
+        scaled = ms.train(tasks, learner=halved, **known, loss=doubled, target_loss=plain)
+        usual = ms.train(tasks, learner=whole, **known)
         for found, expected in zip(scaled.records, usual.records, strict=True):
             assert found["loss"] == pytest.approx(expected["loss"], rel=1e-4)
             assert found["tasks"] == expected["tasks"]
 
     def test_a_target_loss_alone_changes_the_outer_step_only(self):
         tasks = make_tasks()
-        config = ms.TrainConfig(batch_size=4, meta_updates=1, validation_batch="all", gradient="first-order")
+        config = ms.AlgorithmOne(batch_size=4, updates=1, target_batch="all", gradient="first-order")
         plain, other = (
-            ms.train(tasks, mlp(3, (6,)), "cyclic", config, learner="meta", target_loss=loss)
+            ms.train(tasks, "cyclic", network=mlp(3, (6,)), learner=config, target_loss=loss)
             for loss in (None, lambda out, label: 7.0 + 0 * out[label])
         )
         assert other.records[0]["loss"] == pytest.approx(7.0)
         assert other.records[0]["validation_accuracy"] == plain.records[0]["validation_accuracy"]
 
     def test_the_folder_says_that_python_made_it(self, tmp_path):
-        config = ms.TrainConfig(batch_size=4, meta_updates=1, gradient="first-order")
+        config = ms.AlgorithmOne(batch_size=4, updates=1, gradient="first-order")
         own = {"loss": lambda out, label: -out[label], "out": tmp_path / "a"}
-        ms.train(make_tasks(), mlp(3, (6,)), "cyclic", config, learner="meta", **own)
+        ms.train(make_tasks(), "cyclic", network=mlp(3, (6,)), learner=config, **own)
         with pytest.raises(ms.MetaschedError, match=r"made in Python \(.*losses.*\); call metasched\.train"):
             ms.resume(tmp_path / "a")
 
@@ -203,14 +205,14 @@ class TestRegression:
             return inputs, inputs @ slopes + 1
 
         tasks = ms.TaskSet.regression({"a": rows(40), "b": rows(30)}, validation=rows(20), test=rows(50))
-        config = ms.TrainConfig(batch_size=10, meta_updates=60, inner_rate=0.2, outer_rate=0.1, eval_every=60)
-        run = ms.train(tasks, LINEAR, "cyclic", config, learner="meta")
+        config = ms.AlgorithmOne(batch_size=10, updates=60, inner_rate=0.2, outer_rate=0.1, eval_every=60)
+        run = ms.train(tasks, "cyclic", network=LINEAR, learner=config)
         assert run.final[0]["test_accuracy"] > 0.99
         assert run.records[0]["loss"] > 10 * run.records[-1]["loss"]
 
     def test_scores_are_one_minus_the_error_in_units_of_the_validation_variance(self):
         tasks = make_regression()
-        program = program_for(tasks, LINEAR, batch_size=10, meta_updates=2, inner_rate=0.1)
+        program = program_for(tasks, LINEAR, batch_size=10, updates=2, inner_rate=0.1)
         records = run_all(program, {0: start(program)})[0]
         _, _, last = program.chunk(program.rows.data, program.rows.test, start(program), 0, 2)
         variance = tasks.validation.targets.var(axis=0).sum()
@@ -219,8 +221,8 @@ class TestRegression:
             assert records[-1]["final"][name] == pytest.approx(1 - error.sum(axis=1).mean() / variance, rel=1e-4)
 
     def test_schedulers_that_learn_from_rewards_run(self):
-        config = ms.TrainConfig(batch_size=10, meta_updates=2, reward="gain", gradient="first-order")
-        run = ms.train(make_regression(), LINEAR, "ucb", config, learner="meta")
+        config = ms.AlgorithmOne(batch_size=10, updates=2, gradient="first-order")
+        run = ms.train(make_regression(), "ucb", network=LINEAR, learner=config, reward="gain")
         assert np.isfinite(run.final[0]["test_accuracy"])
 
     def test_targets_that_do_not_vary_have_no_unit_for_errors(self):
@@ -231,6 +233,6 @@ class TestRegression:
 
         tasks = ms.TaskSet.regression({"a": rows(20)}, validation=(rows(5)[0], np.ones((5, 2))), test=rows(5))
         with pytest.raises(DataError, match="validation targets are all equal"):
-            objective_of(tasks, LINEAR, ms.TrainConfig(batch_size=4))
+            objective_of(tasks, LINEAR, ms.AlgorithmOne(batch_size=4))
         with pytest.raises(DataError, match="validation targets are all equal"):
-            ms.train(tasks, LINEAR, config=ms.TrainConfig(batch_size=4))
+            ms.train(tasks, LINEAR, learner=ms.AlgorithmOne(batch_size=4))

@@ -10,10 +10,10 @@ import pytest
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.learners import engine, gradients
-from metasched.learners.config import OPTIMISERS
+from metasched.learners import engine
 from metasched.learners.meta import meta, optimiser, validation_batch
 from metasched.learners.networks import mlp
+from metasched.learners.settings import OPTIMISERS
 from metasched.learners.stream import device_data
 from scenes import first_of, objective_for, scene_of
 
@@ -22,16 +22,15 @@ class Set:
     """A small learner, its data and first state; ``update`` is compiled when first asked for."""
 
     def __init__(self, tasks, **config):
-        self.objective = objective_for(tasks, **{"meta_updates": 5, "gradient": "first-order", **config})
-        self.data = device_data(tasks, self.objective.config)
+        self.objective = objective_for(tasks, **{"updates": 5, "gradient": "first-order", **config})
+        self.data = device_data(tasks, self.objective.settings)
         self.schedule, self.state = first_of(self.objective, self.data)
-        self.estimator = gradients.find(self.objective.config.gradient)
-        learner = meta(self.objective, self.schedule, self.estimator)
+        learner = meta(self.objective, self.schedule)
         self.update = jax.jit(lambda state: learner.update(self.data, state))
 
 
 def test_without_inner_steps_it_is_plain_training_on_the_target():
-    small = Set(make_tasks(), batches_per_update=0, validation_batch="all", gradient="stored")
+    small = Set(make_tasks(), batches_per_update=0, target_batch="all", gradient="stored")
     data, state = small.data, small.state
     after, _ = small.update(state)
 
@@ -64,8 +63,8 @@ def test_few_validation_rows_are_all_used():
 
 
 def test_the_outer_rate_falls_to_the_wanted_fraction_at_the_last_update():
-    config = ms.TrainConfig(meta_updates=11, outer_rate=0.01, outer_decay=0.1)
-    transformation = optimiser(config, 0.01)
+    config = ms.AlgorithmOne(updates=11, outer_rate=0.01, rate_decay=0.1)
+    transformation = optimiser(config, 0.01, config.updates)
     state = transformation.init(jnp.float32(0))
     steps = []
     for _ in range(11):
@@ -79,7 +78,7 @@ def test_the_outer_rate_falls_to_the_wanted_fraction_at_the_last_update():
 def test_a_clipped_meta_gradient_moves_the_weights_by_the_rate_times_the_clip():
     def moved_by(clip):
         """By how much the first meta-update moves λ, as one vector, and its meta-gradient."""
-        small = Set(make_tasks(), validation_batch="all", optimiser="sgd", outer_rate=0.5, outer_clip=clip)
+        small = Set(make_tasks(), target_batch="all", optimiser="sgd", outer_rate=0.5, clip_norm=clip)
         after, _ = small.update(small.state)
         scene = scene_of(small.objective, small.schedule, small.data, small.state)
         _, gradient = small.estimator.find(scene, small.state.parameters)
@@ -104,7 +103,7 @@ def test_every_named_optimiser_is_optaxs_without_weight_decay(name):
         "sgd": optax.sgd(0.01),
         "lion": optax.lion(0.01, weight_decay=0.0),
     }[name]
-    ours = optimiser(ms.TrainConfig(optimiser=name, outer_decay=1.0, meta_updates=5), 0.01)
+    ours = optimiser(ms.AlgorithmOne(optimiser=name, rate_decay=1.0, updates=5), 0.01, 5)
     weights = jnp.float32([3.0, -2.0, 0.5])
     states = [transformation.init(weights) for transformation in (made, ours)]
     for gradient in ([1.0, -0.5, 0.0], [0.2, 4.0, -1.0]):
@@ -119,15 +118,15 @@ def test_every_named_optimiser_is_optaxs_without_weight_decay(name):
 
 def test_an_optimiser_of_ones_own_takes_the_outer_step():
     tasks, network = make_tasks(), mlp(3, (6,))
-    config = ms.TrainConfig(batch_size=4, meta_updates=2, gradient="first-order")
-    still = ms.train(tasks, network, "cyclic", config, learner="meta", optimiser=optax.sgd(0.0))
+    config = ms.AlgorithmOne(batch_size=4, updates=2, gradient="first-order", optimiser=optax.sgd(0.0))
+    still = ms.train(tasks, "cyclic", network=network, learner=config)
     jax.tree.map(np.testing.assert_array_equal, still.parameters[0].weights, Set(tasks).state.parameters.weights)
 
 
 def test_the_outer_rate_is_the_runs_own_and_not_the_programs():
     """The settings say one rate; a run with another in its hyperparameters steps by that."""
-    small = Set(make_tasks(), optimiser="sgd", outer_rate=0.5, validation_batch="all")
-    hyperparameters = engine.hyperparameters_of(small.objective.config)
+    small = Set(make_tasks(), optimiser="sgd", outer_rate=0.5, target_batch="all")
+    hyperparameters = engine.hyperparameters_of(small.objective.settings)
     steps = [
         jax.tree.map(
             jnp.subtract,
@@ -143,7 +142,7 @@ def test_the_outer_rate_is_the_runs_own_and_not_the_programs():
 
 
 class TestClassBandit:
-    """``validation_batch="ucb"``: rows of the class with the highest bound."""
+    """``target_batch="ucb"``: rows of the class with the highest bound."""
 
     def set_up(self, labels=None):
         tasks = make_tasks(validation=60)
@@ -155,7 +154,7 @@ class TestClassBandit:
                 test=(tasks.test.inputs, tasks.test.labels),
                 classes=tasks.classes,
             )
-        return Set(tasks, validation_batch="ucb")
+        return Set(tasks, target_batch="ucb")
 
     def seen(self, state, visits, mean):
         arms = state.classes.arms._replace(

@@ -11,13 +11,13 @@ import metasched as ms
 from helpers import make_own_label_tasks, make_regression, make_tasks
 from metasched.errors import ConfigError, DataError, RunError
 from metasched.learners.networks import cnn, mlp
+from metasched.learners.settings import LEARNERS
 from metasched.tasks import Preparation
 
-CONFIG = ms.TrainConfig(batch_size=4, meta_updates=3, batches_per_update=3)
 
-
-def train(tasks, network, learner="meta", config=CONFIG, **options):
-    return ms.train(tasks, network, "uniform", config, learner=learner, **options)
+def train(tasks, network, learner="meta", settings=None, **options):
+    known = {"batch_size": 4, "updates": 3, "batches_per_update": 3, **(settings or {})}
+    return ms.train(tasks, "uniform", network=network, learner=LEARNERS[learner](**known), **options)
 
 
 def images(**options):
@@ -43,7 +43,7 @@ def learner(request):
 def test_predictions_of_the_test_rows_are_the_reported_accuracy(case, learner, tmp_path):
     make, network, settings = CASES[case]
     tasks = make()
-    run = train(tasks, network(), learner, replace(CONFIG, **settings), seeds=(0, 1))
+    run = train(tasks, network(), learner, settings, seeds=(0, 1))
     for seed, final in run.final.items():
         model = run.model(seed)
         model.save(tmp_path / str(seed))
@@ -58,7 +58,7 @@ def test_predictions_of_the_test_rows_are_the_reported_accuracy(case, learner, t
 
 def test_balanced_accuracy_is_the_score_of_a_model_that_was_measured_so(learner):
     tasks = make_tasks()
-    run = train(tasks, mlp(3, (8,)), learner, replace(CONFIG, balanced_accuracy=True))
+    run = train(tasks, mlp(3, (8,)), learner, {"balanced_accuracy": True})
     predicted = run.model().predict(tasks.test.inputs)
     right = predicted == np.array(tasks.classes)[tasks.test.labels]
     by_class = [right[tasks.test.labels == label].mean() for label in range(3)]

@@ -75,7 +75,7 @@ def test_a_run_goes_on_with_the_same_network(library, tmp_path):
     def stop(record):
         raise Stop
 
-    arguments = {"scheduler": "ucb", "config": names["config"], "out": tmp_path / "a"}
+    arguments = {"scheduler": "ucb", "network": names["network"], "learner": names["learner"], "out": tmp_path / "a"}
     with pytest.raises(Stop):
-        ms.train(names["tasks"], names["network"], **arguments, on_record=stop, checkpoint_seconds=0)
-    assert ms.train(names["tasks"], names["network"], **arguments).records == whole
+        ms.train(names["tasks"], **arguments, on_record=stop, checkpoint_seconds=0)
+    assert ms.train(names["tasks"], **arguments).records == whole

@@ -15,7 +15,7 @@ from metasched.learners.losses import objective_of, outputs
 from metasched.learners.networks import Network, mlp
 from metasched.planning import gittins_index
 
-CONFIG = ms.TrainConfig(batch_size=3, inner_rate=0.3, steps_per_batch=5)
+CONFIG = ms.AlgorithmOne(batch_size=3, inner_rate=0.3, steps_per_batch=5)
 SMALL = mlp(3, (6,))
 
 
@@ -108,10 +108,10 @@ class TestPlan:
         assert planned.coupled
 
     def test_the_initial_model_is_the_one_that_training_starts_from(self, planned):
-        config = ms.TrainConfig(batch_size=3, meta_updates=1, batches_per_update=0)
-        run = ms.train(planned.tasks, SMALL, config=config)
+        config = ms.AlgorithmOne(batch_size=3, updates=1, batches_per_update=0)
+        run = ms.train(planned.tasks, network=SMALL, learner=config)
         accuracy = run.records[0]["validation_accuracy"]
-        no_step = ms.plan(planned.tasks, SMALL, ms.TrainConfig(batch_size=3, inner_rate=1e-12))
+        no_step = ms.plan(planned.tasks, SMALL, ms.AlgorithmOne(batch_size=3, inner_rate=1e-12))
         np.testing.assert_allclose(no_step.probe.accuracy[no_step.probe.present], accuracy, atol=1e-6)
 
     def test_plans_of_other_seeds_and_rates_share_what_they_can_and_equal_plans_of_their_own(self, planned):
@@ -141,14 +141,14 @@ class TestPlan:
         ("options", "message"),
         [
             ({"network": "rnn"}, "unknown network"),
-            ({"config": ms.TrainConfig(batch_size=99)}, "batch_size is 99"),
+            ({"learner": ms.AlgorithmOne(batch_size=99)}, "batch_size is 99"),
             ({"method": "magic"}, "unknown method 'magic'"),
             ({"stride": "day"}, "stride is 'day'"),
         ],
     )
     def test_bad_options_are_named(self, options, message):
         with pytest.raises(ConfigError, match=message):
-            ms.plan(make_tasks(), **{"network": SMALL, "config": CONFIG, **options})
+            ms.plan(make_tasks(), **{"network": SMALL, "learner": CONFIG, **options})
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +159,6 @@ def planned():
 @pytest.mark.parametrize("name", ["gittins", "mdp"])
 def test_a_plan_from_the_initial_model_needs_labels(name):
     linear = Network(lambda key, x: {"w": jnp.zeros((x.shape[1], 2))}, lambda weights, x: x @ weights["w"])
-    config = ms.TrainConfig(batch_size=10, meta_updates=2)
+    config = ms.AlgorithmOne(batch_size=10, updates=2)
     with pytest.raises(ConfigError, match="these tasks have numbers; use a scheduler that learns"):
-        ms.train(make_regression(), linear, name, config, scheduler_options={"refresh": 0})
+        ms.train(make_regression(), name, network=linear, learner=config, options={"refresh": 0})

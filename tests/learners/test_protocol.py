@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import make_tasks
-from metasched import schedulers
+from metasched import AlgorithmOne, schedulers
 from metasched.learners import engine
 from metasched.learners.protocol import Update
 from metasched.learners.stream import Stream, device_data
@@ -16,22 +16,24 @@ from scenes import objective_for, schedule_for
 class Learning:
     """A learner on small tasks, its functions compiled; λ of every seed has a state."""
 
-    def __init__(self, make):
+    def __init__(self, learner):
         tasks = make_tasks()
-        self.objective = objective_for(tasks, batches_per_update=2, gradient="first-order")
-        self.data = device_data(tasks, self.objective.config)
-        learner = make(self.objective, schedule_for(self.objective, schedulers.uniform(3)), None, None)
-        self.init = jax.jit(learner.init)
-        self.update = jax.jit(learner.update)
-        self.several = jax.jit(jax.vmap(learner.update, in_axes=(None, 0)))
+        cheap = {"gradient": "first-order"} if learner is AlgorithmOne else {}
+        self.objective = objective_for(tasks, learner=learner, batches_per_update=2, **cheap)
+        self.data = device_data(tasks, self.objective.settings)
+        made = engine.LEARNERS[learner](self.objective, schedule_for(schedulers.uniform(3)))
+        self.init = jax.jit(made.init)
+        self.update = jax.jit(made.update)
+        self.several = jax.jit(jax.vmap(made.update, in_axes=(None, 0)))
 
     def first(self, seed, **hyperparameters):
-        return self.init(self.data, seed, engine.hyperparameters_of(self.objective.config)._replace(**hyperparameters))
+        usual = engine.hyperparameters_of(self.objective.settings)
+        return self.init(self.data, seed, usual._replace(**hyperparameters))
 
 
-@pytest.fixture(scope="module", params=engine.LEARNERS)
+@pytest.fixture(scope="module", params=engine.LEARNERS, ids=lambda learner: learner.name)
 def learning(request):
-    return Learning(engine.LEARNERS[request.param])
+    return Learning(request.param)
 
 
 def equal(a, b):
@@ -68,7 +70,7 @@ def test_an_update_says_what_it_did(learning):
     assert update.loss.shape == update.validation_accuracy.shape == update.rate.shape == ()
     assert update.tasks.shape == (2,)
     assert set(update.tasks.tolist()) <= {0, 1, 2}
-    drawn = np.bincount(update.tasks, minlength=3) * learning.objective.config.batch_size
+    drawn = np.bincount(update.tasks, minlength=3) * learning.objective.settings.batch_size
     assert (after.stream.drawn - state.stream.drawn).sum(axis=1).tolist() == drawn.tolist()
     predicted = learning.objective.network.apply(update.weights, learning.data.validation.inputs).argmax(axis=1)
     expected = (predicted == learning.data.validation.labels).mean()

@@ -10,7 +10,7 @@ import pytest
 from metasched import schedulers
 from metasched.errors import ConfigError
 from metasched.learners import reference_results
-from metasched.learners.engine import LEARNERS
+from metasched.learners.settings import LEARNERS
 
 ROOT = Path(__file__).parents[2]
 

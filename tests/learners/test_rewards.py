@@ -1,5 +1,7 @@
 """What schedulers are told: rewards by name and of one's own, against a second calculation."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,8 +32,7 @@ def turn_of(number=1, was=(0.0, 0.0), now=(0.0, 0.0)):
 
 CALLS = {
     "find": rewards.find,
-    "argument": lambda name: ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4), reward=name),
-    "setting": lambda name: ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4, reward=name)),
+    "argument": lambda name: ms.train(make_tasks(), learner=ms.AlgorithmOne(batch_size=4), reward=name),
 }
 
 
@@ -53,7 +54,7 @@ class TestRegistry:
     @pytest.mark.parametrize("odd", [3, ["gain"], 0.5])
     def test_what_is_neither_a_name_nor_a_function_is_refused(self, odd):
         with pytest.raises(ConfigError, match="give a name or a function of an objective and a turn"):
-            ms.train(make_tasks(), config=ms.TrainConfig(batch_size=4), reward=odd)
+            ms.train(make_tasks(), learner=ms.AlgorithmOne(batch_size=4), reward=odd)
 
     def test_a_function_of_ones_own_is_handed_back(self):
         def own(objective, turn):
@@ -117,7 +118,7 @@ class Told:
     def __init__(self):
         self.tasks = make_tasks(sizes=(12, 20, 9))
         objective = objective_for(self.tasks, batches_per_update=len(ORDER))
-        data = device_data(self.tasks, objective.config)
+        data = device_data(self.tasks, objective.settings)
         _, state = first_of(objective, data, follow(ORDER))
         self.first, schedule = state.parameters.weights, Schedule(follow(ORDER), KNOWN)
 
@@ -205,7 +206,7 @@ def test_rewards_let_no_gradient_through():
 def test_judging_counts_the_rows_kept_for_it():
     tasks = make_tasks(validation=20)
     objective = objective_for(tasks, reward_rows=5)
-    data = device_data(tasks, objective.config)
+    data = device_data(tasks, objective.settings)
     _, state = first_of(objective, data)
     weights = state.parameters.weights
     predicted = objective.network.apply(weights, data.reward_rows.inputs).argmax(axis=1)
@@ -225,8 +226,8 @@ def test_a_function_of_ones_own_is_what_the_scheduler_of_a_run_is_told():
     def counted(objective, turn):
         return turn.number % 3
 
-    config = ms.TrainConfig(batch_size=4, batches_per_update=5, meta_updates=2, gradient="first-order", eval_every=2)
-    run = ms.train(make_tasks(), mlp(3, (6,)), obedient, config, learner="meta", reward=counted)
+    config = ms.AlgorithmOne(batch_size=4, batches_per_update=5, updates=2, gradient="first-order", eval_every=2)
+    run = ms.train(make_tasks(), obedient, network=mlp(3, (6,)), learner=config, reward=counted)
     assert [record["tasks"] for record in run.records] == [[0, 1, 2, 0, 1], [2, 1, 2, 0, 1]]
 
 
@@ -236,7 +237,7 @@ def test_in_regression_the_reward_is_the_papers_with_the_scaled_error():
         lambda weights, x: x @ weights["w"] + weights["b"],
     )
     tasks = make_regression()
-    config = {"batch_size": 10, "meta_updates": 1, "batches_per_update": 3, "inner_rate": 0.1}
+    config = {"batch_size": 10, "updates": 1, "batches_per_update": 3, "inner_rate": 0.1}
     program = program_for(tasks, linear, follow([1, 1, 1]), **config, gradient="first-order")
     state, _, _ = program.chunk(program.rows.data, program.rows.test, start(program), 0, 1)
     task, variance = tasks.tasks[1], tasks.validation.targets.var(axis=0).sum()
@@ -264,7 +265,7 @@ class TestTransfer:
     def scene(self):
         tasks = make_tasks(sizes=(400, 20, 9), validation=30)
         objective = objective_for(tasks, hidden=(8,))
-        data = device_data(tasks, objective.config)
+        data = device_data(tasks, objective.settings)
         weights = objective.network.init(jax.random.key(0), data.validation.inputs[:1])
         return objective, weights, data.sources.take(slice(0, 400)), data.validation
 
@@ -274,7 +275,7 @@ class TestTransfer:
         """Central differences: a(w + ε·∇a(w; S); T) along the batch's slope, over the length of the target's."""
         tasks = make_regression() if kind == "numbers" else make_tasks(validation=30)
         objective = objective_for(tasks, hidden=(8,), balanced_accuracy=kind == "balanced")
-        data = as_float64(device_data(tasks, objective.config))
+        data = as_float64(device_data(tasks, objective.settings))
         weights = as_float64(objective.network.init(jax.random.key(0), data.validation.inputs[:1]))
         rows, target = data.sources.take(slice(0, 9)), data.validation
 
@@ -326,7 +327,7 @@ class TestTransfer:
     def test_tasks_with_heads_of_their_own_are_compared_by_what_they_share(self):
         tasks = make_own_label_tasks()
         objective = objective_for(tasks, hidden=(8,))
-        data = device_data(tasks, objective.config)
+        data = device_data(tasks, objective.settings)
         weights = objective.network.init(jax.random.key(0), data.validation.inputs[:1])
         turn = self.turn(objective, weights, data.sources.take(slice(0, 40)), data.validation, head=0)
         body = [jax.grad(goodness, argnums=1)(objective, weights, turn.batch, 0)[0], turn.slope[0]]
@@ -352,17 +353,21 @@ class TestTransfer:
     @pytest.mark.parametrize("learner", ["meta", "joint"])
     def test_the_targets_slope_may_be_kept_for_some_batches(self, learner):
         tasks = make_tasks(sizes=(60, 50, 40))
-        known = {"batch_size": 4, "meta_updates": 2, "batches_per_update": 6, "inner_rate": 0.3, "outer_rate": 0.05}
+        known = {"batch_size": 4, "updates": 2, "batches_per_update": 6}
+        made = {
+            "meta": partial(ms.AlgorithmOne, inner_rate=0.3, outer_rate=0.05),
+            "joint": partial(ms.Joint, learning_rate=0.05),
+        }
         drawn = {}
         for every in (1, 3):
-            config = ms.TrainConfig(**known, reward="transfer", slope_every=every)
-            run = ms.train(tasks, mlp(3, (8,)), follow([0, 1, 2]), config, learner=learner)
+            settings = made[learner](**known, slope_every=every)
+            run = ms.train(tasks, follow([0, 1, 2]), network=mlp(3, (8,)), learner=settings)
             drawn[every] = run.records[-1]["loss"]
         assert drawn[1] == drawn[3], "the slope decides rewards, never the training"
 
     def test_a_bandit_told_it_draws_from_the_sources_that_help(self):
         tasks = make_tasks(sizes=(60, 60, 60), validation=20).variant(noise={"task-0": 1.0, "task-1": 1.0})
-        config = ms.TrainConfig(batch_size=10, meta_updates=6, batches_per_update=20, outer_rate=3e-3)
-        run = ms.train(tasks, mlp(3, (8,)), "thompson", config, learner="joint", reward="transfer")
+        config = ms.AlgorithmOne(batch_size=10, updates=6, batches_per_update=20, outer_rate=3e-3)
+        run = ms.train(tasks, "thompson", network=mlp(3, (8,)), learner=config, reward="transfer")
         drawn = run.records[-1]["drawn"]
         assert drawn[2] > 0.6 * sum(drawn)

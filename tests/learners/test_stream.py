@@ -11,10 +11,10 @@ from metasched import schedulers
 from metasched.learners.networks import mlp
 from metasched.learners.stream import advance, device_data, first_stream, next_batch
 from metasched.schedulers.base import Scheduler
-from scenes import follow, program_for, start
+from scenes import follow, objective_for, program_for, start
 
 UPDATES, BATCHES = 3, 9
-CONFIG = {"batch_size": 4, "batches_per_update": BATCHES, "inner_rate": 0.1, "reward": "gain"}
+CONFIG = {"batch_size": 4, "batches_per_update": BATCHES, "inner_rate": 0.1}
 CASES = {name: {} for name in schedulers.names()} | {
     f"{name} by the letter": {"refresh": 0} for name in schedulers.names() if schedulers.needs_plan(name)
 }
@@ -50,7 +50,7 @@ def rows():
 @pytest.fixture(scope="module")
 def made(rows):
     """Every scheduler; those that need a plan with one, once as they are and once by the paper's letter."""
-    plan = ms.plan(rows, mlp(3, (4,)), ms.TrainConfig(**CONFIG))
+    plan = ms.plan(rows, mlp(3, (4,)), ms.AlgorithmOne(**CONFIG))
     return {
         case: from_fixed_key(schedulers.make(case.split()[0], num_tasks=3, plan=plan, passes=(2, 3, 1), **options))
         for case, options in CASES.items()
@@ -61,7 +61,7 @@ def made(rows):
 def program(request, rows, made):
     """One program for all of them: who decides is part of the state."""
     several = with_notes(schedulers.switch(list(made.values())))
-    config = {**CONFIG, "meta_updates": UPDATES, "gradient": "first-order", "cursor": request.param}
+    config = {**CONFIG, "updates": UPDATES, "gradient": "first-order", "cursor": request.param}
     return program_for(rows, mlp(3, (4,)), several, told=("gain",), **config)
 
 
@@ -75,7 +75,7 @@ def test_ask_and_tell_repeat_the_compiled_loops_draws(rows, made, program, case)
     rewards = np.asarray(state.stream.scheduler[2])
     drawn = np.asarray(log.tasks[:UPDATES]).ravel()
 
-    chooser = ms.Chooser(made[case], rows, batch_size=4, cursor=program.objective.config.cursor)
+    chooser = ms.Chooser(made[case], rows, batch_size=4, cursor=program.objective.settings.cursor)
     seen = np.zeros((3, 3), int)
     for turn, (task, reward) in enumerate(zip(drawn, rewards, strict=True)):
         draw = chooser.ask()
@@ -93,13 +93,13 @@ class TestBatches:
     def walk(self, order, cursor="rested", abstain=False):
         """The batches of a fixed schedule, and the stream after them."""
         tasks = make_tasks(sizes=(12, 20, 9))
-        config = ms.TrainConfig(batch_size=4, cursor=cursor, abstain=abstain).resolve(tasks)
+        objective = objective_for(tasks, cursor=cursor, abstain=abstain)
         data, scheduler = device_data(tasks), follow(order)
         stream = first_stream(scheduler, data, 3, jax.random.key(0))
         batches = []
         for number in range(len(order)):
-            batches.append(next_batch(scheduler, config, data, stream))
-            stream = advance(scheduler, config, data, stream, batches[-1], jnp.float32(number))
+            batches.append(next_batch(scheduler, objective, data, stream))
+            stream = advance(scheduler, objective.settings, data, stream, batches[-1], jnp.float32(number))
         return tasks, batches, stream
 
     def test_a_batch_is_the_tasks_rows_from_its_cursor_on_and_wraps(self):
@@ -138,7 +138,7 @@ class TestBatches:
 class TestRewardRows:
     def test_rewards_are_measured_on_a_fixed_subset(self):
         tasks = make_tasks(validation=20)
-        config = ms.TrainConfig(reward_rows=5)
+        config = ms.AlgorithmOne(reward_rows=5)
         data = device_data(tasks, config)
         assert data.reward_rows.inputs.shape == (5, 4)
         labels = tasks.validation.labels
@@ -146,18 +146,18 @@ class TestRewardRows:
         mine = [row.tobytes() for row in np.asarray(data.reward_rows.inputs)]
         assert len(set(mine)) == 5
         assert [everyone[row] for row in mine] == data.reward_rows.labels.tolist()
-        np.testing.assert_array_equal(device_data(tasks, config).judged.inputs, data.reward_rows.inputs)
+        np.testing.assert_array_equal(device_data(tasks, config).reward_rows.inputs, data.reward_rows.inputs)
 
     def test_more_rows_than_there_are_means_all(self):
         tasks = make_tasks(validation=10)
-        data = device_data(tasks, ms.TrainConfig(reward_rows=50))
+        data = device_data(tasks, ms.AlgorithmOne(reward_rows=50))
         np.testing.assert_array_equal(data.reward_rows.inputs, tasks.validation.inputs)
 
     def test_only_what_schedulers_are_told_changes(self):
         tasks = make_tasks(validation=20)
-        config = {"batch_size": 4, "meta_updates": 3, "eval_every": 3, "gradient": "first-order"}
+        config = {"batch_size": 4, "updates": 3, "eval_every": 3, "gradient": "first-order"}
         runs = [
-            ms.train(tasks, mlp(3, (6,)), "cyclic", ms.TrainConfig(**config, reward_rows=rows), learner="meta")
+            ms.train(tasks, "cyclic", network=mlp(3, (6,)), learner=ms.AlgorithmOne(**config, reward_rows=rows))
             for rows in (None, 5)
         ]
         assert runs[0].records == runs[1].records
@@ -165,7 +165,7 @@ class TestRewardRows:
 
 def test_with_a_balanced_loss_labels_are_counted_within_each_task():
     tasks = make_tasks()
-    data = device_data(tasks, ms.TrainConfig(balanced_loss=True))
+    data = device_data(tasks, ms.AlgorithmOne(balanced_loss=True))
     for task, begin in zip(tasks.tasks, np.asarray(data.starts), strict=True):
         mine = np.exp(np.asarray(data.log_weights[begin : begin + len(task)], np.float64))
         np.testing.assert_allclose(mine, 1 / np.bincount(task.labels)[task.labels], rtol=1e-5)

@@ -15,7 +15,7 @@ from metasched.report import diagnosis, tables
 
 @pytest.fixture(scope="module")
 def result():
-    return diagnose(make_tasks(), config=ms.TrainConfig(batch_size=3), permutations=99, steps=5)
+    return diagnose(make_tasks(), learner=ms.Joint(batch_size=3), permutations=99, steps=5)
 
 
 def test_the_table_fits_80_columns_with_long_names(result):

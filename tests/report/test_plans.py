@@ -12,7 +12,7 @@ from metasched.report import plans
 
 @pytest.fixture(scope="module")
 def planned():
-    return ms.plan(make_tasks(sizes=(40, 50, 30)), config=ms.TrainConfig(batch_size=3), discount=0.9)
+    return ms.plan(make_tasks(sizes=(40, 50, 30)), learner=ms.Joint(batch_size=3), discount=0.9)
 
 
 def text_of(*renderables):

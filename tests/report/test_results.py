@@ -139,13 +139,13 @@ class TestBadFiles:
 
     def test_runs_of_a_method_with_other_settings_are_not_mixed(self, tmp_path):
         """Such as a quick run beside a full one."""
-        quick = made.run("ucb", 7, spec=made.spec("ucb", 7, config={"batch_size": 5}))
+        quick = made.run("ucb", 7, spec=made.spec("ucb", 7, settings={"batch_size": 5}))
         path = made.write(tmp_path / "b", [quick])
         made.write(tmp_path / "a", few())
         results = load([tmp_path])
         assert results.cells[0].methods["ucb"].seeds == (0, 1, 2)
         assert results.faults == (
-            f"{path}: 1 of its runs left out: ucb, seed 7, differs in config.batch_size from the runs before it",
+            f"{path}: 1 of its runs left out: ucb, seed 7, differs in settings.batch_size from the runs before it",
         )
 
     def test_runs_on_other_data_are_not_mixed(self, tmp_path):
@@ -195,7 +195,7 @@ class TestOwnRuns:
 
     def test_a_run_with_other_settings_or_options_is_a_method_of_its_own(self, tmp_path):
         first = made.own("cyclic")
-        other = made.own("ucb", spec=made.spec(config={"batch_size": 5}, options={"upper": 0.5}))
+        other = made.own("ucb", spec=made.spec(settings={"batch_size": 5}, options={"upper": 0.5}))
         outcome.write(tmp_path / "outcomes.jsonl", [first, other])
         (cell,) = load([tmp_path]).cells
         assert list(cell.methods) == ["cyclic", "ucb (upper 0.5, batch_size 5)"]

@@ -18,7 +18,7 @@ from metasched.runs import tuning
 from metasched.runs.compare import Grid, run_methods
 from metasched.runs.tuning import FOLDS, fold_sets
 
-CONFIG = ms.TrainConfig(batch_size=4, batches_per_update=3, meta_updates=4, eval_every=1, reward="transfer")
+CONFIG = ms.Joint(batch_size=4, batches_per_update=3, updates=4, eval_every=1)
 NETWORK = ms.networks.mlp(3, (5,))
 SEEDS = (0, 1)
 MORE = (0, 1, 7)
@@ -26,18 +26,18 @@ MORE = (0, 1, 7)
 
 @pytest.fixture(autouse=True)
 def _small_grid(monkeypatch):
-    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01, 1e-3), (0.01, 0.03)), "meta": ((0.01, 1e-3),)})
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((1e-3,), (0.03,)), "meta": ((0.01, 1e-3),)})
 
 
 def grid(tasks=None, **changes):
-    given = {"network": NETWORK, "learner": "joint", "config": CONFIG, "seeds": SEEDS, **changes}
+    given = {"network": NETWORK, "settings": CONFIG, "seeds": SEEDS, **changes}
     return Grid(tasks or make_tasks(), **given)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing, "GRIDS", {"joint": ((0.01, 1e-3), (0.01, 0.03))})
+        patch.setattr(comparing, "GRIDS", {"joint": ((1e-3,), (0.03,))})
         out = tmp_path_factory.mktemp("compared") / "a"
         progress = []
         found = run_methods(grid(), comparing.DEFAULT, out, lambda *told: progress.append(told))
@@ -48,7 +48,7 @@ def finished(tmp_path_factory):
 def more():
     """A comparison that had all seeds from the start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing, "GRIDS", {"joint": ((0.01, 1e-3), (0.01, 0.03))})
+        patch.setattr(comparing, "GRIDS", {"joint": ((1e-3,), (0.03,))})
         return run_methods(grid(seeds=MORE), comparing.DEFAULT, None, None)
 
 
@@ -112,8 +112,8 @@ class TestOutcomes:
 
     def test_target_only_makes_as_many_steps_as_the_others(self, finished):
         runs = {run.method: run for run in finished[1]}
-        steps = ["meta_updates", "batches_per_update"]
-        alone, uniform = ([runs[name].spec.config[key] for key in steps] for name in ("target-only", "uniform"))
+        steps = ["updates", "batches_per_update"]
+        alone, uniform = ([runs[name].spec.settings[key] for key in steps] for name in ("target-only", "uniform"))
         assert alone == uniform
         assert runs["target-only"].abstained == alone[0] * alone[1]
 
@@ -124,15 +124,15 @@ class TestOutcomes:
             mine = [other for other in tried if other.spec.scheduler == run.spec.scheduler]
             scores = {}
             for other in mine:
-                scores.setdefault(other.spec.config["outer_rate"], []).append(other.final.test_accuracy)
+                scores.setdefault(other.spec.settings["learning_rate"], []).append(other.final.test_accuracy)
             means = {rate: np.mean(values) for rate, values in scores.items()}
             assert {len(values) for values in scores.values()} == {FOLDS}
             assert set(means) == {1e-3, 0.03}
-            assert means[run.spec.config["outer_rate"]] == max(means.values())
+            assert means[run.spec.settings["learning_rate"]] == max(means.values())
 
     def test_the_best_single_source_is_that_of_the_folds(self, finished):
         out, found, _ = finished
-        tried = [run for run in outcomes.read(out / comparing.TUNING) if run.spec.config["outer_rate"] == 1e-3]
+        tried = [run for run in outcomes.read(out / comparing.TUNING) if run.spec.settings["learning_rate"] == 1e-3]
         means = {
             number: np.mean([run.final.test_accuracy for run in tried if run.spec.scheduler == f"single:{number}"])
             for number in (1, 2, 3)
@@ -149,15 +149,15 @@ class TestOutcomes:
     def test_test_rows_decide_nothing_but_the_measurements(self, finished):
         tasks = make_tasks()
         other = replace(tasks, test=tasks.test._replace(labels=(tasks.test.labels + 1) % 3))
-        chosen = [run.spec.config["outer_rate"] for run in run_methods(grid(other), comparing.DEFAULT, None, None)]
-        assert chosen == [run.spec.config["outer_rate"] for run in finished[1]]
+        chosen = [run.spec.settings["learning_rate"] for run in run_methods(grid(other), comparing.DEFAULT, None, None)]
+        assert chosen == [run.spec.settings["learning_rate"] for run in finished[1]]
 
     def test_numbers_to_predict_are_compared_by_their_scores(self, monkeypatch):
         for module in (tuning, comparing):
             monkeypatch.setattr(module, "FOLDS", 2)
         tasks = make_regression(validation=16)
         found = run_methods(
-            grid(tasks, network=ms.networks.mlp(2, (5,)), config=replace(CONFIG, meta_updates=2)),
+            grid(tasks, network=ms.networks.mlp(2, (5,)), settings=replace(CONFIG, updates=2)),
             ["uniform"],
             None,
             None,
@@ -200,7 +200,7 @@ class TestFolder:
     @pytest.mark.parametrize(
         ("changes", "difference"),
         [
-            ({"config": replace(CONFIG, meta_updates=5)}, r"with another config.meta_updates \(\d+, not 5\)"),
+            ({"settings": replace(CONFIG, updates=5)}, r"with another settings.updates \(\d+, not 5\)"),
             ({"tasks": make_tasks(seed=1)}, r"on other rows: .* \(checksum \w{12}, not \w{12}\)"),
         ],
     )
@@ -272,7 +272,8 @@ class TestFolder:
         out = tmp_path / "one"
         out.mkdir()
         asked = {"data": make_tasks().fingerprint, "learner": "joint", "network": "own", "schedulers": ["uniform"]}
-        (out / comparing.COMPARISON).write_text(json.dumps({**asked, "seeds": [0], "config": asdict(CONFIG)}))
+        asked |= {"seeds": [0], "settings": asdict(CONFIG), "reward": "transfer", "abstain": False}
+        (out / comparing.COMPARISON).write_text(json.dumps(asked))
         with pytest.raises(RunError, match="one seed, to which none can be added"):
             run_methods(grid(), ["uniform"], out, None)
 
@@ -310,4 +311,4 @@ def test_bad_words_are_refused_before_anything_is_written(words, message, tmp_pa
 
 def test_an_unknown_learner_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="unknown learner"):
-        run_methods(grid(learner="joynt"), ["uniform"], tmp_path / "c", None)
+        ms.compare(make_tasks(), ["uniform"], learner="joynt", out=tmp_path / "c")

@@ -98,17 +98,17 @@ def test_a_source_smaller_than_a_batch_is_named():
 
 @pytest.fixture(scope="module")
 def like():
-    config = ms.TrainConfig(batch_size=4, batches_per_update=2, meta_updates=2, reward="transfer")
-    return ms.train(make_tasks(), config=config, learner="joint").outcomes[0]
+    config = ms.Joint(batch_size=4, batches_per_update=2, updates=2)
+    return ms.train(make_tasks(), learner=config).outcomes[0]
 
 
 def runs(like, *curves, updates=30):
     """Finished runs with these curves, measured at equal steps."""
-    config = {**like.spec.config, "meta_updates": updates}
+    config = {**like.spec.settings, "updates": updates}
     return [
         msgspec.structs.replace(
             like,
-            spec=msgspec.structs.replace(like.spec, seed=seed, config=config),
+            spec=msgspec.structs.replace(like.spec, seed=seed, settings=config),
             test_accuracy=tuple(curve),
             updates=tuple(range(len(curve))),
             samples=tuple(range(len(curve))),

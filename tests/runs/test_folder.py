@@ -8,12 +8,14 @@ from helpers import make_line as line
 from helpers import make_tasks
 from metasched.errors import RunError
 from metasched.runs import folder
-from metasched.runs.train import jobs_of
+from metasched.runs.jobs import make_jobs
 
 
 @pytest.fixture(scope="module")
 def description():
-    return jobs_of(make_tasks(), "mlp", "ucb", ms.TrainConfig(batch_size=4), (0,), {}, learner="meta")[0].description
+    return make_jobs(make_tasks(), "ucb", network="mlp", learner=ms.AlgorithmOne(batch_size=4), seeds=(0,))[
+        0
+    ].description
 
 
 def test_what_is_created_is_described(tmp_path, description):
@@ -39,8 +41,8 @@ def test_a_file_in_the_way_is_said(tmp_path, description):
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        (3, r"written by a newer metasched \(format 3, this one reads 2\); upgrade"),
-        (1, r"written by an earlier metasched \(format 1, this one reads 2\); start the run again in another folder"),
+        (4, r"written by a newer metasched \(format 4, this one reads 3\); upgrade"),
+        (1, r"written by an earlier metasched \(format 1, this one reads 3\); start the run again in another folder"),
     ],
 )
 def test_a_run_of_another_version_is_not_touched(tmp_path, version, message):
@@ -53,7 +55,7 @@ def test_a_run_of_another_version_is_not_touched(tmp_path, version, message):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", "{}", "\udcff", "[" * 9999, '{"format": "x"}', '{"format": 2}', '{"format": 2, "spec": 1}'],
+    ["", "{", "[]", "{}", "\udcff", "[" * 9999, '{"format": "x"}', '{"format": 3}', '{"format": 3, "spec": 1}'],
 )
 def test_a_damaged_description_is_named(tmp_path, content):
     (tmp_path / "run.json").write_bytes(content.encode(errors="surrogateescape"))

@@ -6,12 +6,14 @@ from helpers import make_tasks
 from metasched.errors import DataError, RunError
 from metasched.runs import kept
 from metasched.runs import outcome as outcomes
+from metasched.runs.jobs import make_jobs
 from metasched.runs.outcome import Final, Outcome
-from metasched.runs.train import jobs_of
 
 
 def job_of(scheduler, seed, **options):
-    return jobs_of(make_tasks(), "mlp", scheduler, ms.TrainConfig(batch_size=4), (seed,), options, learner="meta")[0]
+    return make_jobs(
+        make_tasks(), scheduler, options=options, network="mlp", learner=ms.AlgorithmOne(batch_size=4), seeds=(seed,)
+    )[0]
 
 
 def outcome(scheduler, seed, **options):

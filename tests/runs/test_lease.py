@@ -9,8 +9,8 @@ from metasched.errors import RunError
 from metasched.runs import lease as leases
 from metasched.runs import runner as engine
 from metasched.runs.folder import BusyError
+from metasched.runs.jobs import claim_folders, make_jobs
 from metasched.runs.lease import LEASE, Lease, LostError, holder, leased
-from metasched.runs.train import begun, jobs_of
 
 
 def test_a_lease_is_there_while_it_is_held_and_names_its_holder(tmp_path):
@@ -68,8 +68,8 @@ def test_a_holder_shows_that_it_lives(tmp_path, monkeypatch):
 
 def test_a_worker_that_was_given_up_and_returns_writes_nothing_more(tasks, tmp_path):
     out = tmp_path / "run"
-    config = ms.TrainConfig(meta_updates=6, eval_every=1, batch_size=4)
-    (job,) = begun(jobs_of(tasks, "auto", "uniform", config, [0], {}, out=out), out)
+    config = ms.Joint(updates=6, eval_every=1, batch_size=4)
+    (job,) = claim_folders(make_jobs(tasks, "uniform", learner=config, seeds=[0], out=out), out)
 
     def given_up(_, record):
         if record["update"] == 2:

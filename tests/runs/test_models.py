@@ -4,12 +4,12 @@ import pytest
 import metasched as ms
 from metasched.errors import RunError
 
-CONFIG = ms.TrainConfig(batch_size=4, meta_updates=2)
+CONFIG = ms.Joint(batch_size=4, updates=2)
 
 
 @pytest.fixture
 def seeds(tasks, tmp_path):
-    return ms.train(tasks, scheduler="uniform", config=CONFIG, seeds=(3, 5), out=tmp_path / "a")
+    return ms.train(tasks, scheduler="uniform", learner=CONFIG, seeds=(3, 5), out=tmp_path / "a")
 
 
 def weights(model):
@@ -30,7 +30,7 @@ def test_a_seed_that_is_not_there_is_refused_with_those_that_are(seeds):
 
 
 def test_runs_of_several_methods_are_told_apart_by_their_folders(tasks, seeds):
-    ms.train(tasks, scheduler="cyclic", config=CONFIG, seeds=(3, 5), out=seeds.out.parent / "b")
+    ms.train(tasks, scheduler="cyclic", learner=CONFIG, seeds=(3, 5), out=seeds.out.parent / "b")
     with pytest.raises(RunError, match=r"holds 4 runs, of more than one method; name one of them \(a/seed-3"):
         ms.load_model(seeds.out.parent)
 

@@ -17,7 +17,8 @@ FINAL = Final(
 
 
 def outcome(seed=0, **changes):
-    spec = RunSpec(data=DataSpec(fingerprint="0a"), network="mlp", scheduler="ucb", config={"batch_size": 4}, seed=seed)
+    what = {"network": "mlp", "learner": "joint", "settings": {"batch_size": 4}, "scheduler": "ucb", "reward": "gain"}
+    spec = RunSpec(data=DataSpec(fingerprint="0a"), **what, seed=seed)
     known = {
         "run": spec.name,
         "spec": spec,

@@ -16,18 +16,18 @@ import pytest
 
 import metasched as ms
 from helpers import Stop, make_tasks, stop_after
-from metasched import schedulers
 from metasched.errors import ConfigError
 from metasched.learners import engine
 from metasched.learners.networks import Network, mlp
 from metasched.runs import checkpoint
 from metasched.runs import outcome as outcomes
 from metasched.runs import runner as runs
-from metasched.runs.runner import Own, Programs, outcome_of
-from metasched.runs.train import begun, jobs_of
+from metasched.runs.jobs import claim_folders, make_jobs
+from metasched.runs.runner import Programs, outcome_of
 from metasched.schedulers.resolve import methods
+from scenes import program_for
 
-CONFIG = ms.TrainConfig(batch_size=5, meta_updates=3, batches_per_update=5, eval_every=2, validation_batch="all")
+CONFIG = ms.AlgorithmOne(batch_size=5, updates=3, batches_per_update=5, eval_every=2, target_batch="all")
 NETWORK = mlp(3, (6,))
 RATES = ((0.05, 3e-3), (0.3, 1e-3))
 OPTIONS = {"gittins-planned": ("gittins", {"refresh": 0}), "mdp-planned": ("mdp", {"refresh": 0})}
@@ -40,7 +40,7 @@ def source(seed=0):
 
 def jobs_for(name, tasks, seeds=(3,), config=CONFIG, **more):
     word, options = OPTIONS.get(name, (name, {}))
-    return jobs_of(tasks, "own", word, config, seeds, options, learner="meta", own=Own(network=NETWORK), **more)
+    return make_jobs(tasks, word, options=options, network=NETWORK, learner=config, seeds=seeds, **more)
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def mixed(tasks):
         inner, outer = RATES[number % 2]
         reward = ("scaled", "accuracy", "gain")[number % 3]
         may_abstain = name in ("ucb", "exp3", "cyclic")
-        config = replace(CONFIG, inner_rate=inner, outer_rate=outer, reward=reward, abstain=may_abstain)
-        jobs += jobs_for(name, tasks, (3, 8), config)
+        config = replace(CONFIG, inner_rate=inner, outer_rate=outer)
+        jobs += jobs_for(name, tasks, (3, 8), config, reward=reward, abstain=may_abstain)
     return jobs
 
 
@@ -88,8 +88,7 @@ def test_methods_differ_in_what_they_draw(together):
 
 
 def test_side_by_side_is_one_after_another_bit_for_bit(tasks):
-    config = replace(CONFIG, reward="gain")
-    jobs = [job for name in ("uniform", "gittins") for job in jobs_for(name, tasks, (4, 0, 7), config)]
+    jobs = [job for name in ("uniform", "gittins") for job in jobs_for(name, tasks, (4, 0, 7), reward="gain")]
     for found, expected in zip(runs.run(jobs, together=4), runs.run(jobs), strict=True):
         same_numbers(found, expected)
 
@@ -102,7 +101,7 @@ def test_every_seed_and_every_rate_has_a_plan_of_its_own(tasks):
     group = runs._Group(jobs, None)
     tables = [np.asarray(group.first_state(place).stream.scheduler) for place in range(len(jobs))]
     for job, table in zip(jobs, tables, strict=True):
-        plan = ms.plan(tasks, NETWORK, job.config, seed=job.description.spec.seed)
+        plan = ms.plan(tasks, NETWORK, job.settings, seed=job.description.spec.seed)
         np.testing.assert_allclose(table, plan.indices, rtol=1e-6)
     assert len({table.tobytes() for table in tables}) > 6
 
@@ -127,7 +126,7 @@ def test_of_programs_the_last_used_are_kept_and_none_keeps_rows(tasks, monkeypat
     made = []
     monkeypatch.setattr(Programs, "most", 2)
     programs = Programs()
-    program = engine.prepare(tasks, NETWORK, schedulers.make("cyclic", num_tasks=len(tasks.sizes)), CONFIG, ())
+    program = program_for(tasks, NETWORK, told=())
 
     def get(key):
         return programs.get(key, tasks, lambda: made.append(key) or program)
@@ -156,7 +155,9 @@ class TestFolders:
 
         def jobs(names):
             found = [job for name in names for job in jobs_for(name, tasks, out=tmp_path / name)]
-            return [job for name, job in zip(names, found, strict=True) for job in begun([job], tmp_path / name)]
+            return [
+                job for name, job in zip(names, found, strict=True) for job in claim_folders([job], tmp_path / name)
+            ]
 
         whole = runs.run([job._replace(folder=None) for job in jobs(names)])
         stop = stop_after(7)
@@ -168,7 +169,7 @@ class TestFolders:
             same_numbers(found, expected)
 
     def test_a_finished_run_has_its_outcome_as_one_line(self, tasks, tmp_path):
-        jobs = begun(jobs_for("ucb", tasks, out=tmp_path / "a"), tmp_path / "a")
+        jobs = claim_folders(jobs_for("ucb", tasks, out=tmp_path / "a"), tmp_path / "a")
         (result,) = runs.run(jobs)
         (line,) = outcomes.read(tmp_path / "a" / "outcome.jsonl")
         assert line == result.outcome
@@ -176,7 +177,7 @@ class TestFolders:
 
 
 def test_an_outcome_has_the_curve_the_schedule_and_what_was_drawn(tasks):
-    (job,) = jobs_for("cyclic", tasks, config=replace(CONFIG, abstain=True))
+    (job,) = jobs_for("cyclic", tasks, abstain=True)
     (result,) = runs.run([job])
     outcome = result.outcome
     assert outcome.run == job.description.spec.name
@@ -211,15 +212,15 @@ def explosive(at):
     return optax.GradientTransformation(lambda parameters: jnp.int32(0), update)
 
 
-EXPLOSIVE = {"network": marked(1), "optimiser": explosive(2)}
-DIVERGING = ms.TrainConfig(batch_size=4, meta_updates=6, eval_every=2)
+DIVERGING = ms.AlgorithmOne(batch_size=4, updates=6, eval_every=2)
+EXPLOSIVE = {"network": marked(1), "learner": replace(DIVERGING, optimiser=explosive(2))}
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
 class TestDiverging:
     def train(self, tasks, at_once, **options):
-        known = {"scheduler": "uniform", "seeds": (0, 1, 2), "config": DIVERGING, "seeds_at_once": at_once}
-        return ms.train(tasks, learner="meta", **{**known, **options})
+        known = {"scheduler": "uniform", "seeds": (0, 1, 2), "learner": DIVERGING, "seeds_at_once": at_once}
+        return ms.train(tasks, **{**known, **options})
 
     def test_a_seed_ends_alone_with_update_and_cause_also_after_resuming(self, tasks, tmp_path, at_once):
         """Step 2, counted from 0, belongs to meta-update 3: the loss of the fourth is the first that is not finite."""
@@ -258,12 +259,15 @@ import json, sys
 import jax
 import metasched as ms
 from metasched.learners import engine, rewards
+from metasched.learners.checks import checked_objective
+from metasched.learners.inner import Schedule
 from metasched.learners.networks import mlp
 tasks = ms.datasets.load(sys.argv[1])
-config = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=1)
-program = engine.prepare(tasks, mlp(3, (6,)), ms.schedulers.uniform(3), config, [rewards.scaled], together=8)
-states = {seed: program.start(program.rows.data, seed, engine.hyperparameters_of(config)) for seed in range(8)}
-stacked = engine._stack(program, list(states.values()))
+settings = ms.AlgorithmOne(batch_size=4, updates=3, eval_every=1)
+objective = checked_objective(tasks, mlp(3, (6,)), settings)
+program = engine.prepare(tasks, objective, Schedule(ms.schedulers.uniform(3), (rewards.scaled,)), together=8)
+states = {seed: program.start(program.rows.data, seed, engine.hyperparameters_of(settings)) for seed in range(8)}
+stacked = engine._stack_states(program, list(states.values()))
 after = program.chunk(program.rows.data, program.rows.test, stacked, 0, 1)[0]
 devices = [len({shard.device for shard in tree.update.addressable_shards}) for tree in (stacked, after)]
 records = [[seed, record] for _, chunk in engine.run(program, states) for seed, record in chunk]
@@ -285,8 +289,8 @@ def test_eight_seeds_are_dealt_out_to_eight_devices_and_give_the_same_numbers(tm
     eight = json.loads(done.stdout)
     assert eight["found"] == 8
     assert eight["devices"] == [8, 8]
-    config = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=1)
-    one = ms.train(make_tasks(), mlp(3, (6,)), "uniform", config, learner="meta", seeds=range(8)).records
+    config = ms.AlgorithmOne(batch_size=4, updates=3, eval_every=1)
+    one = ms.train(make_tasks(), "uniform", network=mlp(3, (6,)), learner=config, seeds=range(8)).records
     expected = {(record["seed"], record["update"]): record for record in one}
     assert len(eight["records"]) == len(expected)
     for seed, record in eight["records"]:
@@ -298,8 +302,10 @@ def test_eight_seeds_are_dealt_out_to_eight_devices_and_give_the_same_numbers(tm
 
 def test_an_interrupt_between_two_records_leaves_a_checkpoint(tmp_path):
     """Ctrl-C may come while somebody else, a tracker or a progress bar, has the record."""
-    config = ms.TrainConfig(batch_size=2, meta_updates=4)
-    jobs = begun(jobs_of(make_tasks(), "mlp", "uniform", config, [0], {}, out=tmp_path), tmp_path)
+    config = ms.AlgorithmOne(batch_size=2, updates=4)
+    jobs = claim_folders(
+        make_jobs(make_tasks(), "uniform", network="mlp", learner=config, seeds=[0], out=tmp_path), tmp_path
+    )
 
     def interrupted(_, record):
         if record["update"] == 2:

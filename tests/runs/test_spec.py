@@ -3,8 +3,8 @@ import pytest
 
 import metasched as ms
 from helpers import make_tasks
+from metasched.runs.jobs import make_jobs
 from metasched.runs.spec import DataSpec, RunSpec, first_in_words
-from metasched.runs.train import jobs_of
 
 
 def spec(**changes):
@@ -13,7 +13,9 @@ def spec(**changes):
         "network": "mlp",
         "scheduler": "ucb",
         "options": {"upper": 0.5},
-        "config": {"batch_size": 20, "inner_rate": 0.01},
+        "learner": "meta",
+        "settings": {"batch_size": 20, "inner_rate": 0.01},
+        "reward": "transfer",
         "seed": 3,
         "versions": {"jax": "0.10.2"},
     }
@@ -28,7 +30,9 @@ def spec(**changes):
         {"network": "cnn"},
         {"scheduler": "thompson"},
         {"options": {}},
-        {"config": {"batch_size": 20, "inner_rate": 0.02}},
+        {"settings": {"batch_size": 20, "inner_rate": 0.02}},
+        {"reward": "gain"},
+        {"abstain": True},
         {"seed": 4},
         {"learner": "joint"},
         {"own": ("network",)},
@@ -40,17 +44,17 @@ def test_everything_that_decides_the_numbers_decides_the_name(change):
 
 
 def test_the_name_does_not_depend_on_the_order_of_keys_or_on_a_round_trip():
-    turned = spec(config={"inner_rate": 0.01, "batch_size": 20})
+    turned = spec(settings={"inner_rate": 0.01, "batch_size": 20})
     assert turned.name == spec().name
     assert msgspec.json.decode(msgspec.json.encode(spec()), type=RunSpec) == spec()
     assert msgspec.json.decode(msgspec.json.encode(spec()), type=RunSpec).name == spec().name
 
 
 def test_differences_have_paths_and_both_values():
-    other = spec(seed=4, config={"batch_size": 20, "inner_rate": 0.5}, options={})
+    other = spec(seed=4, settings={"batch_size": 20, "inner_rate": 0.5}, options={})
     assert spec().differences(other) == {
         "seed": (3, 4),
-        "config.inner_rate": (0.01, 0.5),
+        "settings.inner_rate": (0.01, 0.5),
         "options.upper": (0.5, None),
     }
     assert spec().differences(spec()) == {}
@@ -78,11 +82,11 @@ class TestFirstInWords:
 
 def test_a_job_of_train_is_written_down_whole():
     tasks = make_tasks()
-    config = ms.TrainConfig(batch_size=4, meta_updates=3)
-    (job,) = jobs_of(tasks, "mlp", "gittins", config, (7,), {"discount": 0.9}, learner="meta")
+    config = ms.AlgorithmOne(batch_size=4, updates=3)
+    (job,) = make_jobs(tasks, "gittins", options={"discount": 0.9}, network="mlp", learner=config, seeds=(7,))
     found = job.description.spec
-    assert found.config["batches_per_update"] == 2
-    assert found.config["gradient"] == "stored"
+    assert found.settings["batches_per_update"] == 2
+    assert found.settings["gradient"] == "stored"
     assert (found.scheduler, found.options, found.seed) == ("gittins", {"discount": 0.9}, 7)
     assert found.data.fingerprint == tasks.fingerprint
     assert {"python", "jax", "numpy", "metasched"} <= set(found.versions)

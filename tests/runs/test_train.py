@@ -11,11 +11,13 @@ import pytest
 import metasched as ms
 from helpers import Stop, make_tasks, stop_after
 from metasched.errors import ConfigError, RunError
-from metasched.learners import gradients, model_file, reference_results
+from metasched.learners import model_file, reference_results
 from metasched.learners.networks import mlp
 from metasched.runs import checkpoint, folder
 
-CONFIG = ms.TrainConfig(batch_size=4, meta_updates=6)
+CONFIG = ms.AlgorithmOne(batch_size=4, updates=6)
+JOINT = ms.Joint(batch_size=4, updates=6)
+LEARNERS = {"meta": CONFIG, "joint": JOINT}
 
 
 def small(tasks):
@@ -23,7 +25,7 @@ def small(tasks):
 
 
 def run(tasks, **options):
-    known = {"network": small(tasks), "scheduler": "cyclic", "config": CONFIG, "learner": "meta"}
+    known = {"network": small(tasks), "scheduler": "cyclic", "learner": CONFIG}
     return ms.train(tasks, **{**known, **options})
 
 
@@ -63,19 +65,19 @@ class TestTrain:
 
     @pytest.mark.parametrize("learner", ["joint", "meta"])
     def test_auto_takes_what_did_best_with_the_learner_and_says_why(self, tasks, tmp_path, learner):
-        found = run(tasks, scheduler="auto", learner=learner, out=tmp_path / "a")
+        found = run(tasks, scheduler="auto", learner=LEARNERS[learner], out=tmp_path / "a")
         said = json.loads((tmp_path / "a" / "run.json").read_text())
         assert said["method"] == "auto"
         assert said["spec"]["scheduler"] == reference_results.best(learner)
         assert found.reason == said["reason"] == reference_results.why(learner)
-        assert run(tasks, scheduler=reference_results.best(learner), learner=learner).records == found.records
+        assert run(tasks, scheduler=reference_results.best(learner), learner=LEARNERS[learner]).records == found.records
 
     def test_left_to_itself_it_trains_jointly_and_chooses_by_transfer(self, tasks):
-        left = ms.train(tasks, config=CONFIG)
+        left = ms.train(tasks, learner=JOINT)
         spec = left.outcomes[0].spec
         assert (spec.learner, spec.scheduler, spec.options) == ("joint", "thompson", {})
-        assert spec.config["reward"] == "transfer"
-        asked = ms.train(tasks, "auto", "thompson", CONFIG, learner="joint", reward="transfer")
+        assert spec.reward == "transfer"
+        asked = ms.train(tasks, "thompson", network="auto", learner=JOINT, reward="transfer")
         assert left.records == asked.records
 
     def test_a_scheduler_of_ones_own_is_taken(self, tasks):
@@ -84,11 +86,11 @@ class TestTrain:
     def test_the_folder_says_what_ran(self, tasks, tmp_path):
         run(tasks, scheduler="sequential", seeds=(2,), out=tmp_path / "a")
         description = json.loads((tmp_path / "a" / "run.json").read_text())
-        assert description["format"] == 2
+        assert description["format"] == 3
         assert (description["method"], description["family"]) == ("sequential", "static")
         spec = description["spec"]
         assert (spec["seed"], spec["scheduler"], spec["own"]) == (2, "sequential", ["network"])
-        assert spec["config"]["batches_per_update"] == 2
+        assert spec["settings"]["batches_per_update"] == 2
         assert spec["data"]["fingerprint"] == tasks.fingerprint
         assert {"python", "jax", "numpy", "metasched"} <= set(spec["versions"])
         lines = (tmp_path / "a" / "metrics.jsonl").read_text().splitlines()
@@ -106,7 +108,7 @@ class TestTrain:
         [
             ({"scheduler": "uniform"}, r"with another scheduler \(cyclic, not uniform\)"),
             ({"seeds": (1,)}, r"with another seed \(0, not 1\)"),
-            ({"config": replace(CONFIG, inner_rate=0.5)}, r"with another config.inner_rate \(0.01, not 0.5\)"),
+            ({"learner": replace(CONFIG, inner_rate=0.5)}, r"with another settings.inner_rate \(0.01, not 0.5\)"),
             ({"network": "mlp"}, r"with another network \(own, not mlp\)"),
             ({"tasks": make_tasks(seed=1)}, r"on other rows: .* \(checksum \w{12}, not \w{12}\)"),
         ],
@@ -138,16 +140,18 @@ class TestTrain:
         ("options", "message"),
         [
             ({"scheduler": "cyclick"}, "did you mean 'cyclic'"),
-            ({"config": replace(CONFIG, batch_size=100)}, "batch_size is 100"),
+            ({"learner": replace(CONFIG, batch_size=100)}, "batch_size is 100"),
             ({"seeds": ()}, "seeds are"),
             ({"seeds": (1, 1)}, "seeds are"),
             ({"seeds": (-1,)}, "seed is -1"),
             ({"seeds": (2**32,)}, "seed is 4294967296; give a whole number from 0 to 4294967295"),
             ({"reward": "gian"}, "did you mean 'gain'"),
-            ({"gradient": "exact"}, "unknown gradient 'exact'"),
-            ({"gradient": "scan", "learner": "joint"}, "gradient is for Algorithm 1; leave it out"),
-            ({"gradient": gradients.find("scan"), "learner": "joint"}, "gradient is for Algorithm 1; leave it out"),
-            ({"scheduler_options": {"speed": 1}}, "unknown option"),
+            ({"learner": replace(CONFIG, gradient="exact")}, "unknown gradient 'exact'"),
+            ({"learner": "joynt"}, "unknown learner 'joynt'; did you mean 'joint'"),
+            ({"learner": 3}, "learner is 3; give joint, meta"),
+            ({"scheduler": 3}, "scheduler is 3; give a name or a Scheduler"),
+            ({"abstain": 1}, "abstain is 1; give True or False"),
+            ({"options": {"speed": 1}}, "unknown option"),
             ({"network": "rnn"}, "unknown network"),
         ],
     )
@@ -177,7 +181,7 @@ def test_a_run_cut_off_and_continued_ends_with_the_same_numbers(tasks, tmp_path,
 @pytest.mark.parametrize("name", ["gittins", "mdp"])
 def test_schedulers_that_learn_and_may_abstain_resume_exactly_too(name, tmp_path):
     tasks = make_tasks(sizes=(60, 50, 40))
-    options = {"scheduler": name, "config": replace(CONFIG, reward="gain", abstain=True)}
+    options = {"scheduler": name, "reward": "gain", "abstain": True}
     whole = run(tasks, **options)
     with pytest.raises(Stop):
         run(tasks, **options, out=tmp_path / "cut", on_record=stop_after(3), checkpoint_seconds=0)
@@ -217,7 +221,7 @@ class TestModel:
 
     @pytest.mark.parametrize("learner", ["meta", "joint"])
     def test_it_is_the_adapted_model_not_what_the_next_update_would_start_from(self, tasks, learner):
-        result = run(tasks, learner=learner, config=replace(CONFIG, inner_rate=0.5))
+        result = run(tasks, learner=replace(CONFIG, inner_rate=0.5) if learner == "meta" else JOINT)
         same = np.array_equal(result.model().weights[0]["w"], result.parameters[0].weights[0]["w"])
         assert same == (learner == "joint")
 
@@ -276,7 +280,7 @@ class TestResume:
         return tmp_path / "set.npz"
 
     def test_rebuilds_everything_from_the_folder(self, recipe, tmp_path):
-        options = {"network": "mlp", "scheduler": "uniform", "config": CONFIG, "learner": "meta", "seeds": (4,)}
+        options = {"network": "mlp", "scheduler": "uniform", "learner": CONFIG, "seeds": (4,)}
         whole = ms.train(ms.datasets.load(recipe, target_labels=5), **options)
         tasks = ms.datasets.load(recipe, target_labels=5)
         with pytest.raises(Stop):
@@ -286,7 +290,7 @@ class TestResume:
         assert finished.score(tasks.test.inputs, tasks.test.labels) == whole.final[4]["test_accuracy"]
 
     def test_all_runs_below_a_folder_go_on(self, recipe, tmp_path):
-        options = {"network": "mlp", "scheduler": "uniform", "config": CONFIG, "learner": "meta", "seeds": (4, 6)}
+        options = {"network": "mlp", "scheduler": "uniform", "learner": CONFIG, "seeds": (4, 6)}
         tasks = ms.datasets.load(recipe)
         whole = ms.train(tasks, **options)
         with pytest.raises(Stop):
@@ -294,7 +298,7 @@ class TestResume:
         assert ms.resume(str(tmp_path / "a")).records == whole.records
 
     def test_data_that_changed_meanwhile_are_refused(self, recipe, tmp_path):
-        ms.train(ms.datasets.load(recipe), "mlp", config=CONFIG, out=tmp_path / "a")
+        ms.train(ms.datasets.load(recipe), network="mlp", learner=CONFIG, out=tmp_path / "a")
         ms.datasets.save_npz(make_tasks(seed=9), recipe)
         with pytest.raises(RunError, match="are not those the run began with"):
             ms.resume(tmp_path / "a")
@@ -313,10 +317,30 @@ def test_an_outcome_names_the_tasks_known_to_be_useful(tasks, useful):
 
 
 def test_a_run_counts_how_often_it_abstained(tasks):
-    config = ms.TrainConfig(batch_size=4, meta_updates=2, batches_per_update=8, abstain=True)
-    run = ms.train(tasks, scheduler="cyclic", config=config, learner="meta")
+    config = ms.AlgorithmOne(batch_size=4, updates=2, batches_per_update=8)
+    run = ms.train(tasks, scheduler="cyclic", learner=config, abstain=True)
     assert [record["abstained"] for record in run.records] == [2, 4]
     assert run.records[-1]["tasks"] == [0, 1, 2, 3, 0, 1, 2, 3]
     assert run.records[-1]["drawn"] == [16, 16, 16]
-    plain = ms.train(tasks, scheduler="cyclic", config=ms.TrainConfig(batch_size=4, meta_updates=1), learner="meta")
+    plain = ms.train(tasks, scheduler="cyclic", learner=ms.AlgorithmOne(batch_size=4, updates=1))
     assert plain.records[0]["abstained"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"config": CONFIG}, r"train: config is now learner=ms.Joint\(…\) or learner=ms.AlgorithmOne\(…\)"),
+        ({"scheduler_options": {}}, "train: scheduler_options is now options"),
+        ({"gradient": "scan"}, r"train: gradient is now a setting: learner=ms.AlgorithmOne\(gradient=…\)"),
+        ({"optimiser": "sgd"}, r"train: optimiser is now a setting: learner=ms.Joint\(optimiser=…\)"),
+        ({"sheduler": "ucb"}, "unknown argument 'sheduler' of train; did you mean 'scheduler'"),
+    ],
+)
+def test_an_argument_that_has_gone_is_one_line_with_the_new_one(tasks, arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        ms.train(tasks, **arguments)
+
+
+def test_too_many_arguments_without_names_are_one_line(tasks):
+    with pytest.raises(ConfigError, match="train: too many positional arguments; give arguments after the first two"):
+        ms.train(tasks, "mlp", "ucb", CONFIG)

@@ -15,7 +15,7 @@ from metasched.learners.networks import mlp
 @pytest.fixture(scope="module")
 def plan():
     return ms.plan(
-        make_tasks(sizes=(40, 50, 30)), config=ms.TrainConfig(batch_size=3, inner_rate=0.5, steps_per_batch=10)
+        make_tasks(sizes=(40, 50, 30)), learner=ms.AlgorithmOne(batch_size=3, inner_rate=0.5, steps_per_batch=10)
     )
 
 
@@ -34,7 +34,7 @@ def test_the_papers_mdp_follows_the_policy(plan):
 
 
 def test_a_policy_without_a_table_is_asked_on_the_host(plan):
-    frozen = ms.plan(plan.tasks, config=ms.TrainConfig(batch_size=3), method="frozen-gittins")
+    frozen = ms.plan(plan.tasks, learner=ms.AlgorithmOne(batch_size=3), method="frozen-gittins")
     scheduler = schedulers.make("mdp", num_tasks=3, plan=frozen, refresh=0)
     select = jax.jit(lambda labels: scheduler.select(scheduler.init(jax.random.key(0)), labels))
     for labels in ([0, 1, 2], [2, 2, 0]):
@@ -76,12 +76,12 @@ def one_good_among_five(seed):
 
 @pytest.mark.parametrize("name", ["ucb", "gittins", "mdp"])
 def test_what_learns_from_rewards_gives_the_good_task_most_of_200_draws(name):
-    config = ms.TrainConfig(
-        batch_size=10, meta_updates=10, batches_per_update=20, inner_rate=0.1, reward="gain", eval_every=10
-    )
+    config = ms.AlgorithmOne(batch_size=10, updates=10, batches_per_update=20, inner_rate=0.1, eval_every=10)
     shares = []
     for seed in range(2):
-        run = ms.train(one_good_among_five(seed), mlp(4, hidden=(32,)), name, config, learner="meta", seeds=(seed,))
+        run = ms.train(
+            one_good_among_five(seed), name, network=mlp(4, hidden=(32,)), learner=config, reward="gain", seeds=(seed,)
+        )
         shares.append(np.mean(np.concatenate([record["tasks"] for record in run.records]) == 2))
     assert np.mean(shares) >= 0.6
 
@@ -102,7 +102,7 @@ def made_plan_that_prefers_task_0():
     rows = {f"task-{number}": (random.normal(size=(8, 2)), np.arange(8) % 2) for number in range(5)}
     target = [(random.normal(size=(4, 2)), [0, 1, 0, 1]) for _ in range(2)]
     tasks = ms.TaskSet.from_arrays(rows, validation=target[0], test=target[1])
-    plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=1), rewards="separable")
+    plan = ms.plan(tasks, learner=ms.AlgorithmOne(batch_size=1), rewards="separable")
     accuracy = np.array([[0.9, 0.9]] + [[0.1, 0.1]] * 4)
     plan.__dict__["probe"] = plan.probe._replace(accuracy=accuracy)
     return plan
@@ -143,18 +143,18 @@ class TestBadInput:
 
 def test_train_makes_the_plan_and_passes_its_options_on():
     tasks = make_tasks()
-    config = ms.TrainConfig(batch_size=4, meta_updates=2)
+    config = ms.AlgorithmOne(batch_size=4, updates=2)
     options = {"discount": 0.5, "refresh": 0}
-    run = ms.train(tasks, scheduler="mdp", config=config, learner="meta", scheduler_options=options)
+    run = ms.train(tasks, scheduler="mdp", learner=config, options=options)
     assert run.records[-1]["samples"] == 16
     with pytest.raises(ConfigError, match="scheduler 'ucb' makes no plan: leave out discount"):
-        ms.train(tasks, scheduler="ucb", config=config, scheduler_options={"discount": 0.5})
+        ms.train(tasks, scheduler="ucb", learner=config, options={"discount": 0.5})
 
 
 @pytest.mark.parametrize("name", ["gittins", "mdp"])
 def test_sources_that_only_hurt_are_left_alone_when_it_may_abstain(name):
     tasks = make_tasks(sizes=(60, 60))
-    plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=2))
+    plan = ms.plan(tasks, learner=ms.AlgorithmOne(batch_size=2))
     scheduler = schedulers.make(name, num_tasks=2, plan=plan, abstain=True)
     labels = jnp.zeros(2, jnp.int32)
 

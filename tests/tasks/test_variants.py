@@ -174,7 +174,7 @@ class TestByClass:
 
     def test_a_scheduler_runs_on_the_view(self):
         view = make_tasks(sizes=(40, 40)).by_class()
-        run = ms.train(view, scheduler="ucb", config=ms.TrainConfig(batch_size=2, meta_updates=2))
+        run = ms.train(view, scheduler="ucb", learner=ms.Joint(batch_size=2, updates=2))
         assert len(run.records[-1]["drawn"]) == len(view.tasks)
 
     @pytest.mark.parametrize("pooled", [False, True])

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from metasched.cli import compare, data, demo, evidence, paper, predict, report, status, train
 from metasched.cli.common import app, stderr
+from metasched.cli.settings import with_new_names
 from metasched.errors import MetaschedError
 from metasched.optional import version_of
 from metasched.plugins import register_all
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if words == ["--version"]:
             print(f"metasched {version_of('metasched')}")
         else:
-            app.parse(words, "metasched")()
+            app.parse(with_new_names(words), "metasched")()
     except MetaschedError as error:
         stderr().print(f"metasched: {escape(printable(str(error)))}", style="red", soft_wrap=True, highlight=False)
         sys.exit(2)

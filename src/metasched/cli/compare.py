@@ -3,17 +3,16 @@
 from pathlib import Path
 
 from metasched.cli.common import RowFlags, SetName, WhereFlags, app, listed, now, print_json, put, say, stderr, stdout
-from metasched.cli.settings import Settings
+from metasched.cli.settings import LearnerFlags
 
 
 @app.command
 def compare(
     set: SetName,
     rows: RowFlags,
-    config: Settings,
+    asked: LearnerFlags,
     where: WhereFlags,
     schedulers: str = "",
-    learner: str = "joint",
     seeds: int = 10,
     out: Path | None = None,
     network: str = "auto",
@@ -26,10 +25,10 @@ def compare(
 
     Args:
         set: A data set (see 'metasched data list'), a CSV, Parquet or .npz file, a folder of tables or of images.
-        config: Settings; the two rates are tuned from there, alike for all, on folds of the target's labelled rows.
+        asked: The learner and its settings; its rates are tuned from there, alike for all, on folds of the target's
+            labelled rows.
         schedulers: Names, separated by commas; by default thompson (ours), uniform, target-only and best-single, the
             source that did best on the labelled rows. uniform and target-only are always there.
-        learner: joint: one model trained on source and target batches together; meta: Algorithm 1.
         seeds: Run every scheduler with this many seeds.
         out: Folder of the runs and the page; by default a new one under runs/. The same command goes on there, and
             with more seeds runs those alone.
@@ -51,9 +50,10 @@ def compare(
             comparison = run(
                 tasks,
                 listed(schedulers) or None,
-                learner=learner,
+                learner=asked.settings(),
+                reward=asked.reward,
+                abstain=asked.abstain,
                 seeds=seeds,
-                config=config,
                 network=network,
                 out=folder,
                 on_progress=show and (lambda what, done, total: show("compare", done, total, what)),

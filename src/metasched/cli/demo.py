@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from metasched.cli.common import app, now, print_json, put, say, stderr, stdout
-from metasched.learners.config import TrainConfig
+from metasched.learners.settings import Joint
 from metasched.seeds import counting
 
 METHODS: Mapping[str, str] = {
@@ -16,7 +16,7 @@ METHODS: Mapping[str, str] = {
     "useful alone": "useful",
 }
 """The rows of the table, and the scheduler of each."""
-CONFIG = TrainConfig(meta_updates=10, batches_per_update=15, validation_batch="all", eval_every=1, eval_rows=500)
+LEARNER = Joint(updates=10, batches_per_update=15, target_batch="all", eval_every=1, eval_rows=500)
 
 
 @app.command
@@ -35,9 +35,9 @@ def demo(seeds: int = 7, out: Path | None = None, quiet: bool = False, json: boo
     from metasched.cli import progress
     from metasched.optional import require
     from metasched.report import demonstration, page, results
+    from metasched.runs.jobs import claim_folders, make_jobs
     from metasched.runs.outcome import Outcome
     from metasched.runs.runner import run
-    from metasched.runs.train import begun, jobs_of
 
     for module in ("altair", "jinja2", "vl_convert"):
         require(module, "demo")
@@ -49,8 +49,11 @@ def demo(seeds: int = 7, out: Path | None = None, quiet: bool = False, json: boo
     jobs = [
         job
         for name, scheduler in METHODS.items()
-        for job in jobs_of(
-            *(tasks, "mlp", scheduler, CONFIG, chosen, {}),
+        for job in make_jobs(
+            *(tasks, scheduler),
+            network="mlp",
+            learner=LEARNER,
+            seeds=chosen,
             out=folder / name.replace(" ", "-"),
             method=name,
             role=name,
@@ -65,7 +68,7 @@ def demo(seeds: int = 7, out: Path | None = None, quiet: bool = False, json: boo
             if show:
                 show(outcome.method, len(done), seeds, demonstration.summarise(done, tasks).words)
 
-        found = run(begun(jobs, folder), on_outcome=on_outcome)
+        found = run(claim_folders(jobs, folder), on_outcome=on_outcome)
     rows = {
         name: demonstration.summarise([each.outcome for each in found if each.outcome.method == name], tasks)
         for name in METHODS

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, put, say, stderr, stdout
-from metasched.cli.settings import Settings
+from metasched.cli.settings import LearnerFlags
 from metasched.errors import ConfigError
 
 MOST_BATCHES = 1_000_000
@@ -71,7 +71,7 @@ def diagnose(
 @app.command
 def plan(
     set: SetName,
-    config: Settings,
+    asked: LearnerFlags,
     rows: RowFlags = Rows(),  # noqa: B008
     network: str = "auto",
     discount: float = 0.99,
@@ -90,7 +90,7 @@ def plan(
 
     Args:
         set: A data set, a CSV, Parquet or .npz file, a folder of tables or of images.
-        config: Settings of Algorithm 1; batch size, inner rate and steps per batch matter here.
+        asked: The learner; its batch size matters here, and of Algorithm 1 the inner rate and the steps per batch.
         rows: Which rows, and what to predict.
         network: The network whose initial model is probed: auto, mlp or cnn.
         discount: Worth of a reward one batch later; from 0 up to, but not including, 1.
@@ -113,7 +113,7 @@ def plan(
     result = make(
         tasks,
         network,
-        config,
+        asked.settings(),
         discount=discount,
         stride=stride,
         rewards=rewards,

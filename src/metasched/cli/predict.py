@@ -54,7 +54,7 @@ def predict(
     """
     from metasched.datasets.rows import Reading, read_rows
     from metasched.files import write_whole
-    from metasched.runs.models import load_model
+    from metasched.runs.train import load_model
 
     replaced = out is not None and _in_place_of(out, rows)
     model = load_model(run, seed=seed)

@@ -44,7 +44,7 @@ class Track(Protocol):
     """Gives a run its progress; what comes back is called with every record."""
 
     def __call__(self, name: str, total: int, kept: int = 0) -> OnRecord:
-        """``total`` meta-updates over all seeds, of which ``kept`` were made before and are only replayed."""
+        """``total`` updates over all seeds, of which ``kept`` were made before and are only replayed."""
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def several(
 @contextmanager
 def training(console: Console, quiet: bool = False, clock: Clock = time.monotonic) -> Iterator[Track]:
     """A function that follows each run by its records."""
-    with several(console, quiet, "meta-updates", clock) as show:
+    with several(console, quiet, "updates", clock) as show:
 
         def track(name: str, total: int, kept: int = 0) -> OnRecord:
             standing = _Standing()
@@ -166,7 +166,7 @@ def _bars(console: Console, clock: Clock, *columns: Any, quiet: bool = False, tr
 
 @dataclass
 class _Standing:
-    """How far a run has come: meta-updates, and rows by task over all seeds, the last known accuracy, the last loss."""
+    """How far a run has come: updates, and rows by task over all seeds, the last known accuracy, the last loss."""
 
     updates: int = 0
     loss: float = math.nan

@@ -1,20 +1,29 @@
-"""The flags of training, in groups: those that matter first, then the others; all made from :class:`TrainConfig`."""
+"""The flags of training, in groups: those that matter most first. All are made from the settings of the learners."""
 
 import ast
 import inspect
-from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import Field, asdict, dataclass, field, fields, make_dataclass
 from itertools import pairwise
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple
 
 import tyro
 
 from metasched import schedulers
+from metasched.cli.common import stderr
+from metasched.errors import ConfigError
 from metasched.learners import rewards
-from metasched.learners.config import TrainConfig
+from metasched.learners.renamed import REMOVED
+from metasched.learners.renamed import SETTINGS as RENAMED
+from metasched.learners.settings import LEARNERS, OPTIMISERS, AlgorithmOne, Joint, LearnerSettings, settings_of
 from metasched.schedulers.resolve import AUTO, BEST_SINGLE, SINGLE, TARGET_ONLY, USEFUL
 
-FIRST = ("reward", "meta_updates", "batch_size")
-"""Settings that stand among the first flags; the others have a group of their own."""
+FIRST = ("updates", "batch_size", "learning_rate")
+"""Settings that stand among the first flags; the others have a group for each learner, and one for both."""
+_KINDS = (LearnerSettings, Joint, AlgorithmOne)
+_FIELDS: dict[str, Field[Any]] = {each.name: each for kind in _KINDS for each in fields(kind)}
+_TYPES: dict[str, Any] = {"optimiser": Literal[OPTIMISERS], "gradient": str}
+"""Of settings that in Python may also be objects."""
 
 
 def documented(kind: type) -> dict[str, str]:
@@ -28,40 +37,120 @@ def documented(kind: type) -> dict[str, str]:
     }
 
 
-_TEXTS = documented(TrainConfig) | {
-    "reward": f"What a scheduler is told after a batch: {', '.join(rewards.names())} (see docs/learner.md)."
-}
-_TYPES = get_type_hints(TrainConfig)
+_TEXTS = {name: text for kind in _KINDS for name, text in documented(kind).items()}
 
 
-def _group(title: str, names: tuple[str, ...]) -> Any:
-    """A dataclass of some of the settings; tyro makes a group of flags of it."""
+def _group(title: str, about: str, names: Iterable[str], **more: tuple[type, Any, str]) -> Any:
+    """A dataclass of some of the settings, and of further flags; tyro makes a group of flags of it."""
+    flags: dict[str, tuple[Any, Any, str]] = dict(more)
+    for own in (_FIELDS[name] for name in names):
+        flags[own.name] = _TYPES.get(own.name, own.type), own.default, _TEXTS[own.name]
     chosen: Any = [
-        (own.name, Annotated[_TYPES[own.name], tyro.conf.arg(help=_TEXTS[own.name])], field(default=own.default))
-        for own in fields(TrainConfig)
-        if own.name in names
+        (name, Annotated[kind, tyro.conf.arg(help=text)], field(default=default))
+        for name, (kind, default, text) in flags.items()
     ]
-    return make_dataclass(title, chosen, namespace={"__doc__": "Settings of training."})
+    return make_dataclass(title, chosen, namespace={"__doc__": about})
 
 
-_First = _group("First", FIRST)
-_Others = _group("Others", tuple(own.name for own in fields(TrainConfig) if own.name not in FIRST))
+def _only(kind: type[LearnerSettings]) -> list[str]:
+    """The settings that one learner alone has."""
+    return [
+        name
+        for name in _FIELDS
+        if name not in LearnerSettings.__dataclass_fields__ and name not in FIRST and name in kind.__dataclass_fields__
+    ]
 
 
-def _settings(first: Any, others: Any) -> TrainConfig:
-    return TrainConfig(**asdict(first), **asdict(others))
+_First = _group(
+    "First",
+    "What matters most.",
+    FIRST,
+    learner=(str, "joint", "joint: one model trained on source and target batches together; meta: Algorithm 1."),
+    reward=(
+        str,
+        "transfer",
+        f"What a scheduler is told after a batch: {', '.join(rewards.names())} (see docs/learner.md).",
+    ),
+)
+_Shared = _group(
+    "Shared",
+    "Settings of every learner.",
+    [name for name in LearnerSettings.__dataclass_fields__ if name not in FIRST and name in _FIELDS],
+    abstain=(bool, False, "Give the scheduler one more arm: a batch that trains nothing and draws no rows."),
+)
+_Joint = _group("JointOnly", "Settings of the joint learner.", _only(Joint))
+_AlgorithmOne = _group("AlgorithmOneOnly", "Settings of Algorithm 1 (--learner meta).", _only(AlgorithmOne))
+
+
+class Asked(NamedTuple):
+    """What the flags say of the learner, the reward and whether the scheduler may abstain."""
+
+    learner: str
+    reward: str
+    abstain: bool
+    values: dict[str, Any]
+
+    def settings(self) -> LearnerSettings:
+        """The settings of the learner; a flag of the other learner is refused."""
+        kind = type(settings_of(self.learner))
+        values = dict(self.values)
+        if kind is Joint and values["outer_rate"] != AlgorithmOne.outer_rate:
+            _warn("--outer-rate", "--learning-rate with the joint learner")
+            values["learning_rate"] = values.pop("outer_rate")
+        own = {each.name for each in fields(kind)}
+        for name, value in values.items():
+            if name not in own and value != _FIELDS[name].default:
+                other = next(each for each in LEARNERS.values() if each is not kind)
+                raise ConfigError(f"{_flag(name)} is for {other.title}; leave it out, or give --learner {other.name}")
+        return kind(**{name: value for name, value in values.items() if name in own})
+
+
+def _asked(first: Any, shared: Any, joint: Any, meta: Any) -> Asked:
+    values = {**asdict(first), **asdict(shared), **asdict(joint), **asdict(meta)}
+    return Asked(values.pop("learner"), values.pop("reward"), values.pop("abstain"), values)
 
 
 _annotated: Any = Annotated  # the groups are made when the module is read, so no type checker knows them
 _unprefixed: Any = tyro.conf.OmitArgPrefixes
-_settings.__annotations__ = {
+_asked.__annotations__ = {
     "first": _annotated[_First, tyro.conf.arg(name="")],
-    "others": _unprefixed[_annotated[_Others, tyro.conf.arg(name="training")]],
-    "return": TrainConfig,
+    "shared": _unprefixed[_annotated[_Shared, tyro.conf.arg(name="training")]],
+    "joint": _unprefixed[_annotated[_Joint, tyro.conf.arg(name="joint learner")]],
+    "meta": _unprefixed[_annotated[_AlgorithmOne, tyro.conf.arg(name="Algorithm 1")]],
+    "return": Asked,
 }
 
-Settings = Annotated[TrainConfig, tyro.conf.arg(name="", constructor=_settings)]
-"""A :class:`TrainConfig` as flags."""
+LearnerFlags = Annotated[Asked, tyro.conf.arg(name="", constructor=_asked)]
+"""The learner with its settings, the reward and ``abstain`` as flags."""
+
+
+def with_new_names(words: Sequence[str]) -> list[str]:
+    """The words of a command with flags of version 0.1 under their new names; each gets a warning."""
+    if not words or words[0] not in ("train", "compare"):
+        return list(words)
+    new = {_flag(old): _flag(name) for old, name in RENAMED.items()}
+    removed = {_flag(name) for name in REMOVED}
+    found = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        name = name.replace("_", "-") if name.startswith("--") else name
+        if name in removed:
+            raise ConfigError(f"{name} no longer exists; leave it out")
+        if name in new:
+            _warn(name, new[name])
+            word = new[name] + equals + value
+        found.append(word)
+    return found
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _warn(old: str, new: str) -> None:
+    text = f"metasched: {old} is now {new}; the old name goes with the next version"
+    stderr().print(text, style="yellow", soft_wrap=True, highlight=False)
+
 
 SchedulerName = Annotated[
     str,

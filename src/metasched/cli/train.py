@@ -20,7 +20,7 @@ from metasched.cli.common import (
     stderr,
     stdout,
 )
-from metasched.cli.settings import FurtherFlags, SchedulerName, Settings
+from metasched.cli.settings import FurtherFlags, LearnerFlags, SchedulerName
 from metasched.seeds import counting
 
 if TYPE_CHECKING:
@@ -35,10 +35,9 @@ def train(
     set: SetName,
     rows: RowFlags,
     further: FurtherFlags,
-    config: Settings,
+    asked: LearnerFlags,
     scheduler: SchedulerName = "auto",
     option: Options = (),
-    learner: str = "joint",
     seeds: int = 1,
     out: Path | None = None,
     json: bool = False,
@@ -50,19 +49,19 @@ def train(
     Args:
         set: A data set (see 'metasched data list'), a CSV, Parquet or .npz file, a folder of tables or of images.
         further: How to run it.
-        config: The settings.
+        asked: The learner and its settings.
         scheduler: By name.
         option: An option of the scheduler, key=value, such as upper=1.0; may be repeated.
         rows: Which rows, and what to predict.
-        learner: joint: one model trained on source and target batches together; meta: Algorithm 1.
         seeds: Train with this many seeds, counting up from the first (--seed, by default 0).
         out: Folder of the run; by default a new one under runs/.
-        json: Print every meta-update as a line of JSON when it happens, and a last line with the result.
+        json: Print every update as a line of JSON when it happens, and a last line with the result.
     """
     from metasched.runs import train as runs
     from metasched.schedulers.resolve import BEST_SINGLE
 
     options = pairs("--option", option)
+    settings = asked.settings()
     chosen = counting(seeds, further.seed)
     folder = out or Path("runs") / f"{Path(set).stem}-{scheduler}-{now()}"
     tasks = rows.load(set)
@@ -72,19 +71,20 @@ def train(
     def work(on_record: "OnRecord") -> "Run":
         return runs.train(
             tasks,
-            further.network,
             scheduler,
-            config,
-            learner=learner,
+            options=options,
+            learner=settings,
+            network=further.network,
+            reward=asked.reward,
+            abstain=asked.abstain,
             seeds=chosen,
-            scheduler_options=options,
             out=folder,
             on_record=on_record,
             trackers=further.tracker,
         )
 
     sweeps = len(tasks.tasks) if scheduler == BEST_SINGLE else 1
-    _tracked(work, scheduler, sweeps * len(chosen) * config.meta_updates, folder, further.quiet, json)
+    _tracked(work, scheduler, sweeps * len(chosen) * settings.updates, folder, further.quiet, json)
 
 
 @app.command
@@ -97,14 +97,15 @@ def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: boo
         folder: The folder of the run.
         tracker: Also send records, from the first on, to tensorboard, mlflow or wandb; may be repeated.
         quiet: No progress.
-        json: Print every meta-update, from the first on, as a line of JSON, and a last line with the result.
+        json: Print every update, from the first on, as a line of JSON, and a last line with the result.
     """
     from metasched.runs import train as runs
     from metasched.runs.folder import describe, refuse_comparison, runs_in
 
     refuse_comparison(folder)
     found = [describe(each) for each in list(runs_in(folder)) or [folder]]
-    total = sum(description.spec.config["meta_updates"] for description in found)
+    updates = [description.spec.settings.get("updates") for description in found]
+    total = sum(count for count in updates if isinstance(count, int))  # nothing has checked the descriptions yet
     names = dict.fromkeys(description.method for description in found)
     _tracked(lambda on_record: runs.resume(folder, on_record, tracker), ", ".join(names), total, folder, quiet, json)
 
@@ -146,7 +147,7 @@ def _tracked(
         initial = f" (initial model {final['initial_test_accuracy']:.4f})" if meta else ""
         put(f"seed {seed}: test accuracy {final['test_accuracy']:.4f}{initial} on {final['test_rows']:,} rows")
     for seed, record in run.diverged.items():
-        put(f"seed {seed}: ended at meta-update {record['update']}: {record['diverged']}")
+        put(f"seed {seed}: ended at update {record['update']}: {record['diverged']}")
     if run.reason:
         say(f"auto chose {run.outcomes[0].spec.scheduler}: {run.reason}")
     counts = np.sum([final["drawn_by_label"] for final in run.final.values()], axis=0)
@@ -158,7 +159,7 @@ def _tracked(
         put(f"abstained from {abstained:,} batches")
     lines = [*run.tasks.warnings]
     if len(run.tasks.validation.labels) <= MOST_LABELLED:
-        linear = baseline(run.tasks, run.outcomes[0].spec.config["balanced_accuracy"])
+        linear = baseline(run.tasks, run.outcomes[0].spec.settings["balanced_accuracy"])
         put(f"\n{linear.name} on the target's labelled rows alone: {linear.score:.4f}")
         lines += [*diagnostics.unscaled(run.tasks), *diagnostics.of_runs(run.outcomes, linear)]
     for line in lines:
@@ -167,7 +168,7 @@ def _tracked(
 
 
 def _kept(folder: Path) -> int:
-    """How many meta-updates interrupted runs have behind them, as far as their checkpoints tell."""
+    """How many updates interrupted runs have behind them, as far as their checkpoints tell."""
     from metasched.runs import checkpoint
     from metasched.runs.folder import runs_in
 

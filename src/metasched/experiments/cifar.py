@@ -3,24 +3,23 @@
 from dataclasses import replace
 
 from metasched.experiments.definition import Cell, Experiment, few_label_cells, robust_cells
-from metasched.learners.config import TrainConfig
+from metasched.learners.settings import AlgorithmOne
 
-FEW = TrainConfig(
-    validation_batch="all",
+FEW = AlgorithmOne(
+    target_batch="all",
     batch_size=10,
     batches_per_update=50,
-    meta_updates=40,
+    updates=40,
     eval_every=2,
     eval_rows=500,
-    reward="scaled",
 )
 PER_BATCH = replace(
     FEW,
-    validation_batch="uniform",
+    target_batch="uniform",
     batch_size=20,
     batches_per_update=1,
     steps_per_batch=50,
-    meta_updates=80,
+    updates=80,
     reward_rows=200,
 )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from metasched import datasets
 from metasched.experiments.methods import Method, paper_methods
-from metasched.learners.config import TrainConfig
+from metasched.learners.settings import LearnerSettings
 from metasched.tasks import TEST, VALIDATION, Split, TaskSet, few_labels
 
 Regime = Literal["paper", "few-label", "robust", "sources"]
@@ -26,12 +26,11 @@ class Cell:
         name: unique within the experiment, such as ``few-label-30``.
         regime: one of ``REGIMES``.
         variant: what distinguishes it within the regime, for people.
-        config: settings of Algorithm 1, the same for all methods but for the two tuned rates.
+        config: the learner with its settings, the same for all methods but for the tuned rates.
         threshold: test accuracy, fixed here and so before any run, to which samples are counted.
         data: options of ``datasets.load``.
         noisy: tasks whose labels are shuffled, numbered from 1.
         irrelevant: a task, likewise, whose inputs have their values in a fixed random order.
-        learner: ``meta`` or ``joint``.
         draw_labels: how many rows of the target have labels, drawn anew for every seed; None leaves that to the data
             set, and then they are the same for all seeds.
     """
@@ -39,13 +38,17 @@ class Cell:
     name: str
     regime: Regime
     variant: str
-    config: TrainConfig
+    config: LearnerSettings
     threshold: float
     data: Mapping[str, Any] = field(default_factory=dict)
     noisy: tuple[int, ...] = ()
     irrelevant: int | None = None
-    learner: str = "meta"
     draw_labels: int | None = None
+
+    @property
+    def learner(self) -> str:
+        """``meta`` or ``joint``."""
+        return self.config.name
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Experiment:
         return tasks
 
 
-def few_label_cells(config: TrainConfig, threshold: Mapping[int, float], **data: Any) -> tuple[Cell, ...]:
+def few_label_cells(config: LearnerSettings, threshold: Mapping[int, float], **data: Any) -> tuple[Cell, ...]:
     """Cells with 10, 30 and 100 target labels."""
     return tuple(
         Cell(f"few-label-{n}", "few-label", f"{n} labels", config, threshold[n], {"target_labels": n, **data})
@@ -86,7 +89,7 @@ def few_label_cells(config: TrainConfig, threshold: Mapping[int, float], **data:
     )
 
 
-def robust_cells(config: TrainConfig, threshold: float, num_tasks: int, **data: Any) -> tuple[Cell, ...]:
+def robust_cells(config: LearnerSettings, threshold: float, num_tasks: int, **data: Any) -> tuple[Cell, ...]:
     """Cells with shuffled labels in 40 % and 80 % of the tasks, and with one irrelevant task."""
     options = {"target_labels": ROBUST_LABELS, **data}
     some = (2, 3)

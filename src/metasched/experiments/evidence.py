@@ -13,6 +13,7 @@ from metasched.errors import DataError
 from metasched.experiments.definition import Experiment
 from metasched.files import write_json
 from metasched.learners.diagnose import Diagnosis, diagnose
+from metasched.learners.settings import AlgorithmOne
 from metasched.report.results import Results
 from metasched.runs.origin import origin, versions
 from metasched.runs.outcome import Origin
@@ -102,7 +103,8 @@ def write_evidence(
         return
     cell = experiment.cells[0]
     tasks = experiment.load(replace(cell, noisy=(), irrelevant=None), data)
-    config = replace(cell.config, batch_size=20, batches_per_update=None, steps_per_batch=1)
+    config = replace(cell.config, batch_size=20, batches_per_update=None)
+    config = replace(config, steps_per_batch=1) if isinstance(config, AlgorithmOne) else config
     found = diagnose(tasks, experiment.network, config, permutations=permutations, steps=steps)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(

@@ -24,19 +24,18 @@ from metasched.experiments.definition import Cell, Experiment, target_drawn
 from metasched.experiments.methods import SUPERVISED, Method
 from metasched.experiments.supervised import supervised
 from metasched.files import make_folder, write_json
-from metasched.learners.config import TrainConfig
 from metasched.learners.evaluation import evaluation_order
+from metasched.learners.settings import AlgorithmOne, LearnerSettings
 from metasched.runs import folder
 from metasched.runs import outcome as outcomes
 from metasched.runs import runner as engine
 from metasched.runs.executors import Executor, Machines, executing
+from metasched.runs.jobs import Job, make_jobs
 from metasched.runs.kept import finish
 from metasched.runs.origin import device
 from metasched.runs.outcome import OURS, Final, Outcome, Study
-from metasched.runs.runner import Job
 from metasched.runs.status import WORK
-from metasched.runs.train import jobs_of
-from metasched.runs.tuning import GRIDS, mean_finals
+from metasched.runs.tuning import GRIDS, Rates, mean_finals
 from metasched.schedulers.resolve import SINGLE
 from metasched.tasks import TEST, TaskSet
 
@@ -162,13 +161,14 @@ def quick(cell: Cell) -> Cell:
     """
     short = replace(
         cell.config,
-        meta_updates=3,
+        updates=3,
         batches_per_update=min(cell.config.batches_per_update or 1, 4),
-        steps_per_batch=min(cell.config.steps_per_batch, 4),
         eval_every=1,
         eval_rows=100,
         reward_rows=None,
     )
+    if isinstance(short, AlgorithmOne):
+        short = replace(short, steps_per_batch=min(short.steps_per_batch, 4))
     return replace(cell, config=short, data=cell.data if cell.draw_labels else {"target_labels": 100, **cell.data})
 
 
@@ -200,24 +200,17 @@ def _jobs(
     cell: Cell,
     rows: Mapping[int, TaskSet],
     method: Method,
-    rates: tuple[float, float],
+    rates: Rates,
     study: Study,
 ) -> list[Job]:
     """One method of a cell, over seeds with their rows."""
-    inner, outer = rates
-    config = replace(cell.config, inner_rate=inner, outer_rate=outer, reward=method.reward, abstain=method.abstain)
     told: dict[str, Any] = {"method": method.name, "role": method.role, "study": study}
-    what = (method.scheduler, config)
+    told |= {"options": method.options, "reward": method.reward, "abstain": method.abstain}
+    told |= {"learner": cell.config.with_rates(rates), "network": experiment.network}
     seeds: dict[int, list[int]] = {}
     for seed, own in rows.items():
         seeds.setdefault(id(own), []).append(seed)
-    return [
-        job
-        for alike in seeds.values()
-        for job in jobs_of(
-            rows[alike[0]], experiment.network, *what, alike, method.options, learner=cell.learner, **told
-        )
-    ]
+    return [job for alike in seeds.values() for job in make_jobs(rows[alike[0]], method.scheduler, seeds=alike, **told)]
 
 
 def _finish(jobs: Sequence[Job], path: Path, name: str, sweep: Sweep, executor: Executor) -> list[Outcome]:
@@ -260,23 +253,25 @@ def _held(path: Path, cell: Cell, seeds: Sequence[int]) -> bool:
         found = [outcome for outcome in outcomes.read(path) if outcome.family != "ceiling"]
     except DataError:
         return False
-    of_method = ("inner_rate", "outer_rate", "reward", "abstain", "gradient", "batches_per_update")
+    of_method = (*cell.config.rate_names, "gradient", "batches_per_update")
     wanted = {key: value for key, value in asdict(cell.config).items() if value is not None and key not in of_method}
-    usual = asdict(TrainConfig())
+    usual = asdict(type(cell.config)())
     seen: dict[str, set[int]] = {}
     for outcome in found:
-        settings = {**usual, **outcome.spec.config}  # a setting that came later had its default
+        settings = {**usual, **outcome.spec.settings}  # a setting that came later had its default
         if any(settings[key] != value for key, value in wanted.items()):
             return False
         seen.setdefault(outcome.method, set()).add(outcome.spec.seed)
     return bool(seen) and all(set(seeds) <= own for own in seen.values())
 
 
-def _rates(tuning: Tuning | None, method: Method, config: TrainConfig) -> tuple[float, float]:
+def _rates(tuning: Tuning | None, method: Method, config: LearnerSettings) -> Rates:
     if tuning is None:
-        return config.inner_rate, config.outer_rate
+        return config.rates
     found = tuning["chosen"][method.name]
-    return found["inner_rate"], found["outer_rate"]
+    return tuple(
+        found.get(name, found.get("outer_rate")) for name in config.rate_names
+    )  # what 0.1 called the joint one
 
 
 def _tune(experiment: Experiment, learner: str, sweep: Sweep, executor: Executor) -> Tuning:
@@ -293,17 +288,13 @@ def _tune(experiment: Experiment, learner: str, sweep: Sweep, executor: Executor
     jobs = [job for method in everyone for rates in grid for job in _jobs(experiment, cell, rows, method, rates, study)]
     found = _finish(jobs, sweep.work(name), name, sweep, executor)
     scores = np.reshape(mean_finals(found, len(seeds)), (len(everyone), len(grid)))
-    inner_rates, outer_rates = (sorted(set(column)) for column in zip(*grid, strict=True))
+    names = cell.config.rate_names
     tuning = {
         "seeds": list(seeds),
         "cell": study.cell,
-        "grid": {"inner_rate": inner_rates, "outer_rate": outer_rates},
+        "grid": {name: sorted(set(column)) for name, column in zip(names, zip(*grid, strict=True), strict=True)},
         "chosen": {
-            method.name: {
-                "inner_rate": grid[best][0],
-                "outer_rate": grid[best][1],
-                "accuracy": round(float(row[best]), 4),
-            }
+            method.name: {**dict(zip(names, grid[best], strict=True)), "accuracy": round(float(row[best]), 4)}
             for method, row in zip(everyone, scores, strict=True)
             for best in [int(row.argmax())]
         },
@@ -326,7 +317,7 @@ def _ceiling(experiment: Experiment, cell: Cell, like: Job, sweep: Sweep) -> lis
     lines = []
     for place, seed in enumerate(sweep.seeds):
         spec = msgspec.structs.replace(
-            described.spec, learner=SUPERVISED, scheduler="none", options={}, config=asdict(config), seed=seed
+            described.spec, learner=SUPERVISED, scheduler="none", options={}, settings=asdict(config), seed=seed
         )
         accuracy = found.accuracy[place]
         lines.append(
@@ -371,7 +362,7 @@ def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[s
     listed = experiment.cell(experiment.tuned_in)
     cell = quick(listed) if sweep.quick else listed
     tasks = _tasks(experiment, cell, sweep)
-    study, usual = _study(experiment, cell, None), (cell.config.inner_rate, cell.config.outer_rate)
+    study, usual = _study(experiment, cell, None), cell.config.rates
     jobs = [
         job
         for method in experiment.methods(tasks, cell.learner)
@@ -382,11 +373,11 @@ def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[s
     steps = _steps(asdict(cell.config))
 
     def timed(outcome: Outcome) -> Outcome:
-        config = outcome.spec.config
+        config = outcome.spec.settings
         if outcome.method not in alone:
             return outcome
         scale = _steps(config) / steps if config["batches_per_update"] else 1.0
-        seconds = alone[outcome.method] * scale * config["meta_updates"]
+        seconds = alone[outcome.method] * scale * config["updates"]
         cost = max(0.0, alone[outcome.method] - alone["cyclic"]) * scale / (config["batches_per_update"] or 1)
         return msgspec.structs.replace(outcome, seconds=round(seconds, 3), scheduling_seconds=float(f"{cost:.3g}"))
 
@@ -396,7 +387,7 @@ def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[s
 
 def _steps(config: Mapping[str, Any]) -> int:
     """Inner steps of one meta-update."""
-    return int(config["batches_per_update"]) * int(config["steps_per_batch"])
+    return int(config["batches_per_update"]) * int(config.get("steps_per_batch", 1))
 
 
 def weather_data(given: Path | None, out: Path, quick: bool) -> dict[str, Any]:

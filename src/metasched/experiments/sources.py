@@ -9,26 +9,30 @@ from typing import Any
 
 from metasched.experiments.definition import LABELS, Cell, Experiment
 from metasched.experiments.methods import source_methods
-from metasched.learners.config import TrainConfig
+from metasched.learners.settings import AlgorithmOne, Joint, LearnerSettings
 
-CONFIG = TrainConfig(
-    batch_size=20, batches_per_update=35, meta_updates=30, validation_batch="all", eval_every=2, eval_rows=1000
-)
-LEARNERS = {"meta": "Algorithm 1", "joint": "joint"}
+SETTINGS: dict[str, Any] = {
+    "batch_size": 20,
+    "batches_per_update": 35,
+    "updates": 30,
+    "target_batch": "all",
+    "eval_every": 2,
+    "eval_rows": 1000,
+}
+LEARNERS: dict[str, type[LearnerSettings]] = {"Algorithm 1": AlgorithmOne, "joint": Joint}
 
 
-def _cells(config: TrainConfig, threshold: float, labels: tuple[int, ...] = LABELS) -> tuple[Cell, ...]:
+def _cells(settings: Mapping[str, Any], threshold: float, labels: tuple[int, ...] = LABELS) -> tuple[Cell, ...]:
     return tuple(
         Cell(
-            f"{learner}-{count}",
+            f"{learner.name}-{count}",
             "sources",
             f"{name}, {count} labels",
-            config,
+            learner(**settings),
             threshold,
-            learner=learner,
             draw_labels=count,
         )
-        for learner, name in LEARNERS.items()
+        for name, learner in LEARNERS.items()
         for count in labels
     )
 
@@ -36,22 +40,23 @@ def _cells(config: TrainConfig, threshold: float, labels: tuple[int, ...] = LABE
 def _experiment(
     name: str,
     title: str,
-    config: TrainConfig = CONFIG,
+    settings: Mapping[str, Any] = SETTINGS,
     threshold: float = 0.7,
     labels: tuple[int, ...] = LABELS,
     dataset: str | None = None,
 ) -> Experiment:
-    return Experiment(name, title, dataset or name, "mlp", "30", _cells(config, threshold, labels), source_methods)
+    return Experiment(name, title, dataset or name, "mlp", "30", _cells(settings, threshold, labels), source_methods)
 
 
 def _with_variants(experiment: Experiment, changes: Mapping[str, Mapping[str, Any]]) -> Experiment:
     """Cells with 30 labels once more in other settings: a word for the name and what differs, by words for people."""
     usual = [cell for cell in experiment.cells if cell.draw_labels == SHOWN]
-    more = [
-        replace(cell, **{**change, "name": f"{cell.name}-{change['name']}", "variant": f"{cell.variant}, {words}"})
-        for words, change in changes.items()
-        for cell in usual
-    ]
+    more = []
+    for words, change in changes.items():
+        settings, other = change.get("settings", {}), {key: each for key, each in change.items() if key != "settings"}
+        for cell in usual:
+            named = {"name": f"{cell.name}-{change['name']}", "variant": f"{cell.variant}, {words}"}
+            more.append(replace(cell, **{**other, **named}, config=replace(cell.config, **settings)))
     return replace(experiment, cells=(*experiment.cells, *more))
 
 
@@ -60,7 +65,7 @@ SHOWN = 30
 SCRIPTS = _experiment("scripts", "Scripts: digits and letters of twelve collections teach USPS")
 ROTATED = _with_variants(
     _experiment("rotated", "Rotated MNIST: twelve angles teach one between two of them"),
-    {"three times as many batches": {"name": "long", "config": replace(CONFIG, meta_updates=90, eval_every=6)}},
+    {"three times as many batches": {"name": "long", "settings": {"updates": 90, "eval_every": 6}}},
 )
 MANY = _experiment("many", "Many: twenty digit sources, fifteen of them spoilt, teach MNIST", threshold=0.6)
 NOISY = _with_variants(
@@ -72,7 +77,7 @@ REVIEWS = _experiment("reviews", "Reviews: fifteen kinds of goods teach books")
 GAS = _experiment("gas", "Gas sensors: seven batches in time teach the last", threshold=0.8)
 ACTIVITY = _with_variants(
     _experiment(
-        "activity", "Activity: 24 people in recorded order teach one", replace(CONFIG, meta_updates=20), labels=(10, 30)
+        "activity", "Activity: 24 people in recorded order teach one", {**SETTINGS, "updates": 20}, labels=(10, 30)
     ),
     {f"user {user}": {"name": f"user-{user}", "data": {"target": user}} for user in (29, 13)},
 )

@@ -8,10 +8,10 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from metasched.learners.config import TrainConfig
 from metasched.learners.evaluation import full_scorer, read_score
 from metasched.learners.losses import Rows, cross_entropy, objective_of, outputs
 from metasched.learners.networks import Weights, default_network
+from metasched.learners.settings import LearnerSettings
 from metasched.learners.stream import device_data, host_rows
 from metasched.tasks import TaskSet
 
@@ -28,7 +28,9 @@ class Supervised(NamedTuple):
     rows: int
 
 
-def supervised(tasks: TaskSet, network: str, config: TrainConfig, seeds: list[int], steps: int = 2000) -> Supervised:
+def supervised(
+    tasks: TaskSet, network: str, config: LearnerSettings, seeds: list[int], steps: int = 2000
+) -> Supervised:
     """Adam on batches of 100 rows, drawn from all source and validation rows alike; every row under its own head.
 
     With ``balanced_loss`` a row is drawn with a chance of one over its label's frequency.
@@ -77,7 +79,7 @@ def supervised(tasks: TaskSet, network: str, config: TrainConfig, seeds: list[in
     )
 
 
-def _chances(tasks: TaskSet, config: TrainConfig) -> NDArray[np.float64]:
+def _chances(tasks: TaskSet, config: LearnerSettings) -> NDArray[np.float64]:
     """How often each row is drawn, relative to the others."""
     labels = [*(task.labels for task in tasks.tasks), tasks.validation.labels]
     if not config.balanced_loss:

@@ -4,20 +4,17 @@ from dataclasses import replace
 
 from metasched.experiments.datasets.weather import TEST_FEATURES
 from metasched.experiments.definition import Cell, Experiment, few_label_cells, robust_cells
-from metasched.learners.config import TrainConfig
+from metasched.learners.settings import AlgorithmOne
 
-FEW = TrainConfig(
-    validation_batch="all",
+FEW = AlgorithmOne(
+    target_batch="all",
     batch_size=20,
     batches_per_update=25,
-    meta_updates=30,
+    updates=30,
     eval_every=2,
     eval_rows=500,
-    reward="scaled",
 )
-PER_BATCH = replace(
-    FEW, validation_batch="uniform", batches_per_update=1, steps_per_batch=50, meta_updates=40, reward_rows=200
-)
+PER_BATCH = replace(FEW, target_batch="uniform", batches_per_update=1, steps_per_batch=50, updates=40, reward_rows=200)
 
 WEATHER = Experiment(
     name="weather",

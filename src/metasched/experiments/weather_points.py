@@ -3,20 +3,19 @@
 from dataclasses import replace
 
 from metasched.experiments.definition import Cell, Experiment, few_label_cells, robust_cells
-from metasched.learners.config import TrainConfig
+from metasched.learners.settings import AlgorithmOne
 
-FEW = TrainConfig(
-    validation_batch="all",
+FEW = AlgorithmOne(
+    target_batch="all",
     batch_size=20,
     batches_per_update=20,
-    meta_updates=60,
+    updates=60,
     eval_every=2,
-    reward="scaled",
     balanced_loss=True,
     balanced_accuracy=True,
 )
 """Most source rows are background, so losses and accuracies are balanced over the classes."""
-PER_BATCH = replace(FEW, validation_batch="uniform", batches_per_update=1, steps_per_batch=100, reward_rows=200)
+PER_BATCH = replace(FEW, target_batch="uniform", batches_per_update=1, steps_per_batch=100, reward_rows=200)
 
 WEATHER_POINTS = Experiment(
     name="weather-points",

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 
 from metasched.errors import ConfigError
 from metasched.learners import gradients
-from metasched.learners.config import TrainConfig
-from metasched.learners.gradients import Estimator
 from metasched.learners.inner import trained_arrays
-from metasched.learners.losses import Losses
-from metasched.learners.networks import Network, num_outputs
+from metasched.learners.losses import Losses, Objective, objective_of
+from metasched.learners.networks import Network, default_network, num_outputs
+from metasched.learners.settings import AlgorithmOne, LearnerSettings
 from metasched.tasks import TaskSet
 
 USABLE = 0.8
@@ -24,9 +23,9 @@ def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
 
-def check_network(tasks: TaskSet, network: Network, config: TrainConfig) -> None:
+def check_network(tasks: TaskSet, network: Network, settings: LearnerSettings) -> None:
     """Refuse a network that cannot read the inputs, or whose outputs do not match the classes."""
-    wanted = num_outputs(tasks, config.heads == "shared")
+    wanted = num_outputs(tasks, settings.heads == "shared")
     inputs = _shape((2, *tasks.shape), jnp.float32)
     weights = jax.eval_shape(network.init, jax.random.key(0), inputs)
     found = jax.eval_shape(network.apply, weights, inputs)
@@ -38,7 +37,7 @@ def check_network(tasks: TaskSet, network: Network, config: TrainConfig) -> None
     odd = [leaf for leaf in jax.tree.leaves(weights) if not jnp.issubdtype(leaf.dtype, jnp.floating)]
     if odd:
         raise ConfigError(f"the network has weights of type {odd[0].dtype}; all must be floating point")
-    trained_arrays(network, weights, config)
+    trained_arrays(network, weights, settings)
 
 
 def check_losses(tasks: TaskSet, losses: Losses) -> None:
@@ -71,37 +70,65 @@ def device_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def kept_weights(config: TrainConfig, estimator: Estimator) -> int:
-    """Sets of weights alive at once: λ, Adam's two, gradients and copies, and what the way back needs.
+def kept_weights(settings: LearnerSettings) -> int:
+    """Sets of weights alive at once: the model, Adam's two, gradients and copies, and what the meta-gradient keeps.
 
-    So many again for each copy of the learner that ``reward_folds`` asks for.
+    The same again for each copy of the learner that ``reward_folds`` asks for.
     """
-    return (1 + config.reward_folds) * (10 + estimator.kept(config))
+    kept = gradients.find(settings.gradient).kept(settings) if isinstance(settings, AlgorithmOne) else 0
+    return (1 + settings.reward_folds) * (10 + kept)
 
 
-def settle_memory(
-    tasks: TaskSet, network: Network, config: TrainConfig, replicas: int = 1, estimator: Estimator | None = None
-) -> TrainConfig:
-    """Choose the gradient mode where it is left to us, and refuse what will not fit, saying which setting to change."""
+def checked_objective(
+    tasks: TaskSet,
+    network: Network | str,
+    settings: LearnerSettings,
+    losses: Losses | None = None,
+    *,
+    abstain: bool = False,
+    replicas: int = 1,
+) -> Objective:
+    """What is learned, with the network built and the settings resolved; refuses what cannot run on these tasks.
+
+    ``replicas`` runs are to go side by side, and must fit into memory. Whoever has an objective from here need not
+    check it again.
+    """
+    settings = settings.resolve(tasks)
+    if isinstance(settings, AlgorithmOne) and settings.gradient != "auto":
+        gradients.find(settings.gradient)
+    built = default_network(tasks, network, settings.heads == "shared")
+    check_network(tasks, built, settings)
+    objective = objective_of(tasks, built, settings, losses)
+    check_losses(tasks, objective.losses)
+    return objective._replace(settings=fit_memory(tasks, built, settings, replicas), abstain=abstain)
+
+
+def fit_memory(tasks: TaskSet, network: Network, settings: LearnerSettings, replicas: int = 1) -> LearnerSettings:
+    """Choose the gradient of Algorithm 1 where it is left open, and refuse what does not fit, naming what to change."""
     one = weight_bytes(tasks, network)
     rows = sum(task.inputs.nbytes for task in tasks.tasks) + tasks.validation.inputs.nbytes
     room = USABLE * device_memory() - rows
-    gradient = config.gradient
-    if gradient == "auto":
-        gradient = "stored" if replicas * one * kept_weights(config, gradients.find("stored")) <= room else "remat"
-    needed = replicas * one * kept_weights(config, gradients.find(estimator or gradient))
+    if isinstance(settings, AlgorithmOne) and settings.gradient == "auto":
+        stored = replace(settings, gradient="stored")
+        settings = stored if one * kept_weights(stored) <= room else replace(settings, gradient="remat")
+    needed = replicas * one * kept_weights(settings)
     if needed > room:
-        fewer = f"fewer seeds at once (now {replicas}), " if replicas > 1 else ""
-        other = "" if gradient == "remat" else "gradient remat or first-order, "
+        changes = [f"fewer seeds at once (now {replicas})"] if replicas > 1 else []
+        if isinstance(settings, AlgorithmOne):
+            changes += [] if settings.gradient == "remat" else ["gradient remat or first-order"]
+            changes += ["fewer batches_per_update"]
         raise ConfigError(
-            f"one meta-update would need about {needed / 1e9:.1f} GB for {one / 1e6:.1f} MB of weights and "
+            f"one update would need about {needed / 1e9:.1f} GB for {one / 1e6:.1f} MB of weights and "
             f"{rows / 1e9:.1f} GB of rows, and the device has {device_memory() / 1e9:.1f} GB; "
-            f"give {fewer}{other}fewer batches_per_update or a smaller network"
+            f"give {', '.join(changes)}{' or ' if changes else ''}a smaller network"
         )
-    return replace(config, gradient=gradient)
+    return settings
 
 
-def replicas_that_fit(tasks: TaskSet, network: Network, config: TrainConfig) -> int:
+def replicas_that_fit(tasks: TaskSet, objective: Objective) -> int:
     """Runs of which the weights of every step fit on one device at once; at least one."""
-    estimator = gradients.find("stored" if config.gradient == "auto" else config.gradient)
-    return max(1, int(USABLE * device_memory() / 2 / (weight_bytes(tasks, network) * kept_weights(config, estimator))))
+    settings = objective.settings
+    kept = kept_weights(settings)
+    if not isinstance(settings, AlgorithmOne):  # as much as the weights of every step leaves room for activations
+        kept += (1 + settings.reward_folds) * (settings.batches_per_update or 0)
+    return max(1, int(USABLE * device_memory() / 2 / (weight_bytes(tasks, objective.network) * kept)))

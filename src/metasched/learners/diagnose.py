@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from metasched.datasets import SetLike, as_tasks
 from metasched.dependence import Association, OrderTest, cross_task_association, holm, independence_test
 from metasched.learners import reference_results
-from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network, Weights
 from metasched.learners.probe import Hits, Loss, initial_model, right_by_class
+from metasched.learners.renamed import clear_arguments
+from metasched.learners.settings import LearnerSettings, settings_of
 from metasched.seeds import LARGEST, check_seed
 from metasched.tasks import TaskSet
 
@@ -72,16 +73,16 @@ class Diagnosis:
     reason: str
 
 
+@clear_arguments
 def diagnose(
     tasks: SetLike,
     network: Network | str = "auto",
-    config: TrainConfig | None = None,
+    learner: LearnerSettings | str = "joint",
     *,
     permutations: int = 10_000,
     steps: int = 120,
     alpha: float = 0.05,
     seed: int = 0,
-    learner: str = "joint",
     on_step: OnStep | None = None,
 ) -> Diagnosis:
     """Test the order of every task's labels, their association, and the stationarity of the scaled reward.
@@ -89,12 +90,11 @@ def diagnose(
     Args:
         tasks: the task set, or the name or path of a data set that needs no options.
         network: whose reward is followed; a :class:`Network`, ``"auto"``, ``"mlp"`` or ``"cnn"``.
-        config: gives the batch size and the initial inner learning rate of that.
+        learner: whom the recommendation is for; its settings give the batch size and the rate of that reward.
         permutations: shuffles behind every p-value.
         steps: inner steps over which the reward is followed; 0 leaves that out, as do numbers to predict.
         alpha: level of the verdicts, after correction.
         seed: of shuffles and initial weights.
-        learner: whom the recommendation is for.
         on_step: called before each step with how many are done, of how many, and what comes next.
 
     Returns:
@@ -108,7 +108,7 @@ def diagnose(
         'no sign that order carries information'
     """
     check_seed(seed)
-    tasks = as_tasks(tasks)
+    tasks, settings = as_tasks(tasks), settings_of(learner)
     say = on_step or _silent
     follow = steps > 0 and tasks.target_size is None
     total = len(tasks.tasks) + follow
@@ -126,18 +126,18 @@ def diagnose(
     followed = None
     if follow:
         say(total - 1, total, f"reward over {steps} steps")
-        settings = (config or TrainConfig()).resolve(tasks)
-        model = initial_model(tasks, network, settings)
+        resolved = settings.resolve(tasks)
+        model = initial_model(tasks, network, resolved)
         followed = stationarity(
             model.loss,
             model.hits,
             model.start(seed),
-            settings.inner_rate,
+            resolved.probe_rate,
             tasks,
             steps=steps,
-            batch_size=settings.batch_size,
+            batch_size=resolved.batch_size,
         )
-    recommendation, reason = recommend(tasks, orders, p_values, corrected, alpha, learner)
+    recommendation, reason = recommend(tasks, orders, p_values, corrected, alpha, settings.name)
     return Diagnosis(tasks, orders, p_values, association, corrected, followed, recommendation, reason)
 
 

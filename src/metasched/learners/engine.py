@@ -12,28 +12,25 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.errors import ConfigError, unknown
-from metasched.learners.checks import check_losses, check_network, replicas_that_fit, settle_memory
-from metasched.learners.config import TrainConfig
+from metasched.errors import ConfigError
+from metasched.learners.checks import replicas_that_fit
 from metasched.learners.evaluation import Scorer, ScoreSums, evaluation_subset, full_scorer, read_score, score_sums
-from metasched.learners.gradients import Estimator
 from metasched.learners.inner import Schedule
 from metasched.learners.joint import joint
-from metasched.learners.losses import Losses, Objective, Rows, objective_of, variance_of
+from metasched.learners.losses import Objective, Rows, variance_of
 from metasched.learners.meta import meta
-from metasched.learners.networks import Network, Weights
+from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, MakeLearner, State, Update
 from metasched.learners.replicas import over_replicas
-from metasched.learners.rewards import Reward
+from metasched.learners.settings import AlgorithmOne, Joint, LearnerSettings
 from metasched.learners.stream import Data, device_data, host_rows, target_rows
-from metasched.schedulers.base import Scheduler
 from metasched.tasks import TaskSet
 
-LEARNERS: Mapping[str, MakeLearner] = {"meta": meta, "joint": joint}
+LEARNERS: Mapping[type[LearnerSettings], MakeLearner] = {AlgorithmOne: meta, Joint: joint}
+"""What makes the learner that settings are for."""
 CHUNK = 64
 """Most updates of one call to the compiled program."""
 CHUNK_SECONDS = 1.0
@@ -91,52 +88,30 @@ class Program(NamedTuple):
 
 
 def prepare(
-    tasks: TaskSet,
-    network: Network,
-    scheduler: Scheduler,
-    config: TrainConfig,
-    rewards: Sequence[Reward],
-    *,
-    losses: Losses | None = None,
-    outer: optax.GradientTransformation | None = None,
-    estimator: Estimator | None = None,
-    learner: str = "meta",
-    together: int = 1,
-    own_rows: bool = False,
+    tasks: TaskSet, objective: Objective, schedule: Schedule, together: int = 1, own_rows: bool = False
 ) -> Program:
-    """Check the settings against the tasks, copy the data to the device and set up compilation."""
-    config = config.resolve(tasks)
-    check_network(tasks, network, config)
-    config = settle_memory(tasks, network, config, together, estimator)
-    objective = objective_of(tasks, network, config, losses)
-    check_losses(tasks, objective.losses)
-    built = find_learner(learner)(objective, Schedule(scheduler, tuple(rewards)), estimator, outer)
+    """Copy the rows to the device and set up compilation; ``objective`` has been checked against the tasks."""
+    settings = objective.settings
+    built = LEARNERS[type(settings)](objective, schedule)
     chunk: Callable[..., Any] = partial(_chunk, objective, built)
     if together > 1 and own_rows:
         data_axes = Data(None, None, None, 0, 0, None, 0)  # type: ignore[arg-type]
         chunk = jax.vmap(chunk, in_axes=(data_axes, 0, 0, None, None))
     elif together > 1:
         chunk = over_replicas(chunk, (None, None, 0, None, None))
-    rows = ReplicaRows(device_data(tasks, config), evaluation_subset(tasks, config.eval_rows), tasks)
+    rows = ReplicaRows(device_data(tasks, settings), evaluation_subset(tasks, settings.eval_rows), tasks)
     # An accelerator would launch hundreds of small kernels; on a CPU compiling costs more than it saves.
     start = built.init if jax.default_backend() == "cpu" else jax.jit(built.init)
     return Program(objective, rows, together, start, jax.jit(chunk), full_scorer(objective), own_rows)
-
-
-def find_learner(name: str) -> MakeLearner:
-    """The learner of that name, to be made for an objective and a schedule."""
-    if name not in LEARNERS:
-        raise unknown("learner", str(name), LEARNERS)
-    return LEARNERS[name]
 
 
 def replica_rows(program: Program, tasks: TaskSet) -> ReplicaRows:
     """The target's rows of a task set whose sources are the program's; its own are on the device already."""
     if tasks is program.rows.tasks:
         return program.rows
-    config = program.objective.config
-    data = program.rows.data._replace(**target_rows(tasks, config))
-    return ReplicaRows(data, evaluation_subset(tasks, config.eval_rows), tasks)
+    settings = program.objective.settings
+    data = program.rows.data._replace(**target_rows(tasks, settings))
+    return ReplicaRows(data, evaluation_subset(tasks, settings.eval_rows), tasks)
 
 
 def emptied(program: Program) -> Program:
@@ -149,26 +124,28 @@ def refill(program: Program, tasks: TaskSet) -> Program:
 
     In regression the unit of errors is compiled in, so there it takes target rows of the same variance only.
     """
-    config, variance = program.objective.config, program.objective.variance
+    settings, variance = program.objective.settings, program.objective.variance
     if variance is not None and variance_of(tasks) != variance:
         raise ConfigError("a program for numbers to predict has their variance compiled in; prepare another")
-    rows = ReplicaRows(device_data(tasks, config), evaluation_subset(tasks, config.eval_rows), tasks)
+    rows = ReplicaRows(device_data(tasks, settings), evaluation_subset(tasks, settings.eval_rows), tasks)
     return program._replace(rows=rows)
 
 
-def side_by_side(tasks: TaskSet, network: Network, config: TrainConfig, replicas: int, most: int = 128) -> int:
+def side_by_side(tasks: TaskSet, objective: Objective, replicas: int, most: int = 128) -> int:
     """Replicas of one program: one on a CPU; on accelerators equal groups that fit, a multiple of the devices."""
     if jax.default_backend() == "cpu":
         return 1
     devices = len(jax.devices())
-    room = min(most, replicas_that_fit(tasks, network, config.resolve(tasks)) * devices)
+    room = min(most, replicas_that_fit(tasks, objective) * devices)
     each = -(-replicas // -(-replicas // room))
     return devices * -(-each // devices)
 
 
-def hyperparameters_of(config: TrainConfig, reward_index: int = 0) -> Hyperparameters:
+def hyperparameters_of(settings: LearnerSettings, reward_index: int = 0) -> Hyperparameters:
     """The settings that a run does not share with the others of its program."""
-    return Hyperparameters(jnp.int32(reward_index), jnp.float32(config.inner_rate), jnp.float32(config.outer_rate))
+    return Hyperparameters(
+        jnp.int32(reward_index), jnp.float32(settings.probe_rate), jnp.float32(settings.optimiser_rate)
+    )
 
 
 def _chunk(
@@ -179,8 +156,8 @@ def _chunk(
     ``first`` is the number that ``state.update`` has. It is an argument of its own because it is then one number for
     all replicas: under ``vmap`` a condition on a replica's number would become a select, which always evaluates.
     """
-    config = objective.config
-    every = config.eval_every or 1
+    settings = objective.settings
+    every = settings.eval_every or 1
 
     def entry(state: State, update: Update, sums: ScoreSums) -> Log:
         drawn = state.stream.drawn.sum(axis=1)
@@ -191,7 +168,7 @@ def _chunk(
         state, update = learner.update(data, state)
         done = first + number + 1
         sums = jax.lax.cond(
-            (done % every == 0) | (done == config.meta_updates),
+            (done % every == 0) | (done == settings.updates),
             lambda: ScoreSums(score_sums(objective, update.weights, test), score_sums(objective, update.initial, test)),
             lambda: jax.tree.map(lambda part: jnp.full(part.shape, jnp.nan), nothing),
         )
@@ -250,7 +227,7 @@ def _run_together(
     rows: Sequence[ReplicaRows],
     ended: Collection[Replica],
 ) -> Iterator[Chunk[Replica]]:
-    updates = program.objective.config.meta_updates
+    updates = program.objective.settings.updates
     data, test = _stack_rows(program, rows)
     done, count = int(states[0].update), 1
     stacked = _stack_states(program, states)
@@ -326,38 +303,26 @@ def _records(
         row: Log = jax.tree.map(lambda column, number=number: column[number], log)
         update = done + number + 1
         if not np.isfinite(row.loss):
-            return [*records, {"update": update, "diverged": _cause(began, float(row.rate))}]
+            rates = float(began.inner_rate), float(began.outer_rate), float(row.rate)
+            cause = program.objective.settings.why_diverged(*rates)
+            return [*records, {"update": update, "diverged": cause}]
         records.append(_record(program, row, update, counts))
     return records
 
 
-def _cause(began: Hyperparameters, rate: float) -> str:
-    """The likely reason of a loss that is no longer finite, and what to do about it."""
-    inner, outer = float(began.inner_rate), float(began.outer_rate)
-    if not np.isfinite(rate) or rate > 2 * inner:
-        return (
-            f"the loss is no longer finite: the inner rate grew from {inner:g} to {rate:.3g}; "
-            f"lower outer_rate (now {outer:g}) or give outer_clip"
-        )
-    return (
-        f"the loss is no longer finite: the inner loop overflowed at rate {rate:.3g}; "
-        f"lower inner_rate (now starts at {inner:g}) or give outer_clip"
-    )
-
-
 def _record(program: Program, row: Log, update: int, counts: NDArray[np.int64]) -> Record:
     """One update; ``counts`` (width,) are the rows by class of the test subset that is evaluated along the way."""
-    objective, config = program.objective, program.objective.config
+    objective, settings = program.objective, program.objective.settings
     drawn = int(row.drawn.sum())
     record: Record = {
         "update": update,
         "samples": drawn,
         "drawn": row.drawn.tolist(),
-        "abstained": update * (config.batches_per_update or 0) - drawn // config.batch_size,
+        "abstained": update * (settings.batches_per_update or 0) - drawn // settings.batch_size,
         "tasks": row.tasks.tolist(),
         "loss": float(row.loss),
         "validation_accuracy": float(row.validation_accuracy),
-        "inner_rate": float(row.rate),
+        settings.logged_rate: float(row.rate),
     }
     if np.isfinite(row.score_sums.adapted).all():
         adapted, initial = (read_score(objective, np.asarray(sums, np.float64), counts) for sums in row.score_sums)

@@ -90,4 +90,4 @@ def read_score(objective: Objective, sums: NDArray[np.float64], counts: NDArray[
     shares = sums[present] / counts[present]
     balanced, plain = float(shares.mean()), float(sums.sum() / counts.sum())
     by_class = [float(s / n) if n else None for s, n in zip(sums, counts, strict=True)]
-    return Score(balanced if objective.config.balanced_accuracy else plain, balanced, by_class)
+    return Score(balanced if objective.settings.balanced_accuracy else plain, balanced, by_class)

@@ -8,14 +8,13 @@ is −v ⊙ g.
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from metasched.errors import ConfigError, unknown
-from metasched.learners.config import TrainConfig
 from metasched.learners.inner import (
     Adapted,
     Journey,
@@ -30,6 +29,7 @@ from metasched.learners.inner import (
 )
 from metasched.learners.losses import Objective, Rows, target_loss, task_loss
 from metasched.learners.networks import Weights
+from metasched.learners.settings import AlgorithmOne
 from metasched.learners.stream import Batch, Data, Stream
 
 
@@ -64,7 +64,7 @@ class Estimator(NamedTuple):
     """A way to the meta-gradient, and the sets of weights that it keeps for the way back."""
 
     find: Callable[[Scene, MetaParameters], Found]
-    kept: Callable[[TrainConfig], int]
+    kept: Callable[[AlgorithmOne], int]
 
 
 def start_of(parameters: MetaParameters) -> Start:
@@ -96,14 +96,14 @@ def scanned(scene: Scene, start: Start) -> Adapted:
         return journey, batch.chosen
 
     first = (first_walk(objective, data, start), stream)
-    (walk, stream), tasks = lax.scan(step, first, batch_numbers(objective.config))
+    (walk, stream), tasks = lax.scan(step, first, batch_numbers(objective.settings))
     return Adapted(walk.weights, stream, tasks)
 
 
 def rematerialised(scene: Scene, start: Start) -> Adapted:
     """√m segments: only the weights between segments are kept, and each segment is walked again on the way back."""
     objective, schedule, data, _, stream, reward_index = scene
-    numbers = batch_numbers(objective.config)
+    numbers = batch_numbers(objective.settings)
     length = max(1, math.isqrt(len(numbers)))
     whole = len(numbers) // length * length
 
@@ -136,7 +136,7 @@ def stored(scene: Scene, start: Start) -> Adapted:
         (walk, stream), (batches, weights) = lax.scan(
             partial(one_batch, objective, schedule, data, start, reward_index),
             (first_walk(objective, data, start), stream),
-            batch_numbers(objective.config),
+            batch_numbers(objective.settings),
         )
         return Adapted(walk.weights, stream, batches.chosen), (start, data, batches, weights)
 
@@ -168,7 +168,7 @@ def _walk_back(
             return jax.tree.map(jnp.subtract, so_far, by_step), None
 
         back, _ = lax.scan(unstep, carry, before, reverse=True)
-        if objective.config.abstain:
+        if objective.abstain:
             # A batch that trained nothing left the weights as they were, so derivatives pass through it unchanged.
             back = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), back, carry)
         return back, None
@@ -186,7 +186,7 @@ def _step_back(
     φ is the derivative of the loss in the direction ρ ⊙ v, found in forward mode, so this is reverse over forward: the
     gradient g itself is never formed. With one rate for all, ∂φ/∂ρ is φ/ρ.
     """
-    trained = trained_arrays(objective.network, start.weights, objective.config)
+    trained = trained_arrays(objective.network, start.weights, objective.settings)
 
     def phi(weights: Weights, rates: RateTree) -> jax.Array:
         direction = jax.tree.map(
@@ -197,7 +197,7 @@ def _step_back(
         )[1]
         return slope
 
-    if objective.config.inner_rates == "scalar":
+    if cast(AlgorithmOne, objective.settings).inner_rates == "scalar":
         value, by_weights = jax.value_and_grad(phi)(start.weights, start.rates)
         return Start(by_weights, value / start.rates)
     return Start(*jax.grad(phi, argnums=(0, 1))(start.weights, start.rates))
@@ -218,19 +218,19 @@ def first_order(scene: Scene, start: Start) -> Adapted:
     return adapted._replace(weights=jax.tree.map(tie, adapted.weights, start.weights, still.weights, *rates))
 
 
-def _steps(config: TrainConfig) -> int:
-    return (config.batches_per_update or 0) * config.steps_per_batch
+def _steps(settings: AlgorithmOne) -> int:
+    return (settings.batches_per_update or 0) * settings.steps_per_batch
 
 
-def _segments(config: TrainConfig) -> int:
-    return 2 * max(1, round(math.sqrt(_steps(config)))) * config.steps_per_batch
+def _segments(settings: AlgorithmOne) -> int:
+    return 2 * max(1, round(math.sqrt(_steps(settings)))) * settings.steps_per_batch
 
 
 _REGISTRY: Mapping[str, Estimator] = {
     "stored": Estimator(through(stored), _steps),
     "scan": Estimator(through(scanned), _steps),
     "remat": Estimator(through(rematerialised), _segments),
-    "first-order": Estimator(through(first_order), lambda config: 0),  # noqa: ARG005
+    "first-order": Estimator(through(first_order), lambda settings: 0),  # noqa: ARG005
 }
 
 

@@ -28,11 +28,11 @@ def rehearse(
     ``copies`` are stacked like ``data.folds``. The scheduler is told the mean of the rewards that a batch earns from
     all of them.
     """
-    config = objective.config
+    settings = objective.settings
 
     def step(carry: tuple[tuple[Walk, ...], Stream], number: jax.Array) -> tuple[Any, jax.Array]:
         walks, stream = carry
-        batch = next_batch(schedule.scheduler, config, data, stream)
+        batch = next_batch(schedule.scheduler, objective, data, stream)
 
         def one(fold: Folds, copy: tuple[Walk, MetaParameters]) -> tuple[Walk, jax.Array]:
             walk, start = copy[0], start_of(copy[1])
@@ -41,13 +41,13 @@ def rehearse(
             return walk, reward
 
         walks, reward = mean_reward(each_copy(one, data.folds, tuple(zip(walks, copies, strict=True))))
-        return (walks, advance(schedule.scheduler, config, data, stream, batch, reward)), batch.chosen
+        return (walks, advance(schedule.scheduler, settings, data, stream, batch, reward)), batch.chosen
 
     def begin(fold: Folds, parameters: MetaParameters) -> Walk:
         return first_walk(objective, without(data, fold), start_of(parameters))
 
     walks = tuple(each_copy(begin, data.folds, copies))
-    (_, after), tasks = lax.scan(step, (walks, stream), batch_numbers(config))
+    (_, after), tasks = lax.scan(step, (walks, stream), batch_numbers(settings))
     return tasks, after
 
 

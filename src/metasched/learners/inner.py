@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from metasched.errors import ConfigError
-from metasched.learners.config import TrainConfig
 from metasched.learners.losses import Objective, Rows, task_loss
 from metasched.learners.networks import Network, Weights
 from metasched.learners.rewards import Evaluation, Reward, Turn, evaluate, one_of, target_slope
+from metasched.learners.settings import AlgorithmOne, LearnerSettings
 from metasched.learners.stream import Batch, Data, Stream, advance, next_batch
 from metasched.schedulers.base import Scheduler
 
@@ -52,9 +52,9 @@ Journey: TypeAlias = tuple[Walk, Stream]
 """A model on its way, and where the schedule stands."""
 
 
-def trained_arrays(network: Network, weights: Weights, config: TrainConfig) -> Any:
+def trained_arrays(network: Network, weights: Weights, settings: LearnerSettings) -> Any:
     """Which arrays of the weights the inner loop trains: bools, structured like the weights."""
-    if config.inner_layers == "all":
+    if not (isinstance(settings, AlgorithmOne) and settings.inner_layers == "head"):
         return jax.tree.map(lambda _: True, weights)
     if network.head is None:
         raise ConfigError("inner_layers is head, but the network does not name its head; give Network(..., head=...)")
@@ -71,7 +71,7 @@ def descend(
 ) -> Weights:
     """One SGD step w ← w − rate · ∇loss(w) on one batch."""
     gradient = jax.grad(task_loss, argnums=1)(objective, weights, log_weights, batch, head)
-    trained = trained_arrays(objective.network, weights, objective.config)
+    trained = trained_arrays(objective.network, weights, objective.settings)
     by_array = rates_by_array(rates, weights)
     return jax.tree.map(lambda w, g, rate, moves: w - rate * g if moves else w, weights, gradient, by_array, trained)
 
@@ -85,10 +85,10 @@ def fit(objective: Objective, data: Data, start: Start, batch: Batch) -> tuple[W
     def step(weights: Weights, _: None) -> tuple[Weights, Weights]:
         return descend(objective, weights, start.rates, log_weights, rows, head), weights
 
-    if objective.config.steps_per_batch == 1:
+    if objective.settings.inner_steps == 1:
         after, before = step(start.weights, None)
         return after, jax.tree.map(lambda leaf: leaf[None], before)
-    return lax.scan(step, start.weights, None, length=objective.config.steps_per_batch)
+    return lax.scan(step, start.weights, None, length=objective.settings.inner_steps)
 
 
 def one_batch(
@@ -107,9 +107,9 @@ def one_batch(
     and draws no rows, and is told its reward like any other.
     """
     walk, stream = journey
-    batch = next_batch(schedule.scheduler, objective.config, data, stream)
+    batch = next_batch(schedule.scheduler, objective, data, stream)
     walk, reward, before = learn(objective, schedule.rewards, data, start, reward_index, walk, batch, number)
-    stream = advance(schedule.scheduler, objective.config, data, stream, batch, reward)
+    stream = advance(schedule.scheduler, objective.settings, data, stream, batch, reward)
     return (walk, stream), (batch, before)
 
 
@@ -125,7 +125,7 @@ def learn(
 ) -> tuple[Walk, jax.Array, Weights]:
     """What a batch makes of a model, its reward, and the weights (R, …) before each step on it."""
     weights, before = fit(objective, data, start._replace(weights=walk.weights), batch)
-    if objective.config.abstain:
+    if objective.abstain:
         weights = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), weights, walk.weights)
     evaluation = evaluate(objective, weights, data.reward_rows)
     rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
@@ -136,25 +136,25 @@ def learn(
     return Walk(weights, evaluation, None if walk.slope is None else slope), reward, before
 
 
-def first_slope(config: TrainConfig, weights: Weights) -> Weights | None:
+def first_slope(settings: LearnerSettings, weights: Weights) -> Weights | None:
     """Room for a slope that is kept, before there is one; a slope that is found anew for each batch needs none."""
-    return None if config.slope_every == 1 else jax.tree.map(jnp.zeros_like, lax.stop_gradient(weights))
+    return None if settings.slope_every == 1 else jax.tree.map(jnp.zeros_like, lax.stop_gradient(weights))
 
 
 def slope_now(objective: Objective, data: Data, weights: Weights, before: Weights | None, number: jax.Array) -> Weights:
     """The target's slope for batch ``number`` ≥ 1: found anew every ``slope_every`` batches, else that of the last."""
     if before is None:
         return target_slope(objective, weights, data.reward_rows)
-    due = (number - 1) % objective.config.slope_every == 0
+    due = (number - 1) % objective.settings.slope_every == 0
     return lax.cond(due, lambda: target_slope(objective, weights, data.reward_rows), lambda: before)
 
 
 def first_walk(objective: Objective, data: Data, start: Start) -> Walk:
     """Where a meta-update begins."""
     evaluation = evaluate(objective, start.weights, data.reward_rows)
-    return Walk(start.weights, evaluation, first_slope(objective.config, start.weights))
+    return Walk(start.weights, evaluation, first_slope(objective.settings, start.weights))
 
 
-def batch_numbers(config: TrainConfig) -> jax.Array:
+def batch_numbers(settings: LearnerSettings) -> jax.Array:
     """T = 1 … m."""
-    return jnp.arange(1, (config.batches_per_update or 0) + 1)
+    return jnp.arange(1, (settings.batches_per_update or 0) + 1)

@@ -1,32 +1,23 @@
 """Joint training: one model, every step one scheduled source batch and one batch of the target together."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
 
-from metasched.errors import ConfigError
-from metasched.learners.config import TrainConfig
 from metasched.learners.folds import Folds
-from metasched.learners.gradients import Estimator
 from metasched.learners.inner import Schedule, first_slope, slope_now
 from metasched.learners.losses import Objective, Rows, score, target_loss, task_loss
-from metasched.learners.meta import named_optimiser, seed_keys
+from metasched.learners.meta import optimiser, seed_keys
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, Update
 from metasched.learners.replicas import copies_of, each_copy, mean_reward
 from metasched.learners.rewards import Turn, evaluate, one_of
+from metasched.learners.settings import Joint, LearnerSettings
 from metasched.learners.stream import Batch, Data, Stream, advance, first_stream, next_batch, without
-
-ALGORITHM_1 = {
-    "steps_per_batch": 1,
-    "inner_rates": "scalar",
-    "inner_layers": "all",
-}
-"""Settings that only Algorithm 1 has, and what they are where nobody asked for them."""
 
 
 class Parameters(NamedTuple):
@@ -59,33 +50,26 @@ class JointState(NamedTuple):
         return self.model.parameters
 
 
-def joint(
-    objective: Objective,
-    schedule: Schedule,
-    estimator: Estimator | None = None,
-    outer: optax.GradientTransformation | None = None,
-) -> Learner:
+def joint(objective: Objective, schedule: Schedule) -> Learner:
     """Joint training as a learner: w ← optimiser(w, ∇[s·ℓ(w; S) + ℓ(w; T)]), s = ``source_weight``.
 
     S is the scheduled batch, under the head of its task; T are ``batch_size`` of the target's labelled rows, drawn anew
-    for every step, or all (``validation_batch="all"``, or where there are no more). An update is m such steps. Where
-    the scheduler abstains, the step is on T alone. The optimiser's rate is the outer rate, and falls geometrically
+    for every step, or all (``target_batch="all"``, or where there are no more). An update is m such steps. Where
+    the scheduler abstains, the step is on T alone. The optimiser's rate falls geometrically
     from the first step to the last.
     """
-    del estimator  # there is no meta-gradient to find
-    config = objective.config
-    check_settings(config)
-    batches = config.batches_per_update or 0
-    steps = config.meta_updates * max(batches, 1)
+    settings = cast(Joint, objective.settings)
+    batches = settings.batches_per_update or 0
+    steps = settings.updates * max(batches, 1)
 
-    def optimiser(rate: Any) -> optax.GradientTransformation:
-        return named_optimiser(config, optax.exponential_decay(rate, max(steps - 1, 1), config.outer_decay), outer)
+    def stepper(rate: Any) -> optax.GradientTransformation:
+        return optimiser(settings, rate, steps)
 
     def init(data: Data, seed: Any, hyperparameters: Hyperparameters) -> JointState:
         weights_key, scheduler_key, target_key = seed_keys(seed)
         parameters = Parameters(objective.network.init(weights_key, data.validation.inputs[:1]))
         model = Model(
-            parameters, optimiser(hyperparameters.outer_rate).init(parameters), first_slope(config, parameters.weights)
+            parameters, stepper(hyperparameters.outer_rate).init(parameters), first_slope(settings, parameters.weights)
         )
         return JointState(
             model._replace(slope=None) if data.folds else model,
@@ -100,7 +84,7 @@ def joint(
         data: Data, state: JointState, model: Model, batch: Batch | None, number: jax.Array
     ) -> tuple[Model, jax.Array]:
         """The model after a step on the batch and on target rows, and their loss before it."""
-        target = target_batch(config, data.validation, state.key, number)
+        target = target_batch(settings, data.validation, state.key, number)
 
         def loss(parameters: Parameters) -> tuple[jax.Array, jax.Array]:
             on_target = target_loss(objective, parameters.weights, target)
@@ -108,13 +92,11 @@ def joint(
                 return on_target, on_target
             rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
             log_weights = None if data.log_weights is None else data.log_weights[batch.rows]
-            share = config.source_weight * batch.trains if config.abstain else config.source_weight
+            share = settings.source_weight * batch.trains if objective.abstain else settings.source_weight
             return share * task_loss(objective, parameters.weights, log_weights, rows, head) + on_target, on_target
 
         (_, on_target), gradient = jax.value_and_grad(loss, has_aux=True)(model.parameters)
-        change, moments = optimiser(state.hyperparameters.outer_rate).update(
-            gradient, model.optimiser, model.parameters
-        )
+        change, moments = stepper(state.hyperparameters.outer_rate).update(gradient, model.optimiser, model.parameters)
         return Model(optax.apply_updates(model.parameters, change), moments, model.slope), on_target
 
     def valued(
@@ -140,7 +122,7 @@ def joint(
 
     def step(data: Data, state: JointState, place: jax.Array) -> tuple[JointState, tuple[jax.Array, jax.Array]]:
         number = state.update * max(batches, 1) + place
-        batch = next_batch(schedule.scheduler, config, data, state.stream) if batches else None
+        batch = next_batch(schedule.scheduler, objective, data, state.stream) if batches else None
         model, on_target = trained(data, state, state.model, batch, number)
         if batch is None:
             return state._replace(model=model), (on_target, jnp.int32(0))
@@ -153,13 +135,13 @@ def joint(
             copies, reward = mean_reward(each_copy(one, data.folds, state.copies))
         else:
             copies, (model, reward) = (), valued(data, state, state.model, model, batch, number)
-        stream = advance(schedule.scheduler, config, data, state.stream, batch, reward)
+        stream = advance(schedule.scheduler, settings, data, state.stream, batch, reward)
         return state._replace(model=model, copies=copies, stream=stream), (on_target, batch.chosen)
 
     def update(data: Data, state: JointState) -> tuple[JointState, Update]:
         following, (losses, tasks) = lax.scan(partial(step, data), state, jnp.arange(max(batches, 1)))
         accuracy = score(objective, following.parameters.weights, data.validation)
-        rate = state.hyperparameters.outer_rate * config.outer_decay ** (
+        rate = state.hyperparameters.outer_rate * settings.rate_decay ** (
             state.update * max(batches, 1) / max(steps - 1, 1)
         )
         following = following._replace(update=state.update + 1)
@@ -170,21 +152,10 @@ def joint(
     return Learner(init, update)
 
 
-def check_settings(config: TrainConfig) -> None:
-    """Refuse what only Algorithm 1 has."""
-    for name, usual in ALGORITHM_1.items():
-        if getattr(config, name) != usual:
-            raise ConfigError(f"{name} is for Algorithm 1; leave it out with the joint learner, or take learner meta")
-    if config.validation_batch == "ucb":
-        raise ConfigError(
-            "validation_batch ucb is for Algorithm 1; give uniform or all with the joint learner, or take learner meta"
-        )
-
-
-def target_batch(config: TrainConfig, validation: Rows, key: jax.Array, number: jax.Array) -> Rows:
+def target_batch(settings: LearnerSettings, validation: Rows, key: jax.Array, number: jax.Array) -> Rows:
     """The target's rows of step ``number``: B drawn without replacement, or all when there are no more than B."""
     count = len(validation.labels)
-    if config.validation_batch == "all" or count <= config.batch_size:
+    if settings.target_batch == "all" or count <= settings.batch_size:
         return validation
     chance = jax.random.fold_in(jax.random.wrap_key_data(key), number)
-    return validation.take(jax.random.choice(chance, count, (config.batch_size,), replace=False))
+    return validation.take(jax.random.choice(chance, count, (settings.batch_size,), replace=False))

@@ -9,8 +9,8 @@ import numpy as np
 from jax import lax
 
 from metasched.errors import DataError
-from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network, Weights, head_width, num_heads
+from metasched.learners.settings import LearnerSettings
 from metasched.tasks import TaskSet
 
 WORST_ERROR = 4.0
@@ -58,14 +58,15 @@ class Objective(NamedTuple):
     """What is learned and how it is scored: the network, the resolved settings, heads and losses.
 
     ``variance`` is None for classification; in regression it is the variance of the validation targets, the unit in
-    which errors are counted.
+    which errors are counted. With ``abstain`` the scheduler has one more arm, which draws no rows.
     """
 
     network: Network
-    config: TrainConfig
+    settings: LearnerSettings
     heads: Heads
     losses: Losses = Losses()
     variance: float | None = None
+    abstain: bool = False
 
 
 class Rows(NamedTuple):
@@ -86,14 +87,18 @@ class Rows(NamedTuple):
         return Rows(self.inputs[index], self.labels[index], targets)
 
 
-def objective_of(tasks: TaskSet, network: Network, config: TrainConfig, losses: Losses | None = None) -> Objective:
+def objective_of(
+    tasks: TaskSet, network: Network, settings: LearnerSettings, losses: Losses | None = None
+) -> Objective:
     """The objective of a task set; losses are cross-entropy, or the squared error in regression, unless given."""
     if tasks.target_size is None or tasks.validation.targets is None:
-        return Objective(network, config, heads_of(tasks, config), losses or Losses())
+        return Objective(network, settings, heads_of(tasks, settings), losses or Losses())
     variance = variance_of(tasks)
     if variance == 0:
         raise DataError(f"{tasks.name}: the validation targets are all equal, so errors have no unit; give more rows")
-    return Objective(network, config, heads_of(tasks, config), losses or Losses(squared_error, squared_error), variance)
+    return Objective(
+        network, settings, heads_of(tasks, settings), losses or Losses(squared_error, squared_error), variance
+    )
 
 
 def variance_of(tasks: TaskSet) -> float:
@@ -101,9 +106,9 @@ def variance_of(tasks: TaskSet) -> float:
     return float(np.var(tasks.validation.targets, axis=0).sum())  # type: ignore[arg-type]
 
 
-def heads_of(tasks: TaskSet, config: TrainConfig | None = None) -> Heads:
+def heads_of(tasks: TaskSet, settings: LearnerSettings | None = None) -> Heads:
     """One head for a shared label set (or ``heads="shared"``), else one for each task and one for the target."""
-    shared = config is not None and config.heads == "shared"
+    shared = settings is not None and settings.heads == "shared"
     number, width = num_heads(tasks, shared), head_width(tasks)
     if tasks.shared_labels:
         return Heads(number, width, (len(tasks.classes),))
@@ -117,10 +122,10 @@ def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any
 
     With ``precision="bfloat16"`` the network runs in that type; what comes out is float32 again.
     """
-    if objective.config.precision == "bfloat16":
+    if objective.settings.precision == "bfloat16":
         weights, inputs = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (weights, inputs))
     raw = objective.network.apply(weights, inputs)
-    if objective.config.precision == "bfloat16":
+    if objective.settings.precision == "bfloat16":
         raw = raw.astype(jnp.float32)
     if objective.variance is not None:
         return raw
@@ -161,9 +166,9 @@ def row_scores(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
     return 1 - ((read - rows.targets) ** 2).sum(axis=1) / objective.variance
 
 
-def average(config: TrainConfig, row_scores: jax.Array, labels: jax.Array, classes: int) -> jax.Array:
+def average(settings: LearnerSettings, row_scores: jax.Array, labels: jax.Array, classes: int) -> jax.Array:
     """The mean mark; with ``balanced_accuracy`` the mean over classes, of those that occur, of each one's mean."""
-    if not config.balanced_accuracy:
+    if not settings.balanced_accuracy:
         return row_scores.mean()
     counts = jnp.zeros(classes).at[labels].add(1)
     sums = jnp.zeros(classes).at[labels].add(row_scores)
@@ -173,7 +178,7 @@ def average(config: TrainConfig, row_scores: jax.Array, labels: jax.Array, class
 
 def score(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
     """Accuracy on the target's rows, balanced where the settings say so; in regression 1 − scaled error."""
-    return average(objective.config, row_scores(objective, weights, rows), rows.labels, objective.heads.width)
+    return average(objective.settings, row_scores(objective, weights, rows), rows.labels, objective.heads.width)
 
 
 def goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> jax.Array:
@@ -186,6 +191,6 @@ def goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> j
     read = outputs(objective, weights, rows.inputs, head)
     if objective.variance is None or rows.targets is None:
         chances = jnp.take_along_axis(jax.nn.softmax(read), rows.labels[:, None], axis=1)[:, 0]
-        return average(objective.config, chances, rows.labels, objective.heads.width)
+        return average(objective.settings, chances, rows.labels, objective.heads.width)
     errors = ((read - rows.targets) ** 2).sum(axis=1) / objective.variance
     return -0.5 * jnp.minimum(errors, WORST_ERROR).mean()

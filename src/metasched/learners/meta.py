@@ -1,13 +1,12 @@
 """Algorithm 1: schedule and adapt, then a step of the initial weights and the inner rate on the target's loss."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from metasched.learners import gradients
-from metasched.learners.config import TrainConfig
 from metasched.learners.folds import Folds
 from metasched.learners.gradients import Estimator, MetaParameters, Scene
 from metasched.learners.held_out_schedule import follow, rehearse
@@ -16,6 +15,7 @@ from metasched.learners.losses import Objective, Rows, score
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, Update
 from metasched.learners.replicas import copies_of, each_copy
+from metasched.learners.settings import AlgorithmOne, LearnerSettings
 from metasched.learners.stream import Data, Stream, first_stream, without
 from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
@@ -49,52 +49,34 @@ class MetaState(NamedTuple):
     copies: tuple[Copy, ...] = ()
 
 
-def meta(
-    objective: Objective,
-    schedule: Schedule,
-    estimator: Estimator | None = None,
-    outer: optax.GradientTransformation | None = None,
-) -> Learner:
+def meta(objective: Objective, schedule: Schedule) -> Learner:
     """Algorithm 1 as a learner: λ starts as the network's initial weights and the inner rate of the run."""
+    settings = cast(AlgorithmOne, objective.settings)
+
+    def stepper(rate: Any) -> optax.GradientTransformation:
+        return optimiser(settings, rate, settings.updates)
 
     def init(data: Data, seed: Any, hyperparameters: Hyperparameters) -> MetaState:
-        return first_state(
-            objective,
-            schedule,
-            optimiser(objective.config, hyperparameters.outer_rate, outer),
-            data,
-            seed,
-            hyperparameters,
-        )
+        return first_state(objective, schedule, stepper(hyperparameters.outer_rate), data, seed, hyperparameters)
 
     def update(data: Data, state: MetaState) -> tuple[MetaState, Update]:
-        stepper = optimiser(objective.config, state.hyperparameters.outer_rate, outer)
-        find = estimator or gradients.find(objective.config.gradient)
-        return meta_update(objective, schedule, find, stepper, data, state)
+        estimator = gradients.find(settings.gradient)
+        return meta_update(objective, schedule, estimator, stepper(state.hyperparameters.outer_rate), data, state)
 
     return Learner(init, update)
 
 
-def optimiser(
-    config: TrainConfig, rate: Any, given: optax.GradientTransformation | None = None
-) -> optax.GradientTransformation:
-    """``given``, or the one named in the settings, its rate falling geometrically from the first update to the last."""
-    return named_optimiser(
-        config, optax.exponential_decay(rate, max(config.meta_updates - 1, 1), config.outer_decay), given
-    )
+def optimiser(settings: LearnerSettings, rate: Any, steps: int) -> optax.GradientTransformation:
+    """The optimiser of the settings. One given by name has no weight decay, and its rate falls from ``rate``.
 
-
-def named_optimiser(
-    config: TrainConfig, rate: optax.Schedule, given: optax.GradientTransformation | None = None
-) -> optax.GradientTransformation:
-    """``given``, or the one named in the settings at that rate; no weight decay.
-
-    With ``outer_clip`` the gradient is shortened to that norm first.
+    It falls geometrically, over so many steps. With ``clip_norm`` a longer gradient is scaled down to that norm first.
     """
-    if given is None:
-        plain = {"weight_decay": 0.0} if config.optimiser in ("adamw", "lion") else {}
-        given = getattr(optax, config.optimiser)(rate, **plain)
-    return given if config.outer_clip is None else optax.chain(optax.clip_by_global_norm(config.outer_clip), given)
+    made = settings.optimiser
+    if isinstance(made, str):
+        plain = {"weight_decay": 0.0} if made in ("adamw", "lion") else {}
+        falling = optax.exponential_decay(rate, max(steps - 1, 1), settings.rate_decay)
+        made = cast(optax.GradientTransformation, getattr(optax, made)(falling, **plain))
+    return made if settings.clip_norm is None else optax.chain(optax.clip_by_global_norm(settings.clip_norm), made)
 
 
 def seed_keys(seed: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -112,10 +94,10 @@ def first_state(
     hyperparameters: Hyperparameters,
 ) -> MetaState:
     """The state before any meta-update; every random number of the run follows from ``seed``."""
-    config, width = objective.config, objective.heads.width
+    settings, width = cast(AlgorithmOne, objective.settings), objective.heads.width
     weights_key, scheduler_key, outer_key = seed_keys(seed)
     weights = objective.network.init(weights_key, data.validation.inputs[:1])
-    parameters = MetaParameters(weights, first_rates(config, hyperparameters.inner_rate, weights))
+    parameters = MetaParameters(weights, first_rates(settings, hyperparameters.inner_rate, weights))
     bandit = ClassBandit(arms.first(width, jax.random.fold_in(outer_key, 1)), jnp.int32(-1), jnp.float32(0))
     moments = outer.init(parameters)
     return MetaState(
@@ -125,17 +107,17 @@ def first_state(
         jax.random.key_data(outer_key),
         jnp.int32(0),
         hyperparameters,
-        bandit if config.validation_batch == "ucb" else None,
+        bandit if settings.target_batch == "ucb" else None,
         copies_of(Copy(parameters, moments), data.folds),
     )
 
 
-def first_rates(config: TrainConfig, rate: jax.Array, weights: Weights) -> Any:
+def first_rates(settings: AlgorithmOne, rate: jax.Array, weights: Weights) -> Any:
     """The logarithm of the inner rate, once or for each array or weight."""
     start = jnp.log(rate)
-    if config.inner_rates == "scalar":
+    if settings.inner_rates == "scalar":
         return start
-    whole = config.inner_rates == "parameter"
+    whole = settings.inner_rates == "parameter"
     return jax.tree.map(lambda leaf: jnp.full(leaf.shape if whole else (), start), weights)
 
 
@@ -193,17 +175,17 @@ def validation_batch(objective: Objective, validation: Rows, state: MetaState) -
     With ``ucb`` the rows are those of the class with the highest upper confidence bound, then of the next, in random
     order within a class; the class is told by how much validation accuracy had risen one meta-update later.
     """
-    config, rows = objective.config, len(validation.labels)
-    if config.validation_batch == "all" or rows <= config.batch_size:
+    settings, rows = objective.settings, len(validation.labels)
+    if settings.target_batch == "all" or rows <= settings.batch_size:
         return validation, state.classes
     key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.update)
-    if config.validation_batch == "uniform" or state.classes is None:
-        return validation.take(jax.random.choice(key, rows, (config.batch_size,), replace=False)), None
+    if settings.target_batch == "uniform" or state.classes is None:
+        return validation.take(jax.random.choice(key, rows, (settings.batch_size,), replace=False)), None
     present = jnp.zeros(objective.heads.width).at[validation.labels].add(1) > 0
     time = jnp.maximum(state.classes.arms.turn, 1).astype(jnp.float32)
     bounds = jnp.where(present, arms.upper_bound(state.classes.arms, time, 1.0, 1.1, "spread"), -jnp.inf)
     rank = jnp.argsort(jnp.argsort(bounds))[validation.labels]
-    _, chosen = jax.lax.top_k(rank + jax.random.uniform(key, (rows,)), config.batch_size)
+    _, chosen = jax.lax.top_k(rank + jax.random.uniform(key, (rows,)), settings.batch_size)
     return validation.take(chosen), state.classes._replace(taken=arms.best(bounds))
 
 

@@ -15,11 +15,11 @@ from scipy.special import softmax
 from metasched.errors import ConfigError, DataError
 from metasched.files import write_whole
 from metasched.learners import model_file
-from metasched.learners.config import TrainConfig
 from metasched.learners.evaluation import full_scorer, pieces, read_score
 from metasched.learners.losses import Heads, Objective, Rows, outputs
 from metasched.learners.model_file import About
 from metasched.learners.networks import Cnn, Mlp, Network, Weights
+from metasched.learners.settings import Joint
 from metasched.optional import require
 from metasched.tasks import Inputs, Labels, TaskSet, as_inputs, as_targets
 
@@ -175,9 +175,9 @@ class Model:
     @cached_property
     def _objective(self) -> Objective:
         about = self.about
-        config = TrainConfig(precision=about.precision, balanced_accuracy=about.balanced_accuracy)
+        settings = Joint(precision=about.precision, balanced_accuracy=about.balanced_accuracy)
         return Objective(
-            self.network, config, Heads(len(about.heads), about.width, about.heads), variance=about.variance
+            self.network, settings, Heads(len(about.heads), about.width, about.heads), variance=about.variance
         )
 
     @cached_property
@@ -234,7 +234,7 @@ def model_of(objective: Objective, tasks: TaskSet, weights: Weights) -> Model:
 
     Where sources that have more classes than the target share its head, their surplus is called ``#4``, ``#5``, ….
     """
-    config, heads, layers = objective.config, objective.heads, objective.network.apply
+    settings, heads, layers = objective.settings, objective.heads, objective.network.apply
     surplus = (f"#{number + 1}" for number in range(len(tasks.classes), heads.classes[heads.target]))
     about = About(
         data=tasks.name,
@@ -244,8 +244,8 @@ def model_of(objective: Objective, tasks: TaskSet, weights: Weights) -> Model:
         heads=heads.classes,
         width=heads.width,
         variance=objective.variance,
-        precision=config.precision,
-        balanced_accuracy=config.balanced_accuracy,
+        precision=settings.precision,
+        balanced_accuracy=settings.balanced_accuracy,
         preparation=tasks.preparation,
     )
     return Model(about, objective.network, weights)

@@ -31,8 +31,8 @@ class Network(NamedTuple):
         >>> def init(key, inputs):
         ...     return {"slope": jax.random.normal(key, (inputs.shape[1], 2))}
         >>> linear = ms.Network(init, lambda weights, inputs: inputs @ weights["slope"])
-        >>> config = ms.TrainConfig(batch_size=10, meta_updates=1)
-        >>> ms.train(tasks, linear, config=config).model().predict(tasks.test.inputs).shape
+        >>> learner = ms.Joint(batch_size=10, updates=1)
+        >>> ms.train(tasks, network=linear, learner=learner).model().predict(tasks.test.inputs).shape
         (50,)
     """
 

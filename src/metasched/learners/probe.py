@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
-from metasched.learners.config import TrainConfig
 from metasched.learners.losses import Rows, objective_of, row_scores, task_loss
 from metasched.learners.meta import seed_keys
 from metasched.learners.networks import Network, Weights, default_network
+from metasched.learners.renamed import clear_arguments
+from metasched.learners.settings import LearnerSettings, settings_of
 from metasched.learners.stream import device_data
 from metasched.planning.plan import Plan, Probe, make
 from metasched.seeds import check_seed
@@ -103,15 +104,15 @@ class InitialModel(NamedTuple):
     start: Start
 
 
-def initial_model(tasks: TaskSet, network: Network | str, config: TrainConfig) -> InitialModel:
+def initial_model(tasks: TaskSet, network: Network | str, settings: LearnerSettings) -> InitialModel:
     """The initial model as the functions that probing asks for.
 
     None of this is for numbers to predict: there are no rows that a model gets right.
     """
     if tasks.target_size is not None:
         return InitialModel(_no_labels, _no_labels, _no_labels)
-    objective = objective_of(tasks, default_network(tasks, network, config.heads == "shared"), config)
-    data = device_data(tasks, config)
+    objective = objective_of(tasks, default_network(tasks, network, settings.heads == "shared"), settings)
+    data = device_data(tasks, settings)
 
     def batch_loss(weights: Weights, inputs: jax.Array, labels: jax.Array, task: jax.Array) -> jax.Array:
         return task_loss(objective, weights, None, Rows(inputs, labels), objective.heads.of_task(jnp.asarray(task)))
@@ -132,10 +133,11 @@ def _no_labels(*_: Any) -> NoReturn:
     )
 
 
+@clear_arguments
 def plan(
     tasks: SetLike,
     network: Network | str = "auto",
-    config: TrainConfig | None = None,
+    learner: LearnerSettings | str = "joint",
     *,
     discount: float = 0.99,
     stride: Literal["batch", "row"] = "batch",
@@ -149,7 +151,8 @@ def plan(
     Args:
         tasks: the sources and the target, or the name or path of a data set that needs no options.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
-        config: gives the batch size, and the learning rate and steps (``steps_per_batch``) of each probe.
+        learner: its settings give the batch size, and the rate and steps of the SGD that probes the model: with
+            Algorithm 1 its ``inner_rate`` and ``steps_per_batch``, otherwise 0.01 and 1.
         discount: γ in [0, 1).
         stride: ``"batch"`` uses P^B, the chain of batch starts; ``"row"``, the paper's letter, uses P.
         smoothing: pseudo-counts in each row of P.
@@ -165,30 +168,30 @@ def plan(
         MetaschedError: for settings that cannot be, or tasks with numbers to predict.
 
     Examples:
-        >>> plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=10))
+        >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10))
         >>> plan.policy.action([0, 1]) in (0, 1)
         True
     """
     check_seed(seed)
     tasks = as_tasks(tasks)
-    settings = (config or TrainConfig()).resolve(tasks)
+    settings = settings_of(learner).resolve(tasks)
     options = {"discount": discount, "stride": stride, "smoothing": smoothing, "rewards": rewards, "method": method}
-    return planner(tasks, network, settings, **options)(seed, settings.inner_rate)
+    return planner(tasks, network, settings, **options)(seed, settings.probe_rate)
 
 
 def planner(
-    tasks: TaskSet, network: Network | str, config: TrainConfig, **options: Any
+    tasks: TaskSet, network: Network | str, settings: LearnerSettings, **options: Any
 ) -> Callable[[int, float], Plan]:
     """Plans by the seed of the initial weights and the rate of the probes; whatever they share is prepared once.
 
-    ``config`` is resolved; ``options`` are those of :func:`plan`.
+    ``settings`` are resolved; ``options`` are those of :func:`plan`.
     """
-    model = initial_model(tasks, network, config)
-    probing = prober(model.loss, model.hits, config.steps_per_batch, tasks)
+    model = initial_model(tasks, network, settings)
+    probing = prober(model.loss, model.hits, settings.inner_steps, tasks)
 
     def measure(seed: int, rate: float) -> Probe:
         return probing(model.start(seed), rate)
 
-    first = partial(measure, 0, config.inner_rate)
-    template = make(tasks, first, batch_size=config.batch_size, cursor=config.cursor, **options)
+    first = partial(measure, 0, settings.probe_rate)
+    template = make(tasks, first, batch_size=settings.batch_size, cursor=settings.cursor, **options)
     return lambda seed, rate: replace(template, measure=partial(measure, seed, rate))

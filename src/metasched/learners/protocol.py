@@ -4,9 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
-import optax
 
-from metasched.learners.gradients import Estimator
 from metasched.learners.inner import Schedule
 from metasched.learners.losses import Objective
 from metasched.learners.networks import Weights
@@ -18,8 +16,8 @@ class Hyperparameters(NamedTuple):
 
     Attributes:
         reward_index: which of the program's rewards the scheduler is told, int32 ().
-        inner_rate: the inner learning rate that the run begins with.
-        outer_rate: the outer learning rate at the first update.
+        inner_rate: the rate of SGD on scheduled batches that Algorithm 1 begins with.
+        outer_rate: the optimiser's rate at the first step, of any learner.
     """
 
     reward_index: jax.Array
@@ -64,8 +62,5 @@ class Learner(NamedTuple):
     update: Callable[[Data, State], tuple[State, Update]]
 
 
-MakeLearner: TypeAlias = Callable[[Objective, Schedule, Estimator | None, optax.GradientTransformation | None], Learner]
-"""``make(objective, schedule, estimator, outer) -> learner``.
-
-``estimator`` and ``outer`` are what a user made in Python in place of what the settings name. A learner without a
-meta-gradient ignores the first."""
+MakeLearner: TypeAlias = Callable[[Objective, Schedule], Learner]
+"""``make(objective, schedule) -> learner``; the objective has the learner's settings."""

@@ -48,8 +48,8 @@ class Turn(NamedTuple):
     Examples:
         >>> def rise(objective, turn):  # a reward of one's own: by how much the batch raised the score
         ...     return turn.now.score - turn.was.score
-        >>> config = ms.TrainConfig(batch_size=10, meta_updates=1)
-        >>> len(ms.train(tasks, scheduler="ucb", config=config, reward=rise).records)
+        >>> learner = ms.Joint(batch_size=10, updates=1)
+        >>> len(ms.train(tasks, "ucb", learner=learner, reward=rise).records)
         1
     """
 
@@ -116,8 +116,9 @@ def gain(objective: Objective, turn: Turn) -> jax.Array:
         A scalar.
 
     Examples:
-        >>> ms.TrainConfig(reward="gain").reward in ms.rewards.names()
-        True
+        >>> learner = ms.Joint(batch_size=10, updates=1)
+        >>> ms.train(tasks, "ucb", learner=learner, reward="gain").outcomes[0].spec.reward
+        'gain'
     """
     del objective
     return turn.was.loss - turn.now.loss
@@ -139,7 +140,7 @@ def transfer(objective: Objective, turn: Turn) -> jax.Array:
         A scalar.
 
     Examples:
-        >>> ms.TrainConfig().reward
+        >>> run.outcomes[0].spec.reward
         'transfer'
     """
     direction, rows, head = _shared(objective, turn.slope), turn.batch, turn.head

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from metasched.learners.config import TrainConfig
 from metasched.learners.folds import Folds, folds_of
-from metasched.learners.losses import Rows
+from metasched.learners.losses import Objective, Rows
+from metasched.learners.settings import Joint, LearnerSettings
 from metasched.schedulers.base import Scheduler
 from metasched.tasks import TaskSet, cursors
 
@@ -52,9 +52,9 @@ class Batch(NamedTuple):
     trains: jax.Array
 
 
-def device_data(tasks: TaskSet, config: TrainConfig | None = None) -> Data:
+def device_data(tasks: TaskSet, settings: LearnerSettings | None = None) -> Data:
     """Copy what the learner may see to the default device; the test rows stay behind."""
-    config = config or TrainConfig()
+    settings = settings or Joint()
     starts = cursors.starts_of(np.asarray(tasks.sizes))
     sources = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), *map(host_rows, tasks.tasks))
     rarity = [-np.log(np.bincount(task.labels)[task.labels]) for task in tasks.tasks]
@@ -62,18 +62,18 @@ def device_data(tasks: TaskSet, config: TrainConfig | None = None) -> Data:
         sources,
         jnp.asarray(starts, jnp.int32),
         jnp.asarray(tasks.sizes, jnp.int32),
-        log_weights=jnp.asarray(np.concatenate(rarity), jnp.float32) if config.balanced_loss else None,
-        **target_rows(tasks, config),
+        log_weights=jnp.asarray(np.concatenate(rarity), jnp.float32) if settings.balanced_loss else None,
+        **target_rows(tasks, settings),
     )
 
 
-def target_rows(tasks: TaskSet, config: TrainConfig) -> dict[str, Any]:
+def target_rows(tasks: TaskSet, settings: LearnerSettings) -> dict[str, Any]:
     """The target's part of :class:`Data`: its labelled rows, those that rewards are computed on, and their folds."""
     validation = to_device(host_rows(tasks.validation))
     reward_rows, count = validation, len(tasks.validation.labels)
-    if config.reward_rows is not None and config.reward_rows < count:
-        reward_rows = validation.take(np.random.default_rng(0).permutation(count)[: config.reward_rows])
-    return {"validation": validation, "reward_rows": reward_rows, "folds": folds_of(validation, config.reward_folds)}
+    if settings.reward_rows is not None and settings.reward_rows < count:
+        reward_rows = validation.take(np.random.default_rng(0).permutation(count)[: settings.reward_rows])
+    return {"validation": validation, "reward_rows": reward_rows, "folds": folds_of(validation, settings.reward_folds)}
 
 
 def host_rows(split: Any) -> Rows:
@@ -97,23 +97,23 @@ def first_stream(scheduler: Scheduler, data: Data, width: int, key: jax.Array) -
     return Stream(scheduler.init(key), jnp.zeros_like(data.sizes), nothing)
 
 
-def next_batch(scheduler: Scheduler, config: TrainConfig, data: Data, stream: Stream) -> Batch:
+def next_batch(scheduler: Scheduler, objective: Objective, data: Data, stream: Stream) -> Batch:
     """The batch that the scheduler wants now."""
     labels = cursors.labels_at(data.sources.labels, data.starts, stream.cursors)
     chosen = scheduler.select(stream.scheduler, labels)
-    task = jnp.minimum(chosen, len(data.sizes) - 1) if config.abstain else chosen
-    rows = data.starts[task] + cursors.batch_rows(stream.cursors[task], data.sizes[task], config.batch_size)
+    task = jnp.minimum(chosen, len(data.sizes) - 1) if objective.abstain else chosen
+    rows = data.starts[task] + cursors.batch_rows(stream.cursors[task], data.sizes[task], objective.settings.batch_size)
     return Batch(labels, chosen, task, rows, chosen == task)
 
 
 def advance(
-    scheduler: Scheduler, config: TrainConfig, data: Data, stream: Stream, batch: Batch, reward: jax.Array
+    scheduler: Scheduler, settings: LearnerSettings, data: Data, stream: Stream, batch: Batch, reward: jax.Array
 ) -> Stream:
     """The stream after one batch: the scheduler has its reward, cursors have moved, rows are counted."""
     drawn = jnp.arange(len(data.sizes)) == batch.chosen
     labels = jnp.zeros(stream.drawn.shape[1], jnp.int32).at[data.sources.labels[batch.rows]].add(1)
     return Stream(
         scheduler.update(stream.scheduler, batch.labels, batch.chosen, reward),
-        cursors.advance(stream.cursors, data.sizes, batch.chosen, config.batch_size, config.cursor),
+        cursors.advance(stream.cursors, data.sizes, batch.chosen, settings.batch_size, settings.cursor),
         stream.drawn + drawn[:, None] * labels,
     )

@@ -209,7 +209,7 @@ def _called(run: Outcome, first: Outcome) -> str:
     for path, (mine, _) in run.spec.differences(first.spec).items():
         part, _, setting = path.partition(".")
         implied = run.method == TARGET_ONLY and setting in WITHOUT_SOURCES
-        if part in ("config", "learner", "network") and not implied:
+        if part in ("settings", "learner", "network", "reward", "abstain") and not implied:
             extra[setting or part] = mine
     return run.method + (f" ({', '.join(f'{key} {value}' for key, value in extra.items())})" if extra else "")
 
@@ -248,7 +248,7 @@ def _notes(cells: Sequence[CellRuns], others: Sequence[Source]) -> Iterable[str]
             diverged = [(str(run.spec.seed), run.diverged) for run in method.runs if run.diverged]
             if diverged:
                 seeds = f"seed{'s' * (len(diverged) > 1)} {', '.join(seed for seed, _ in diverged)}"
-                why = f"at meta-update {diverged[0][1].update}: {diverged[0][1].cause}"
+                why = f"at update {diverged[0][1].update}: {diverged[0][1].cause}"
                 what = f"{cell.key}: {method.name} diverged with {seeds} ({why})"
                 yield f"{what}; that counts as chance accuracy and as never reaching a threshold"
 

@@ -17,17 +17,16 @@ from typing import Any, NamedTuple
 from metasched import untrusted
 from metasched.errors import ConfigError, RunError
 from metasched.files import make_folder, write_json
-from metasched.learners.config import TrainConfig
 from metasched.learners.networks import Network
+from metasched.learners.settings import LearnerSettings
 from metasched.runs import folder
 from metasched.runs.executors import Counts, Executor, Machines, executing
 from metasched.runs.folder import COMPARISON
+from metasched.runs.jobs import Job, claim_folders, make_jobs
 from metasched.runs.kept import finish
 from metasched.runs.outcome import OURS, OWN_RUNS, Outcome, Study
-from metasched.runs.runner import Job, Own
 from metasched.runs.spec import differences, first_in_words
 from metasched.runs.status import WORK
-from metasched.runs.train import begun, jobs_of
 from metasched.runs.tuning import FOLDS, GRIDS, SEED, Rates, fold_sets, mean_finals
 from metasched.schedulers.resolve import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY
 from metasched.tasks import TaskSet
@@ -59,20 +58,21 @@ class Grid(NamedTuple):
 
     tasks: TaskSet
     network: Network | str
-    learner: str
-    config: TrainConfig
+    settings: LearnerSettings
     seeds: tuple[int, ...]
+    reward: str = "transfer"
+    abstain: bool = False
 
     @property
     def rates(self) -> list[Rates]:
         """The pairs that are tried, those of the settings first."""
-        return list(dict.fromkeys([(self.config.inner_rate, self.config.outer_rate), *GRIDS[self.learner]]))
+        return list(dict.fromkeys([self.settings.rates, *GRIDS[self.settings.name]]))
 
     def jobs(self, scheduler: str, rates: Rates, tasks: TaskSet, seeds: Sequence[int], **told: Any) -> list[Job]:
         """A scheduler with these rates on these rows, a job for each seed."""
-        config = replace(self.config, inner_rate=rates[0], outer_rate=rates[1])
-        name, own = (self.network, Own()) if isinstance(self.network, str) else ("own", Own(network=self.network))
-        return jobs_of(tasks, name, scheduler, config, seeds, {}, learner=self.learner, own=own, **told)
+        known: dict[str, Any] = {"network": self.network, "reward": self.reward, "abstain": self.abstain}
+        learner = self.settings.with_rates(rates)
+        return make_jobs(tasks, scheduler, learner=learner, seeds=seeds, **known, **told)
 
 
 def run_methods(
@@ -106,7 +106,7 @@ def run_methods(
                 out=place and runs_of(place, method.word),
             )
         ]
-        return _measured(begun(jobs, place and place / RUNS), tries, on_progress, executor)
+        return _measured(claim_folders(jobs, place and place / RUNS), tries, on_progress, executor)
 
 
 def named_first(words: Sequence[str]) -> str:
@@ -144,8 +144,8 @@ def _measured(jobs: Sequence[Job], tries: int, on_progress: OnProgress | None, e
 
 def _numbers(grid: Grid, words: Sequence[str]) -> int:
     """About how many numbers all runs learn from: rows drawn × numbers in a row."""
-    config = grid.config.resolve(grid.tasks)
-    drawn = config.meta_updates * (config.batches_per_update or 1) * config.steps_per_batch * config.batch_size
+    settings = grid.settings.resolve(grid.tasks)
+    drawn = settings.updates * (settings.batches_per_update or 1) * settings.inner_steps * settings.batch_size
     return len(words) * (len(grid.rates) * FOLDS + len(grid.seeds)) * drawn * math.prod(grid.tasks.shape)
 
 
@@ -155,10 +155,9 @@ def _check(grid: Grid, words: Sequence[str]) -> None:
         raise ConfigError(f"schedulers are {', '.join(words) or 'none'}; give one or more, each once")
     if BEST_SINGLE in words:
         raise ConfigError(f"{BEST_SINGLE} is chosen on test rows; give {SINGLE_BEST}, chosen on the labelled rows")
-    usual = grid.config.inner_rate, grid.config.outer_rate
     fold_sets(grid.tasks)
     for word in words:
-        grid.jobs(f"{SINGLE}1" if word == SINGLE_BEST else word, usual, grid.tasks, grid.seeds)
+        grid.jobs(f"{SINGLE}1" if word == SINGLE_BEST else word, grid.settings.rates, grid.tasks, grid.seeds)
 
 
 Scores = dict[tuple[str, Rates], float]
@@ -170,7 +169,7 @@ def _tuned(
 ) -> tuple[list[Method], Scores, int]:
     """Every method with the rates that did best on the folds, all scores, and how many runs that took."""
     parts, rates = fold_sets(grid.tasks), grid.rates
-    quick = grid._replace(config=replace(grid.config, eval_every=grid.config.meta_updates))
+    quick = grid._replace(settings=replace(grid.settings, eval_every=grid.settings.updates))
     named = [word for word in words if word != SINGLE_BEST]
     singles = [f"{SINGLE}{place}" for place in range(1, len(grid.tasks.tasks) + 1)] * (SINGLE_BEST in words)
     first = [*((word, pair) for word in named for pair in rates), *((word, rates[0]) for word in singles)]
@@ -212,8 +211,7 @@ def _study(grid: Grid, chosen: Sequence[Method], scores: Scores) -> Study:
     name = grid.tasks.name
     rates = {
         method.name: {
-            "inner_rate": method.rates[0],
-            "outer_rate": method.rates[1],
+            **dict(zip(grid.settings.rate_names, method.rates, strict=True)),
             "accuracy": round(scores[method.scheduler, method.rates], 4),
         }
         for method in chosen
@@ -221,9 +219,9 @@ def _study(grid: Grid, chosen: Sequence[Method], scores: Scores) -> Study:
     return Study(
         experiment=name,
         regime=OWN_RUNS,
-        variant=f"{grid.learner} learner",
-        cell=f"{name} {grid.tasks.fingerprint[:16]} {grid.learner}",
-        title=f"{name}, {grid.learner} learner",
+        variant=f"{grid.settings.name} learner",
+        cell=f"{name} {grid.tasks.fingerprint[:16]} {grid.settings.name}",
+        title=f"{name}, {grid.settings.name} learner",
         tuning={
             "on": f"{FOLDS} folds of the target's labelled rows",
             "seeds": [SEED],
@@ -244,11 +242,13 @@ def _claimed(out: Path | None, grid: Grid, words: Sequence[str]) -> Iterator[Non
         return
     asked = {
         "data": grid.tasks.fingerprint,
-        "learner": grid.learner,
+        "learner": grid.settings.name,
         "network": grid.network if isinstance(grid.network, str) else "own",
         "schedulers": list(words),
         "seeds": list(grid.seeds),
-        "config": asdict(grid.config),
+        "settings": asdict(grid.settings),
+        "reward": grid.reward,
+        "abstain": grid.abstain,
     }
     mark = out / COMPARISON
     if not mark.exists():

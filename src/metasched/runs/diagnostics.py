@@ -159,9 +159,9 @@ def still_improving(runs: Sequence[Outcome]) -> list[str]:
         return []
     ratio = float(np.clip(last / before if before > 0 else 1.0, 0.2, 0.8))
     thirds = max(1, int(np.ceil(np.log(NOTEWORTHY / last) / np.log(ratio))))
-    updates = int(runs[0].spec.config["meta_updates"])
+    updates = int(runs[0].spec.settings["updates"])
     more = -(-updates * thirds // 3)
     return [
         f"{runs[0].method} is still improving at the end (+{last:.3f} in the last third): about {more:,} updates more; "
-        f"give --meta-updates {updates + more}"
+        f"give --updates {updates + more}"
     ]

@@ -28,13 +28,13 @@ from msgspec import Struct
 from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import PART, append, make_folder, write_error, write_whole
-from metasched.learners.config import TrainConfig
 from metasched.learners.model_file import ABOUT as MODEL
+from metasched.runs import upgrade
 from metasched.runs.outcome import About, Family, Origin, Study
 from metasched.runs.records import as_line, read_lines
 from metasched.runs.spec import RunSpec
 
-FORMAT = 2
+FORMAT = 3
 METRICS = "metrics.jsonl"
 RUN = "run.json"
 OUTCOME = "outcome.jsonl"
@@ -109,14 +109,18 @@ def describe(folder: Path) -> Description:
         raise RunError(f"{folder}: is not a run folder (it has no readable {RUN}); {fix}")
     content = untrusted.read_json(path, dict[str, Any], _AGAIN)
     version = untrusted.checked(content.pop("format", None), int, path, _AGAIN)
-    if version != FORMAT:
+    if version == upgrade.FORMAT:
+        if not (folder / OUTCOME).exists():
+            fix = f"let metasched 0.1 end it, or {_AGAIN}"
+            raise RunError(f"{folder}: was begun by metasched 0.1, and this version cannot continue it; {fix}")
+        try:
+            content["spec"] = upgrade.upgrade_spec(untrusted.checked(content.get("spec"), dict[str, Any], path, _AGAIN))
+        except RunError as error:
+            raise RunError(f"{path}: {error}") from None
+    elif version != FORMAT:
         age, fix = ("a newer", "upgrade: pip install -U metasched") if version > FORMAT else ("an earlier", _AGAIN)
         raise RunError(f"{folder}: was written by {age} metasched (format {version}, this one reads {FORMAT}); {fix}")
-    description = untrusted.checked(content, Description, path, _AGAIN)
-    for setting in description.spec.config:
-        if setting not in TrainConfig.__dataclass_fields__:
-            raise RunError(f"{path}: has a setting '{setting}' that this metasched does not know; {_AGAIN}")
-    return description
+    return untrusted.checked(content, Description, path, _AGAIN)
 
 
 def runs_in(folder: Path, hidden: Collection[str] = ()) -> Iterator[Path]:

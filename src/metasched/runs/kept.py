@@ -8,8 +8,8 @@ from metasched.files import append, make_folder, write_whole
 from metasched.runs import folder
 from metasched.runs import outcome as outcomes
 from metasched.runs.executors import Counts, Executor
+from metasched.runs.jobs import Job
 from metasched.runs.outcome import Outcome
-from metasched.runs.runner import Job
 
 OnFinished = Callable[[int, str], None]
 """Called with how many of the runs have finished, and where the others stand, in words."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from metasched import untrusted
-from metasched.errors import DataError
+from metasched.errors import DataError, RunError
 from metasched.files import write_whole
 from metasched.runs import upgrade
 from metasched.runs.spec import Count, RunSpec
@@ -165,7 +165,7 @@ def read(path: Path) -> Iterator[Outcome]:
             fields = layers.complete(msgspec.json.decode(line, type=dict[str, Any]))
             if fields is not None:
                 yield _checked(fields)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except (RunError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             if not line.endswith(b"\n"):
                 return
             raise DataError(f"{path}, line {number}: is not an outcome of format {FORMAT} ({error})") from None

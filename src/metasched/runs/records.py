@@ -1,4 +1,4 @@
-"""The lines of ``metrics.jsonl``: one a meta-update, what a line has, and reading them back with every type checked."""
+"""The lines of ``metrics.jsonl``: one an update, what a line has, and reading them back with every type checked."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _Accuracies = list[float | None]
 
 
 class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One meta-update; the last one of a run has ``final``."""
+    """One update, with the rate as its learner calls it; the last one of a run has ``final``."""
 
     seed: Count
     update: Count
@@ -29,7 +29,8 @@ class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tasks: list[Count]
     loss: float
     validation_accuracy: float
-    inner_rate: float
+    inner_rate: float | UnsetType = UNSET
+    learning_rate: float | UnsetType = UNSET
     test_accuracy: float | UnsetType = UNSET
     initial_test_accuracy: float | UnsetType = UNSET
     test_accuracy_by_class: _Accuracies | UnsetType = UNSET
@@ -38,7 +39,7 @@ class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LastLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The meta-update whose loss was no longer finite, and why: the run ended there."""
+    """The update whose loss was no longer finite, and why: the run ended there."""
 
     seed: Count
     update: Count

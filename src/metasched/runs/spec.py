@@ -26,23 +26,27 @@ class DataSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
-    """One run: rows, learner, network, scheduler, settings, seed, and the versions that computed it.
+    """One run: rows, network, learner, scheduler, reward, seed, and the versions that computed it.
 
-    ``config`` is a resolved :class:`~metasched.TrainConfig`. ``own`` names what was made in Python and cannot be
-    written down (a network, a scheduler, a loss, a reward, an optimiser).
+    ``settings`` are all settings of the learner, with nothing left open, and ``options`` those of the scheduler.
+    ``own`` names what was made in Python and cannot be written down (a network, a scheduler, a loss, a reward, an
+    optimiser, a gradient).
 
-    >>> spec = RunSpec(data=DataSpec(fingerprint="0a", set="demo"), network="mlp", scheduler="ucb", config={}, seed=1)
+    >>> data = DataSpec(fingerprint="0a", set="demo")
+    >>> spec = RunSpec(data=data, network="mlp", learner="joint", settings={}, scheduler="ucb", reward="gain", seed=1)
     >>> spec.name
-    '850eadfb74348e90'
+    'f15d8d4a776dfbca'
     """
 
     data: DataSpec
     network: str
+    learner: str
+    settings: dict[str, Any]
     scheduler: str
-    config: dict[str, Any]
+    reward: str
     seed: Count
-    learner: str = "meta"
     options: dict[str, Any] = {}
+    abstain: bool = False
     own: tuple[str, ...] = ()
     versions: dict[str, str] = {}
 
@@ -52,7 +56,7 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
 
     def differences(self, other: "RunSpec") -> Mapping[str, tuple[Any, Any]]:
-        """What differs between two specs: ``config.seed``-like paths, and both values."""
+        """What differs between two specs: paths like ``settings.batch_size``, and both values."""
         return dict(differences(msgspec.to_builtins(self), msgspec.to_builtins(other)))
 
 

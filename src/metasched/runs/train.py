@@ -1,39 +1,32 @@
-"""``train`` and ``resume``: one scheduler over seeds, recorded so that it can be stopped and continued anywhere."""
+"""``train``, ``resume`` and ``load_model``: one scheduler over seeds, kept so that it can be stopped and continued."""
 
 import os
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import optax
 
 from metasched import datasets
-from metasched.errors import ConfigError, MetaschedError, RunError
-from metasched.learners.config import TrainConfig
-from metasched.learners.engine import Record, find_learner
-from metasched.learners.gradients import Estimator, MetaParameters
-from metasched.learners.losses import Loss, Losses, cross_entropy, squared_error
-from metasched.learners.model import Model
+from metasched.errors import ConfigError, MetaschedError, RunError, whole_number
+from metasched.learners.engine import Record
+from metasched.learners.gradients import MetaParameters
+from metasched.learners.losses import Loss
+from metasched.learners.model import Model, read_model
 from metasched.learners.networks import Network
+from metasched.learners.renamed import clear_arguments
 from metasched.learners.rewards import Reward
-from metasched.runs import folder
-from metasched.runs import runner as engine
+from metasched.learners.settings import LearnerSettings
+from metasched.runs import folder, runner
 from metasched.runs import trackers as tracker_room
-from metasched.runs.described import stored_job
-from metasched.runs.folder import Description
-from metasched.runs.origin import origin, versions
-from metasched.runs.outcome import About, Outcome
-from metasched.runs.runner import CHECKPOINT_SECONDS, Job, Own, Result
-from metasched.runs.scheduler_spec import Choice, choose
-from metasched.runs.settled import settled
-from metasched.runs.spec import DataSpec, RunSpec, first_in_words
+from metasched.runs.folder import model_folder
+from metasched.runs.jobs import Job, claim_folders, make_jobs, stored_job
+from metasched.runs.outcome import Outcome
+from metasched.runs.runner import CHECKPOINT_SECONDS, Result
 from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
-from metasched.schedulers.resolve import BEST_SINGLE, SINGLE, family
-from metasched.seeds import check_seed, counting
+from metasched.schedulers.resolve import AUTO, BEST_SINGLE, SINGLE
 from metasched.tasks import TaskSet
 
 OnRecord = Callable[[Record], None]
@@ -41,17 +34,17 @@ OnRecord = Callable[[Record], None]
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A finished run: every record, and the meta-parameters and the model of each seed.
+    """A finished run: every record, and the parameters and the model of each seed.
 
     Attributes:
-        records: one for each meta-update of each seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …); the
-            last of a seed has ``final``, measured on all test rows.
-        parameters: the meta-parameters by seed.
+        records: one for each update of each seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …); the
+            last of a seed has ``final``, evaluated on all test rows.
+        parameters: what was trained, by seed: with Algorithm 1 the meta-parameters.
         tasks: the task set.
         out: the folder of the run, if it was kept.
         outcomes: one line for each seed.
-        reason: why this scheduler, where the choice was left to us.
-        models: what makes or reads the model of each seed; :meth:`model` calls it.
+        reason: why this scheduler, where you left the choice to us.
+        models: a function by seed that makes or reads the model; :meth:`model` calls it.
 
     Examples:
         >>> print(repr(run).splitlines()[0])
@@ -71,9 +64,9 @@ class Run:
     models: Mapping[int, Callable[[], Model]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """What it was, how accurate it is, where it is, what is off with its rows: a line each."""
-        place = f"in {self.out or 'memory alone (give out= to keep it)'}"
-        return "\n".join([self._method(), self._accuracy(), place, *(f"! {line}" for line in self.tasks.warnings)])
+        """What it was, how accurate it is, where it is, and warnings about its rows: a line each."""
+        folder = f"in {self.out or 'memory alone (give out= to keep it)'}"
+        return "\n".join([self._method(), self._accuracy(), folder, *(f"! {line}" for line in self.tasks.warnings)])
 
     def _method(self) -> str:
         """The scheduler and the data, in words."""
@@ -104,10 +97,10 @@ class Run:
         return {record["seed"]: record for record in self.records if "diverged" in record}
 
     def model(self, seed: int | None = None) -> Model:
-        """The model that ``final`` of a seed was measured with.
+        """The model that ``final`` of a seed was evaluated with.
 
         Args:
-            seed: whose; left out where there is one.
+            seed: which seed; you can leave it out where there is only one.
 
         Returns:
             The model.
@@ -115,68 +108,70 @@ class Run:
         Raises:
             MetaschedError: for a seed that the run does not have, or that diverged.
         """
-        told = ", ".join(map(str, self.models))
+        seeds = ", ".join(map(str, self.models))
         if seed is None:
             if len(self.models) != 1:
-                raise ConfigError(f"there are models of seeds {told}; say which: model(seed={next(iter(self.models))})")
+                raise ConfigError(
+                    f"there are models of seeds {seeds}; say which: model(seed={next(iter(self.models))})"
+                )
             (seed,) = self.models
         if seed in self.models:
             return self.models[seed]()
         if seed in self.diverged:
-            raise ConfigError(f"seed {seed} diverged and has no model; those of seeds {told} have one")
-        raise ConfigError(f"there is no seed {seed!r}; this run has {told}")
+            raise ConfigError(f"seed {seed} diverged and has no model; those of seeds {seeds} have one")
+        raise ConfigError(f"there is no seed {seed!r}; this run has {seeds}")
 
 
+@clear_arguments
 def train(
     tasks: datasets.SetLike,
-    network: Network | str = "auto",
-    scheduler: Scheduler | str = "auto",
-    config: TrainConfig | None = None,
+    scheduler: Scheduler | str = AUTO,
     *,
-    learner: str = "joint",
+    options: Mapping[str, Any] | None = None,
+    learner: LearnerSettings | str = "joint",
+    network: Network | str = "auto",
+    reward: Reward | str = "transfer",
+    abstain: bool = False,
     seeds: int | Sequence[int] = 1,
-    scheduler_options: Mapping[str, Any] | None = None,
     loss: Loss | None = None,
     target_loss: Loss | None = None,
-    reward: Reward | str | None = None,
-    gradient: Estimator | str | None = None,
-    optimiser: optax.GradientTransformation | None = None,
-    seeds_at_once: int | None = None,
     out: str | os.PathLike[str] | None = None,
     on_record: OnRecord | None = None,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     trackers: Sequence[str | Tracker] = (),
+    seeds_at_once: int | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Run:
-    """Train on ``tasks`` and measure on their test rows.
+    """Train on ``tasks`` and evaluate on their test rows.
 
     Args:
         tasks: the sources and the target, or the name or path of a data set that needs no options: ``"demo"``.
-        network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
         scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, ``"auto"``: the one that did best with
             the learner in our results, or a control: ``"target-only"``, no source rows; ``"single:<task>"``, one task
             by name or number from 1; ``"oracle-best-single"``, the single task that did best, known only in hindsight.
-            With ``config.abstain`` a scheduler of your own chooses among one arm more than there are tasks.
-        config: the settings; defaults when left out.
-        learner: ``"joint"``: one model trained on source and target batches together, or ``"meta"``, Algorithm 1.
-        seeds: how many, counting from 0, or a list of them. Each decides initial weights, validation batches and the
-            scheduler's chance, and is a run of its own. One whose loss is no longer finite ends alone, with a record
-            that says why (``diverged``).
-        scheduler_options: options of a scheduler given by name; for ``gittins`` and ``mdp`` also those of
+            With ``abstain`` a scheduler of your own chooses among one arm more than there are tasks.
+        options: options of a scheduler given by name; for ``gittins`` and ``mdp`` also those of
             :func:`metasched.plan`, which is then made from the initial model of each seed. Tasks (``task`` of
             ``single``, ``tasks`` of ``uniform``) are named, or numbered from 1.
+        learner: :class:`Joint` or :class:`AlgorithmOne` with their settings; ``"joint"`` and ``"meta"`` are these with
+            the default settings.
+        network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
+        reward: what the scheduler is told after each batch: a name from ``ms.rewards.names()``, or a function of an
+            objective and a turn.
+        abstain: whether the scheduler has one more arm, "no source this time": a batch that trains nothing and draws
+            no rows.
+        seeds: how many, counting from 0, or a list of them. Each decides initial weights, the target's batches and the
+            scheduler's random draws, and is a run of its own. One whose loss is no longer finite ends alone, with a
+            record that says why (``diverged``).
         loss: of one source row, ``loss(outputs, label) -> number``; by default cross-entropy, or half the squared error
             where the tasks have ``targets``.
         target_loss: of one target row; by default the same as that of a source row.
-        reward: in place of the one in ``config``: a name, or a function of an objective and a turn.
-        gradient: in place of the one in ``config``: a name, or an estimator of your own.
-        optimiser: an Optax transformation for the outer step, in place of the one in ``config``.
-        seeds_at_once: seeds that run side by side in one program; by default one on a CPU, where side by side is
-            slower, and on accelerators as many as fit, spread over all devices.
         out: folder of the run; with several seeds a folder of theirs. A run that was interrupted there continues;
             without it nothing is written.
-        on_record: called after every meta-update.
-        checkpoint_seconds: at least this long between checkpoints.
+        on_record: called after every update.
         trackers: where else records go: ``"tensorboard"``, ``"mlflow"``, ``"wandb"``, or a ``Tracker`` of your own.
+        seeds_at_once: seeds that run side by side in one program; by default one on a CPU, where side by side is
+            slower, and on accelerators as many as fit, spread over all devices.
+        checkpoint_seconds: at least this long between checkpoints.
 
     Returns:
         The finished run: records, final accuracies, models.
@@ -186,43 +181,38 @@ def train(
             seed diverged.
 
     Examples:
-        >>> config = ms.TrainConfig(batch_size=10, meta_updates=2)
-        >>> run = ms.train(tasks, scheduler="thompson", config=config, seeds=[0, 1])
+        >>> learner = ms.Joint(batch_size=10, updates=2)
+        >>> run = ms.train(tasks, "thompson", learner=learner, seeds=[0, 1])
         >>> [0 <= final["test_accuracy"] <= 1 for final in run.final.values()]
         [True, True]
     """
     tasks = datasets.as_tasks(tasks)
     sinks = tracker_room.make(trackers, out)
-    if seeds_at_once is not None and (type(seeds_at_once) is not int or seeds_at_once < 1):
-        raise ConfigError(f"seeds_at_once is {seeds_at_once!r}; give a whole number ≥ 1")
-    settings = config or TrainConfig()
-    if isinstance(reward, str):
-        settings, reward = replace(settings, reward=reward), None
-    if isinstance(gradient, str):
-        settings, gradient = replace(settings, gradient=gradient), None
-    own = Own(
-        None if isinstance(network, str) else network,
-        None if isinstance(scheduler, str) else scheduler,
-        _losses(tasks, loss, target_loss),
-        optimiser,
-        reward,
-        gradient,
-    )
-    where = None if out is None else Path(out)
-    word = scheduler if isinstance(scheduler, str) else "own"
-    name = network if isinstance(network, str) else "own"
-    options = scheduler_options or {}
+    if seeds_at_once is not None:
+        whole_number("seeds_at_once", seeds_at_once, 1)
 
-    def work(word: str, where: Path | None) -> Run:
-        known: dict[str, Any] = {"learner": learner, "own": own, "out": where, "together": seeds_at_once or 1}
-        jobs = begun(jobs_of(tasks, name, word, settings, seeds, options, **known), where)
+    def work(scheduler: Scheduler | str, path: Path | None) -> Run:
+        jobs = make_jobs(
+            *(tasks, scheduler),
+            options=options,
+            learner=learner,
+            network=network,
+            reward=reward,
+            abstain=abstain,
+            seeds=seeds,
+            loss=loss,
+            target_loss=target_loss,
+            out=path,
+            together=seeds_at_once or 1,
+        )
         how = {"together": seeds_at_once, "checkpoint_seconds": checkpoint_seconds}
-        return _execute(jobs, where, on_record, sinks, **how)
+        return _run(claim_folders(jobs, path), path, on_record, sinks, **how)
 
-    if word != BEST_SINGLE:
-        return work(word, where)
+    path = None if out is None else Path(out)
+    if scheduler != BEST_SINGLE:
+        return work(scheduler, path)
     singles = [f"{SINGLE}{number}" for number in range(1, len(tasks.tasks) + 1)]
-    runs = [work(single, None if where is None else where / single.replace(":", "-")) for single in singles]
+    runs = [work(single, path and path / single.replace(":", "-")) for single in singles]
     return max(runs, key=lambda run: float(np.mean([final["test_accuracy"] for final in run.final.values()])))
 
 
@@ -231,11 +221,11 @@ def resume(
 ) -> Run:
     """Continue the run in a folder, or all runs below it, each from its last checkpoint.
 
-    They end with the numbers they would have had anyway.
+    They end with the numbers that they would have had without the interruption.
 
     Args:
         where: the folder.
-        on_record: called after every meta-update.
+        on_record: called after every update, with those before the interruption too.
         trackers: where else records go, as in :func:`train`.
 
     Returns:
@@ -247,24 +237,24 @@ def resume(
 
     Examples:
         >>> ms.datasets.save_npz(tasks, "winds.npz")
-        >>> config = ms.TrainConfig(batch_size=10, meta_updates=2)
-        >>> whole = ms.train(ms.datasets.load("winds.npz"), config=config, out="runs/winds")
+        >>> learner = ms.Joint(batch_size=10, updates=2)
+        >>> whole = ms.train(ms.datasets.load("winds.npz"), learner=learner, out="runs/winds")
         >>> ms.resume("runs/winds").final == whole.final
         True
     """
-    place = Path(where)
-    folder.refuse_comparison(place)
-    sinks = tracker_room.make(trackers, place)
-    folders = list(folder.runs_in(place))
+    path = Path(where)
+    folder.refuse_comparison(path)
+    sinks = tracker_room.make(trackers, path)
+    folders = list(folder.runs_in(path))
     folder.refuse_unbegun(folders)
-    descriptions = [folder.describe(each) for each in folders or [place]]
+    descriptions = [folder.describe(each) for each in folders or [path]]
     loaded: dict[str, TaskSet] = {}
     for each, description in zip(folders, descriptions, strict=True):
         spec = description.spec
         if spec.own or spec.data.set is None:
             made = ", ".join(("data",) * (spec.data.set is None) + spec.own)
             raise RunError(
-                f"{each}: has things made in Python ({made}); call metasched.train(..., out={str(place)!r}) again "
+                f"{each}: has things made in Python ({made}); call metasched.train(..., out={str(path)!r}) again "
                 "to go on"
             )
         if spec.data.fingerprint not in loaded:
@@ -276,161 +266,70 @@ def resume(
         stored_job(each, description, loaded[description.spec.data.fingerprint])
         for each, description in zip(folders, descriptions, strict=True)
     ]
-    return _execute(jobs, place, on_record, sinks)
+    return _run(jobs, path, on_record, sinks)
 
 
-def _stored_rows(where: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
+def load_model(folder: str | os.PathLike[str], network: Network | None = None, *, seed: int | None = None) -> Model:
+    """The model that :meth:`Model.save`, or a run that has ended, left in a folder; no code of it runs.
+
+    Args:
+        folder: the folder; of several seeds, the one that holds theirs.
+        network: your own, for a model that was trained with one.
+        seed: of several seeds, this one; by default the first.
+
+    Returns:
+        The model.
+
+    Raises:
+        MetaschedError: for a folder without a model, a seed that it does not have, or a model of which a byte has
+            changed.
+
+    Examples:
+        >>> run.model().save("winds")
+        >>> again = ms.load_model("winds")
+        >>> bool((again.predict(tasks.test.inputs) == run.model().predict(tasks.test.inputs)).all())
+        True
+    """
+    return read_model(model_folder(Path(folder), seed), network)
+
+
+def _stored_rows(path: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
+    """The rows that a description names; it may be damaged, and then its options are of any type."""
     try:
         return datasets.load(name, **options)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, MetaschedError):
             raise
         raise RunError(
-            f"{where / folder.RUN}: '{name}' with {options} is no data set ({error}); start again in another folder"
+            f"{path / folder.RUN}: '{name}' with {options} is no data set ({error}); start again in another folder"
         ) from None
 
 
-def jobs_of(
-    tasks: TaskSet,
-    network: str,
-    scheduler: str,
-    config: TrainConfig,
-    seeds: int | Sequence[int],
-    options: Mapping[str, Any],
-    *,
-    learner: str = "joint",
-    own: Own = Own(),  # noqa: B008
-    out: Path | None = None,
-    together: int = 1,
-    **told: Any,
-) -> list[Job]:
-    """A job for each seed, everything checked; ``told`` goes into the descriptions (method, role, study).
-
-    ``together`` of them are to run side by side, and must fit.
-    """
-    find_learner(learner)
-    seeds = _seeds(seeds)
-    if own.scheduler is not None:
-        if options:
-            raise ConfigError(f"scheduler_options {sorted(options)} need a scheduler given by name")
-        choice = Choice("own", {}, config.resolve(tasks))
-    else:
-        choice = choose(scheduler, options, tasks, config, learner)
-    if own.scheduler is None and family(choice.name) != "active":  # it reads no rewards, so it need not pay for them
-        choice = choice._replace(config=replace(choice.config, reward_folds=0, slope_every=1))
-    if learner == "joint" and (own.gradient is not None or choice.config.gradient != "auto"):
-        raise ConfigError("gradient is for Algorithm 1; leave it out with the joint learner, or take learner meta")
-    common: dict[str, Any] = {
-        "method": scheduler,
-        "family": own.scheduler.family if own.scheduler is not None else family(choice.name),
-        "about": about(tasks),
-        "origin": origin(" ".join(sys.argv)),
-        "reason": choice.reason,
-        **told,
-    }
-    spec: dict[str, Any] = {
-        "data": _data(tasks),
-        "learner": learner,
-        "network": network,
-        "scheduler": choice.name,
-        "options": choice.options,
-        "config": asdict(settled(tasks, learner, network, choice.config, own, together)),
-        "own": tuple(name for name, given in own._asdict().items() if given is not None),
-        "versions": versions(),
-    }
-    where = [None if out is None else out if len(seeds) == 1 else out / f"seed-{seed}" for seed in seeds]
-    return [
-        Job(Description(spec=RunSpec(seed=seed, **spec), **common), tasks, own, place)
-        for seed, place in zip(seeds, where, strict=True)
-    ]
-
-
-def _data(tasks: TaskSet) -> DataSpec:
-    recipe: Mapping[str, Any] = tasks.recipe or {}
-    return DataSpec(fingerprint=tasks.fingerprint, set=recipe.get("set"), options=dict(recipe.get("options", {})))
-
-
-def about(tasks: TaskSet) -> About:
-    """A task set in words and numbers."""
-    return About(
-        name=tasks.name,
-        simulated=tasks.simulated,
-        tasks=tuple(task.name for task in tasks.tasks),
-        useful=tasks.useful or (),
-        classes=tuple(tasks.classes),
-        source_rows=sum(tasks.sizes),
-        target_rows=len(tasks.validation.labels),
-        test_rows=len(tasks.test.labels),
-    )
-
-
-def begun(jobs: Sequence[Job], out: Path | None) -> list[Job]:
-    """The jobs with their folders made; folders that are there already must hold the same runs, and go on."""
-    if out is None:
-        return list(jobs)
-    stored = {each: folder.describe(each) for each in folder.runs_in(out)}
-    asked = {job.folder: job.description for job in jobs}
-    for each, description in stored.items():
-        wanted = asked.get(each)
-        if wanted is None:
-            raise RunError(f"{out}: holds another run ({each}); choose another folder")
-        differences = description.spec.differences(wanted.spec)
-        found = {path: values for path, values in differences.items() if not path.startswith("versions")}
-        if found:
-            raise RunError(f"{each}: holds a run {first_in_words(found)}; choose another folder")
-    if not stored:
-        folder.refuse_content(out)
-    for job in jobs:
-        folder.refuse_linked(job.folder or out, out)
-    folder.create({job.folder: job.description for job in jobs if job.folder and job.folder not in stored})
-    return [job._replace(description=stored.get(job.folder, job.description)) for job in jobs]  # type: ignore[arg-type]
-
-
-def _execute(
-    jobs: Sequence[Job], where: Path | None, on_record: OnRecord | None, sinks: Sequence[Tracker], **how: Any
+def _run(
+    jobs: Sequence[Job], out: Path | None, on_record: OnRecord | None, sinks: Sequence[Tracker], **how: Any
 ) -> Run:
     """Run all jobs; every record goes to the trackers and to ``on_record``."""
-    with tracker_room.tracking(sinks, where, [job.description for job in jobs]) as track:
+    with tracker_room.tracking(sinks, out, [job.description for job in jobs]) as track:
 
         def pass_on(_: int, record: Record) -> None:
             track(record)
             if on_record:
                 on_record(record)
 
-        results = engine.run(jobs, on_record=pass_on, **how)
-    return _gathered(results, jobs, where)
+        results = runner.run(jobs, on_record=pass_on, **how)
+    return _gathered(results, jobs, out)
 
 
-def _seeds(given: int | Sequence[int]) -> list[int]:
-    """Different seeds; a number stands for so many, counting from 0."""
-    if isinstance(given, int | np.integer) and not isinstance(given, bool):
-        return counting(int(given))
-    if not isinstance(given, Iterable) or isinstance(given, str):
-        raise ConfigError(f"seeds is {given!r}; give how many, at least 1, or a list of them")
-    seeds = [check_seed(seed) for seed in given]
-    if not seeds or len(set(seeds)) != len(seeds):
-        raise ConfigError(f"seeds are {seeds}; give one or more different whole numbers ≥ 0")
-    return seeds
-
-
-def _losses(tasks: TaskSet, loss: Loss | None, target_loss: Loss | None) -> Losses | None:
-    """The losses asked for; None when both are left to us."""
-    if loss is None and target_loss is None:
-        return None
-    own = loss or (cross_entropy if tasks.target_size is None else squared_error)
-    return Losses(own, target_loss or own)
-
-
-def _gathered(results: Sequence[Result], jobs: Sequence[Job], where: Path | None) -> Run:
+def _gathered(results: Sequence[Result], jobs: Sequence[Job], out: Path | None) -> Run:
     outcomes = [result.outcome for result in results]
     first = next((outcome for outcome in outcomes if outcome.diverged), None)
     if first is not None and first.diverged is not None and not any(outcome.final for outcome in outcomes):
-        raise RunError(f"seed {first.spec.seed}, meta-update {first.diverged.update}: {first.diverged.cause}")
+        raise RunError(f"seed {first.spec.seed}, update {first.diverged.update}: {first.diverged.cause}")
     return Run(
         [record for result in results for record in result.records],
         {outcome.spec.seed: result.state.parameters for outcome, result in zip(outcomes, results, strict=True)},
         jobs[0].tasks,
-        where,
+        out,
         outcomes,
         jobs[0].description.reason,
         {outcome.spec.seed: result.model for outcome, result in zip(outcomes, results, strict=True) if result.model},

@@ -10,13 +10,13 @@ from metasched.learners.folds import equal_splits
 from metasched.runs.outcome import Outcome
 from metasched.tasks import TEST, VALIDATION, TaskSet
 
-Rates = tuple[float, float]
-"""The inner and the outer rate."""
+Rates = tuple[float, ...]
+"""The learning rates of a learner, in the order of its ``rate_names``."""
 GRIDS: dict[str, tuple[Rates, ...]] = {
     "meta": tuple((inner, outer) for inner in (0.01, 0.03, 0.1) for outer in (1e-3, 3e-3)),
-    "joint": tuple((0.01, outer) for outer in (3e-4, 1e-3, 3e-3)),
+    "joint": ((3e-4,), (1e-3,), (3e-3,)),
 }
-"""Inner and outer rates that are tried for every method alike, by learner; joint training has no inner one."""
+"""Rates that are tried for every method alike, by learner."""
 FOLDS = 4
 SEED = 1001
 """Of the runs on folds; never reported."""

@@ -1,9 +1,40 @@
 """Reading what the last version wrote (format 2), in the form of this one (format 3)."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import msgspec
+
+from metasched.errors import RunError
+from metasched.learners.renamed import REMOVED, SETTINGS
+from metasched.learners.settings import LEARNERS, AlgorithmOne
+
+FORMAT = 2
+
+
+def upgrade_spec(old: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a run: format 2 had one ``config`` for all learners, with the reward and ``abstain`` among it.
+
+    What it does not know it leaves as it is, for whoever reads the spec to report.
+
+    Raises:
+        RunError: for a run with a setting that no longer exists.
+    """
+    new = {key: value for key, value in old.items() if key != "config"}
+    learner = new.setdefault("learner", "meta")
+    config = msgspec.convert(old.get("config"), dict[str, Any])
+    for name, usual in REMOVED.items():
+        if config.get(name, usual) != usual:
+            raise RunError(f"{name} is {config[name]!r}, a setting that no longer exists; use metasched 0.1 for it")
+    names = SETTINGS | ({"outer_rate": "learning_rate"} if learner == "joint" else {})
+    known = {field.name for field in fields(LEARNERS.get(learner, AlgorithmOne))}
+    others = {field.name for kind in LEARNERS.values() for field in fields(kind)} - known
+    settings = {names.get(name, name): value for name, value in config.items() if name not in REMOVED}
+    new["reward"] = settings.pop("reward", "transfer")
+    new["abstain"] = settings.pop("abstain", False)
+    new["settings"] = {name: value for name, value in settings.items() if name not in others}
+    return new
 
 
 class Layers:
@@ -34,7 +65,7 @@ def _laid_over(below: Any, above: Any) -> Any:
 
 def outcome(old: Mapping[str, Any]) -> dict[str, Any]:
     """An outcome of format 2: it kept two fields of ``final`` beside it, and gave another one a shorter name."""
-    new = {**old, "format": 3}
+    new = {**old, "format": 3, "spec": upgrade_spec(msgspec.convert(old.get("spec"), dict[str, Any]))}
     if isinstance(old.get("final"), dict):
         final = dict(old["final"])
         for name, before in (("test_accuracy_by_class", "by_class"), ("drawn_by_label", "drawn_by_label")):

@@ -57,7 +57,7 @@ def gittins(
         MetaschedError: for an option out of its range, or a plan that is missing or for other tasks.
 
     Examples:
-        >>> plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=10), method="myopic")
+        >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10), method="myopic")
         >>> chooser = ms.Chooser(ms.schedulers.gittins(2, plan, refresh=0), tasks, batch_size=10)
         >>> chooser.ask().task == plan.gittins_action(np.array([task.labels[0] for task in tasks.tasks]))
         True

@@ -59,7 +59,7 @@ def mdp(
         MetaschedError: for an option out of its range, or a plan that is missing or for other tasks.
 
     Examples:
-        >>> plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=10))
+        >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10))
         >>> chooser = ms.Chooser(ms.schedulers.mdp(2, plan, refresh=0), tasks, batch_size=10)
         >>> chooser.ask().task == plan.policy.action([task.labels[0] for task in tasks.tasks])
         True

@@ -15,7 +15,7 @@ class PlanLike(Protocol):
     """A plan for N tasks of C labels, as ``ms.plan`` makes it.
 
     Examples:
-        >>> plan = ms.plan(tasks, config=ms.TrainConfig(batch_size=10))
+        >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10))
         >>> plan.transitions.shape, plan.discount, plan.indices.shape, plan.policy.shape
         ((2, 2, 2), 0.99, (2, 2), (2, 2))
     """

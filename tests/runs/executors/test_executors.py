@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from helpers import make_tasks
-from metasched import TrainConfig, compare
+from metasched import Joint, compare
 from metasched.errors import ConfigError
 from metasched.runs.executors import FEWEST_NUMBERS, Machines, executing
 
@@ -54,5 +54,5 @@ def test_the_name_of_the_last_version_works_and_says_the_new_one():
 def test_without_a_folder_nothing_is_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     tasks = make_tasks(validation=16)
-    compare(tasks, ["uniform"], seeds=2, config=TrainConfig(meta_updates=2, batch_size=4), executor="local", workers=1)
+    compare(tasks, ["uniform"], seeds=2, learner=Joint(updates=2, batch_size=4), executor="local", workers=1)
     assert list(tmp_path.iterdir()) == []

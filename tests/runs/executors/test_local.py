@@ -15,16 +15,16 @@ from metasched.errors import ConfigError, RunError
 from metasched.runs import runner as engine
 from metasched.runs.executors.local import Local, environment
 from metasched.runs.executors.worker import Order, obey
+from metasched.runs.jobs import claim_folders, make_jobs
 from metasched.runs.origin import versions
 from metasched.runs.status import failure, state_of
-from metasched.runs.train import begun, jobs_of
 
-CONFIG = ms.TrainConfig(meta_updates=5, eval_every=1, batch_size=4)
+CONFIG = ms.Joint(updates=5, eval_every=1, batch_size=4)
 
 
 def jobs_in(out, tasks, words=("thompson", "uniform"), seeds=(0, 1), config=CONFIG):
-    jobs = [job for word in words for job in jobs_of(tasks, "auto", word, config, seeds, {}, out=out / word)]
-    return begun(jobs, out)
+    jobs = [job for word in words for job in make_jobs(tasks, word, learner=config, seeds=seeds, out=out / word)]
+    return claim_folders(jobs, out)
 
 
 def numbers(outcome):
@@ -46,7 +46,7 @@ def expected(tasks):
 
 
 def jobs_of_all(tasks):
-    return [job for word in ("thompson", "uniform") for job in jobs_of(tasks, "auto", word, CONFIG, (0, 1), {})]
+    return [job for word in ("thompson", "uniform") for job in make_jobs(tasks, word, learner=CONFIG, seeds=(0, 1))]
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def until(condition, what, seconds=600):
         time.sleep(0.05)
 
 
-LONG = replace(CONFIG, meta_updates=150)
+LONG = replace(CONFIG, updates=150)
 # A kill from outside races the worker, and on a busy machine comes when the run has ended. So the first worker of a run
 # stops by itself: when it should write its second checkpoint, with the records up to there written.
 WORKER = """
@@ -146,8 +146,8 @@ def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tasks
     assert kept < lost
     assert len({process for process, _ in others}) == 1
     assert all(process != first and update > kept for process, update in others)
-    assert others[-1][1] == LONG.meta_updates
-    (alone,) = engine.run(jobs_of(tasks, "auto", "uniform", LONG, [3], {}))
+    assert others[-1][1] == LONG.updates
+    (alone,) = engine.run(make_jobs(tasks, "uniform", learner=LONG, seeds=[3]))
     assert numbers(got[0]) == numbers(alone.outcome)
 
 

@@ -11,14 +11,14 @@ import metasched as ms
 from helpers import make_tasks
 from metasched.errors import ConfigError, RunError
 from metasched.runs import runner as engine
+from metasched.runs.jobs import claim_folders, make_jobs
 from metasched.runs.lease import Lease
 from metasched.runs.status import failure, state_of
-from metasched.runs.train import begun, jobs_of
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
-CONFIG = ms.TrainConfig(meta_updates=5, eval_every=1, batch_size=4)
+CONFIG = ms.Joint(updates=5, eval_every=1, batch_size=4)
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,11 @@ def executor(place, **options):
 
 def jobs_in(out, tasks, config=CONFIG):
     jobs = [
-        job for word in ("thompson", "uniform") for job in jobs_of(tasks, "auto", word, config, 2, {}, out=out / word)
+        job
+        for word in ("thompson", "uniform")
+        for job in make_jobs(tasks, word, learner=config, seeds=2, out=out / word)
     ]
-    return begun(jobs, out)
+    return claim_folders(jobs, out)
 
 
 def numbers(outcome):

@@ -76,9 +76,9 @@ def test_a_comparison_ends_with_the_same_outcomes_when_nodes_and_the_driver_go(c
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=600)
     assert finished(out) == 48
 
-    config = ms.TrainConfig(meta_updates=40)
+    config = ms.Joint(updates=40)
     tasks = ms.datasets.load(str(data))
-    expected = ms.compare(tasks, names, seeds=4, config=config, executor="in-process", out=tmp_path / "here")
+    expected = ms.compare(tasks, names, seeds=4, learner=config, executor="in-process", out=tmp_path / "here")
     got = [next(outcomes.read(path)) for path in sorted(out.glob("runs/*/*/outcome.jsonl"))]
     wanted = {outcome.run: alike(outcome) for outcome in expected.outcomes}
     assert {outcome.run: alike(outcome) for outcome in got} == wanted

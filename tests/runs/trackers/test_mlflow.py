@@ -10,7 +10,7 @@ from metasched.learners.networks import mlp
 
 pytestmark = pytest.mark.filterwarnings("default")  # what MLflow's own packages warn of is not ours to mend
 
-CONFIG = ms.TrainConfig(batch_size=4, meta_updates=5)
+CONFIG = ms.AlgorithmOne(batch_size=4, updates=5)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def client(monkeypatch, tmp_path):
 
 def train(tasks, out, **options):
     options = {"trackers": ["mlflow"], **options}
-    return ms.train(tasks, mlp(3, hidden=(8,)), "uniform", CONFIG, learner="meta", seeds=(0, 7), out=out, **options)
+    return ms.train(tasks, "uniform", network=mlp(3, hidden=(8,)), learner=CONFIG, seeds=(0, 7), out=out, **options)
 
 
 def runs_by_seed(client):
@@ -42,7 +42,7 @@ def test_metrics_and_parameters_come_back(tasks, tmp_path, client):
     for seed, run in runs.items():
         records = [record for record in result.records if record["seed"] == seed]
         assert run.info.status == "FINISHED"
-        assert run.data.params["config.batch_size"] == "4"
+        assert run.data.params["settings.batch_size"] == "4"
         assert run.data.params["data.fingerprint"] == tasks.fingerprint
         for name in ("loss", "test_accuracy", "samples"):
             history = sorted(reader.get_metric_history(run.info.run_id, name), key=lambda metric: metric.step)

@@ -7,12 +7,12 @@ from metasched.learners.networks import mlp
 
 pytest.importorskip("tensorboard")
 
-CONFIG = ms.TrainConfig(batch_size=4, meta_updates=5)
+CONFIG = ms.AlgorithmOne(batch_size=4, updates=5)
 
 
 def train(tasks, out, **options):
-    known = {"learner": "meta", "seeds": (0, 7), "out": out, "trackers": ["tensorboard"]}
-    return ms.train(tasks, mlp(3, hidden=(8,)), "uniform", CONFIG, **known, **options)
+    known = {"seeds": (0, 7), "out": out, "trackers": ["tensorboard"]}
+    return ms.train(tasks, "uniform", network=mlp(3, hidden=(8,)), learner=CONFIG, **known, **options)
 
 
 def read(folder):

@@ -12,7 +12,7 @@ from metasched.errors import ConfigError
 from metasched.learners.networks import mlp
 from metasched.runs import trackers
 
-CONFIG = ms.TrainConfig(batch_size=4, meta_updates=6)
+CONFIG = ms.AlgorithmOne(batch_size=4, updates=6)
 
 
 class Memory:
@@ -60,8 +60,8 @@ class Stop(BaseException):
 
 
 def run(tasks, out, **options):
-    known = {"config": CONFIG, "learner": "meta", "seeds": (0, 1), "out": out}
-    return ms.train(tasks, mlp(3, hidden=(8,)), "cyclic", **known, **options)
+    known = {"learner": CONFIG, "seeds": (0, 1), "out": out}
+    return ms.train(tasks, "cyclic", network=mlp(3, hidden=(8,)), **known, **options)
 
 
 def stop_at(seed, update):

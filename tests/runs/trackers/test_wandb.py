@@ -8,7 +8,7 @@ import pytest
 import metasched as ms
 from metasched.learners.networks import mlp
 
-CONFIG = ms.TrainConfig(batch_size=4, meta_updates=5)
+CONFIG = ms.AlgorithmOne(batch_size=4, updates=5)
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def _offline(monkeypatch):
 
 def train(tasks, out, **options):
     options = {"trackers": ["wandb"], **options}
-    return ms.train(tasks, mlp(3, hidden=(8,)), "uniform", CONFIG, learner="meta", seeds=(0, 7), out=out, **options)
+    return ms.train(tasks, "uniform", network=mlp(3, hidden=(8,)), learner=CONFIG, seeds=(0, 7), out=out, **options)
 
 
 def history(path):

@@ -18,7 +18,8 @@ from metasched.errors import ConfigError, unknown, whole_number
 from metasched.runs import runner
 from metasched.runs.executors.local import Local, cores
 from metasched.runs.executors.queue import Counts, OnCounts
-from metasched.runs.runner import Job, OnOutcome
+from metasched.runs.jobs import Job
+from metasched.runs.runner import OnOutcome
 
 __all__ = ["AUTO", "IN_PROCESS", "NAMES", "Counts", "Executor", "Machines", "executing"]
 

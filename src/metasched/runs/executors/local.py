@@ -23,8 +23,9 @@ from metasched.files import append, make_folder
 from metasched.runs.compiled import LEAST_SECONDS, compiled_folder
 from metasched.runs.executors.queue import BUSY_SECONDS, Bundle, OnCounts, Work, folder_of
 from metasched.runs.executors.worker import Answer, Order, RowFiles, one_thread
+from metasched.runs.jobs import Job
 from metasched.runs.origin import versions
-from metasched.runs.runner import CHECKPOINT_SECONDS, Job, OnOutcome
+from metasched.runs.runner import CHECKPOINT_SECONDS, OnOutcome
 
 ROWS = "rows"
 LOGS = "workers"

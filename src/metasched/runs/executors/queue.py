@@ -13,8 +13,9 @@ from typing import NamedTuple
 from metasched.errors import RunError
 from metasched.runs import outcome as outcomes
 from metasched.runs.folder import OUTCOME
+from metasched.runs.jobs import Job
 from metasched.runs.outcome import Outcome
-from metasched.runs.runner import Job, OnOutcome, likeness
+from metasched.runs.runner import OnOutcome, likeness
 from metasched.runs.status import Failure, forget_failure, record_failure
 
 TRIES = 3

@@ -35,9 +35,10 @@ from metasched.runs.compiled import keep_compiled_programs
 from metasched.runs.executors.queue import BUSY_SECONDS, Bundle, OnCounts, Work, folder_of
 from metasched.runs.executors.worker import Answer, failed, job_of, one_thread, refusal
 from metasched.runs.folder import METRICS, OUTCOME, BusyError, Description
+from metasched.runs.jobs import Job
 from metasched.runs.lease import Lease, leased
 from metasched.runs.origin import versions
-from metasched.runs.runner import CHECKPOINT_SECONDS, Job, OnOutcome
+from metasched.runs.runner import CHECKPOINT_SECONDS, OnOutcome
 from metasched.tasks import TaskSet
 
 CONNECT_SECONDS = 5.0

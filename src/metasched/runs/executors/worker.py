@@ -30,8 +30,8 @@ from metasched.errors import DataError, MetaschedError
 from metasched.files import make_folder, write_whole
 from metasched.runs import folder, runner
 from metasched.runs.compiled import keep_compiled_programs
+from metasched.runs.jobs import Job, stored_job
 from metasched.runs.origin import device, versions
-from metasched.runs.runner import Job
 from metasched.runs.spec import differences
 from metasched.tasks import TEST, VALIDATION, Preparation, Provenance, Split, Task, TaskSet
 
@@ -104,7 +104,7 @@ def job_of(where: Path, tasks: TaskSet) -> Job:
     """The run that a folder describes, made on this device."""
     described = folder.describe(where)
     origin = msgspec.structs.replace(described.origin, device=device())
-    return Job(msgspec.structs.replace(described, origin=origin), tasks, folder=where)
+    return stored_job(where, msgspec.structs.replace(described, origin=origin), tasks)
 
 
 @lru_cache(maxsize=8)

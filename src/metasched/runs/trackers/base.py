@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 Record: TypeAlias = dict[str, Any]
-"""One meta-update of one seed: a line of ``metrics.jsonl``."""
+"""One update of one seed: a line of ``metrics.jsonl``."""
 Description: TypeAlias = Mapping[str, Any]
 """What the runs are, which differ by seed alone: the contents of ``run.json``, with ``seeds`` in place of the seed."""
 
@@ -33,8 +33,8 @@ class Tracker(Protocol):
         ...     def finish(self, final):
         ...         pass
         >>> diary = Diary()
-        >>> config = ms.TrainConfig(batch_size=10, meta_updates=2)
-        >>> _ = ms.train(tasks, config=config, out="runs/diary", trackers=[diary])
+        >>> learner = ms.Joint(batch_size=10, updates=2)
+        >>> _ = ms.train(tasks, learner=learner, out="runs/diary", trackers=[diary])
         >>> diary.seen
         2
     """
@@ -79,10 +79,10 @@ def _plain(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def facts(description: Description, prefix: str = "") -> dict[str, str]:
-    """What a run is, flat: ``{"config.batch_size": "20", …}``.
+    """What a run is, flat: ``{"settings.batch_size": "20", …}``.
 
-    >>> facts({"seeds": [0, 1], "config": {"batch_size": 20}})
-    {'seeds': '[0, 1]', 'config.batch_size': '20'}
+    >>> facts({"seeds": [0, 1], "settings": {"batch_size": 20}})
+    {'seeds': '[0, 1]', 'settings.batch_size': '20'}
     """
     flat: dict[str, str] = {}
     for name, value in description.items():

@@ -19,7 +19,7 @@ _MOST_METRICS = 1000
 
 
 class MLflow:
-    """Settings as parameters, numbers of the records as metrics at the step of their meta-update."""
+    """Settings as parameters, numbers of the records as metrics at the step of their update."""
 
     name = "mlflow"
     folder = "mlruns"

@@ -11,7 +11,7 @@ from metasched.runs.trackers.base import Description, Record, numbers
 
 
 class TensorBoard:
-    """Every number of a record as a scalar at the step of its meta-update; ``run.json`` as text."""
+    """Every number of a record as a scalar at the step of its update; ``run.json`` as text."""
 
     name = "tensorboard"
     folder = "tensorboard"

@@ -13,7 +13,7 @@ PROJECT = "metasched"
 
 
 class WandB:
-    """Numbers of the records at the step of their meta-update, ``run.json`` as the configuration.
+    """Numbers of the records at the step of their update, ``run.json`` as the configuration.
 
     ``WANDB_MODE``, ``WANDB_PROJECT`` and the other variables that wandb reads are respected. Offline runs are sent
     later with ``wandb sync``. Records are handed to wandb's own process, which outlives a kill of this one.

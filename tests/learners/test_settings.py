@@ -5,18 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import make_tasks
-from metasched import TrainConfig
+from metasched import AlgorithmOne, Joint
 from metasched.errors import ConfigError
 
 
 def test_batches_per_update_defaults_to_one_pass_through_the_smallest_task():
-    assert TrainConfig(batch_size=4).resolve(make_tasks(sizes=(12, 20, 9))).batches_per_update == 2
-    assert TrainConfig(batch_size=4, batches_per_update=7).resolve(make_tasks()).batches_per_update == 7
+    assert AlgorithmOne(batch_size=4).resolve(make_tasks(sizes=(12, 20, 9))).batches_per_update == 2
+    assert AlgorithmOne(batch_size=4, batches_per_update=7).resolve(make_tasks()).batches_per_update == 7
 
 
 def test_a_batch_larger_than_a_task_is_refused_by_name():
     with pytest.raises(ConfigError, match="batch_size is 10, but task 'task-2' has 9 rows; give at most 9"):
-        TrainConfig(batch_size=10).resolve(make_tasks(sizes=(12, 20, 9)))
+        AlgorithmOne(batch_size=10).resolve(make_tasks(sizes=(12, 20, 9)))
 
 
 @pytest.mark.parametrize(
@@ -26,17 +26,17 @@ def test_a_batch_larger_than_a_task_is_refused_by_name():
         ("batch_size", 2.5),
         ("batch_size", "four"),
         ("batch_size", None),
-        ("meta_updates", 0),
-        ("meta_updates", True),
+        ("updates", 0),
+        ("updates", True),
         ("batches_per_update", -1),
         ("steps_per_batch", 0),
         ("inner_rate", 0.0),
         ("inner_rate", -0.1),
         ("outer_rate", float("nan")),
-        ("outer_decay", float("inf")),
+        ("rate_decay", float("inf")),
         ("eval_every", 0),
         ("eval_rows", 0),
-        ("validation_batch", "some"),
+        ("target_batch", "some"),
         ("cursor", "moving"),
         ("reward_rows", 0),
         ("reward_rows", 1.5),
@@ -45,23 +45,28 @@ def test_a_batch_larger_than_a_task_is_refused_by_name():
         ("inner_layers", "body"),
         ("balanced_loss", "yes"),
         ("balanced_accuracy", None),
-        ("abstain", 0),
         ("optimiser", "adagrad"),
-        ("outer_clip", 0),
-        ("outer_clip", -1.0),
-        ("outer_clip", float("nan")),
-        ("outer_clip", "short"),
+        ("clip_norm", 0),
+        ("clip_norm", -1.0),
+        ("clip_norm", float("nan")),
+        ("clip_norm", "short"),
         ("heads", "own"),
         ("precision", "float16"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused_by_name(field, value):
     with pytest.raises(ConfigError, match=f"{field} is "):
-        replace(TrainConfig(batch_size=4), **{field: value}).resolve(make_tasks())
+        replace(AlgorithmOne(batch_size=4), **{field: value}).resolve(make_tasks())
+
+
+@pytest.mark.parametrize(("field", "value"), [("learning_rate", 0), ("source_weight", -1.0), ("learning_rate", "fast")])
+def test_so_is_one_of_the_joint_learner(field, value):
+    with pytest.raises(ConfigError, match=f"{field} is .*; give a number > 0"):
+        Joint(batch_size=4, **{field: value}).resolve(make_tasks())
 
 
 def test_no_batches_at_all_is_the_target_only_control():
-    assert TrainConfig(batch_size=4, batches_per_update=0).resolve(make_tasks()).batches_per_update == 0
+    assert AlgorithmOne(batch_size=4, batches_per_update=0).resolve(make_tasks()).batches_per_update == 0
 
 
 @settings(max_examples=50, deadline=None)
@@ -78,12 +83,12 @@ def test_measuring_left_open_takes_at_most_a_tenth_of_the_run(batch_size, batche
     Unless one measurement, which every run ends with, is more than a tenth already.
     """
     tasks = make_tasks(validation=10, test=300)
-    config = TrainConfig(
+    config = AlgorithmOne(
         batch_size=batch_size,
         batches_per_update=batches,
         steps_per_batch=steps,
         eval_rows=eval_rows,
-        meta_updates=updates,
+        updates=updates,
     ).resolve(tasks)
     training = updates * (8 * batches * steps * batch_size + 3 * min(batch_size, 10))
     one = 2 * min(eval_rows, 300)
@@ -96,4 +101,4 @@ def test_measuring_left_open_takes_at_most_a_tenth_of_the_run(batch_size, batche
 
 
 def test_a_measuring_interval_of_ones_own_stands():
-    assert TrainConfig(batch_size=4, eval_every=1, eval_rows=30).resolve(make_tasks()).eval_every == 1
+    assert AlgorithmOne(batch_size=4, eval_every=1, eval_rows=30).resolve(make_tasks()).eval_every == 1

@@ -1,6 +1,7 @@
-"""Words for schedulers: names, one source alone, none, and the best single source in hindsight."""
+"""Jobs from what a user asks for, and from what a folder describes: words, options, and everything checked."""
 
 import json
+from copy import deepcopy
 
 import jax
 import jax.numpy as jnp
@@ -10,23 +11,26 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched.cli import main
-from metasched.errors import ConfigError
+from metasched.errors import ConfigError, RunError
 from metasched.learners import reference_results
 from metasched.learners.networks import mlp
-from metasched.runs import scheduler_spec
+from metasched.runs import folder
 from metasched.runs import train as runs
+from metasched.runs.jobs import make_jobs, stored_job
 from metasched.schedulers import resolve
 
-CONFIG = ms.TrainConfig(batch_size=4, meta_updates=3, eval_every=3, inner_rate=0.2)
+CONFIG = ms.AlgorithmOne(batch_size=4, updates=3, eval_every=3, inner_rate=0.2)
+JOINT = ms.Joint(batch_size=4, batches_per_update=2, updates=2)
 NETWORK = mlp(3, (8,))
 
 
 def run(tasks, scheduler, **options):
-    return ms.train(tasks, NETWORK, scheduler, CONFIG, learner="meta", **options)
+    return ms.train(tasks, scheduler, network=NETWORK, learner=CONFIG, **options)
 
 
-def chosen(word, learner="meta", **options):
-    return scheduler_spec.choose(word, options, make_tasks(), CONFIG, learner)
+def chosen(word, learner=CONFIG, **options):
+    """The description of a run that was asked for by that word."""
+    return make_jobs(make_tasks(), word, options=options, learner=learner)[0].description
 
 
 def test_every_method_says_what_family_it_is():
@@ -36,27 +40,26 @@ def test_every_method_says_what_family_it_is():
 
 
 def test_target_only_has_no_batches_in_algorithm_1_and_abstains_from_each_in_joint_training():
-    assert chosen("target-only").config.batches_per_update == 0
-    joint = chosen("target-only", "joint")
-    assert (joint.config.batches_per_update, joint.config.abstain) == (2, True)
-    scheduler = scheduler_spec.build(joint.name, joint.options, make_tasks().sizes, joint.config, None)
-    assert scheduler.select(scheduler.init(jax.random.key(0)), jnp.zeros(3, jnp.int32)) == 3
+    assert chosen("target-only").spec.settings["batches_per_update"] == 0
+    (job,) = make_jobs(make_tasks(), "target-only", learner=JOINT)
+    assert (job.spec.settings["batches_per_update"], job.spec.abstain) == (2, True)
+    assert job.scheduler.select(job.scheduler.init(jax.random.key(0)), jnp.zeros(3, jnp.int32)) == 3
     with pytest.raises(ConfigError, match="takes no options: leave out upper"):
-        run(make_tasks(), "target-only", scheduler_options={"upper": 1})
+        run(make_tasks(), "target-only", options={"upper": 1})
 
 
-@pytest.mark.parametrize("learner", ["meta", "joint"])
+@pytest.mark.parametrize("learner", [CONFIG, JOINT])
 def test_auto_takes_what_did_best_with_the_learner_and_says_why(learner):
-    choice = chosen("auto", learner)
-    assert choice.name == reference_results.best(learner)
-    assert f"{choice.name} on transfer ended 0." in choice.reason
+    description = chosen("auto", learner)
+    assert description.spec.scheduler == reference_results.best(learner.name)
+    assert f"{description.spec.scheduler} on transfer ended 0." in description.reason
 
 
 def test_plan_options_need_a_scheduler_that_plans():
-    assert chosen("gittins", discount=0.9).options == {"discount": 0.9}
+    assert chosen("gittins", discount=0.9).spec.options == {"discount": 0.9}
     with pytest.raises(ConfigError, match="scheduler 'ucb' makes no plan: leave out discount"):
         chosen("ucb", discount=0.9)
-    assert chosen("discounted_ucb", discount=0.9).options == {"discount": 0.9}
+    assert chosen("discounted_ucb", discount=0.9).spec.options == {"discount": 0.9}
 
 
 class TestSingle:
@@ -76,7 +79,7 @@ class TestSingle:
             test=(target.test.inputs, target.test.labels),
             classes=target.classes,
         )
-        assert scheduler_spec.choose("single:1", {}, tasks, CONFIG, "joint").name == "single:3"
+        assert make_jobs(tasks, "single:1", learner=JOINT)[0].spec.scheduler == "single:3"
 
     @pytest.mark.parametrize("word", ["task-9", "0", "4", "-1", "", "1.0"])
     def test_a_task_that_is_not_there_is_refused_by_name(self, tasks, tmp_path, word):
@@ -86,7 +89,7 @@ class TestSingle:
 
     @pytest.mark.parametrize(("option", "number"), [({}, 1), ({"task": 2}, 2), ({"task": "task-2"}, 3)])
     def test_an_option_names_the_task_alike(self, option, number):
-        assert chosen("single", **option).name == f"single:{number}"
+        assert chosen("single", **option).spec.scheduler == f"single:{number}"
 
     @pytest.mark.parametrize("task", [0, 4, "task-9", 1.5, None, True])
     def test_an_option_that_names_no_task_is_refused(self, task):
@@ -96,7 +99,7 @@ class TestSingle:
     def test_resume_knows_the_task_again(self, tmp_path):
         ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
         tasks = ms.datasets.load(tmp_path / "set.npz")
-        whole = ms.train(tasks, "mlp", "single:task-1", CONFIG, learner="meta", out=tmp_path / "a")
+        whole = ms.train(tasks, "single:task-1", network="mlp", learner=CONFIG, out=tmp_path / "a")
         (tmp_path / "a" / "metrics.jsonl").write_bytes(b"")
         (tmp_path / "a" / "checkpoint.safetensors").unlink()
         assert ms.resume(tmp_path / "a").records == whole.records
@@ -104,7 +107,7 @@ class TestSingle:
 
 @pytest.mark.parametrize(("given", "indices"), [([1, 3], [0, 2]), (["task-1", 1], [1, 0]), ("task-2", [2]), (2, [1])])
 def test_uniform_draws_on_the_tasks_that_a_user_names_or_numbers_from_one(given, indices):
-    assert chosen("uniform", tasks=given).options == {"tasks": indices}
+    assert chosen("uniform", tasks=given).spec.options == {"tasks": indices}
 
 
 def test_uniform_refuses_a_task_number_zero():
@@ -131,7 +134,7 @@ def test_ill_typed_options_are_one_line(name, options, message):
 
 
 def test_sequential_takes_the_passes_that_a_user_gives():
-    assert chosen("sequential", passes=[1, 2, 3]).options == {"passes": [1, 2, 3]}
+    assert chosen("sequential", passes=[1, 2, 3]).spec.options == {"passes": [1, 2, 3]}
 
 
 class TestBestSingle:
@@ -164,7 +167,7 @@ class TestBestSingle:
     def test_options_are_refused(self, tasks):
         for name in ("oracle-best-single", "single:1"):
             with pytest.raises(ConfigError, match="takes no options: leave out task"):
-                run(tasks, name, scheduler_options={"task": 2})
+                run(tasks, name, options={"task": 2})
 
     def test_on_the_command_line(self, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
@@ -189,3 +192,81 @@ class TestBestSingle:
             )
         assert stopped.value.code == 130
         assert "Continue with: the same command again" in capsys.readouterr().err
+
+
+# Jobs from the description in a folder.
+
+STRANGE = [None, True, -1, 2**70, 1.5, "", "x", [], {}, [[1]], {"x": 1}]
+
+
+@pytest.fixture
+def written(tmp_path, tasks):
+    """What ``run.json`` holds, of a run that takes options."""
+    jobs = make_jobs(
+        tasks, "epsilon_greedy", options={"epsilon": 0.2}, network="mlp", learner=JOINT, seeds=(0,), out=tmp_path / "a"
+    )
+    folder.create({tmp_path / "a": jobs[0].description})
+    return tmp_path / "a", json.loads((tmp_path / "a" / "run.json").read_text())
+
+
+def leaves(value, path=()):
+    """The path of every value that holds no others, and of every object."""
+    yield path
+    if isinstance(value, dict):
+        for key, inside in value.items():
+            yield from leaves(inside, (*path, key))
+
+
+def with_value(content, path, value):
+    changed = deepcopy(content)
+    inside = changed
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    return changed
+
+
+def test_what_was_begun_can_be_gone_on_with(written, tasks):
+    where, _ = written
+    job = stored_job(where, folder.describe(where), tasks)
+    assert (job.description, job.folder) == (folder.describe(where), where)
+
+
+def test_no_value_of_another_type_anywhere_is_more_than_one_line(written, tasks):
+    where, content = written
+    paths = [path for path in leaves(content) if path]
+    assert ("spec", "settings", "batch_size") in paths
+    said = []
+    for number, path in enumerate(paths):
+        for value in (STRANGE[number % len(STRANGE)], STRANGE[(number + 5) % len(STRANGE)]):
+            (where / "run.json").write_text(json.dumps(with_value(content, path, value)))
+            try:
+                stored_job(where, folder.describe(where), tasks)
+            except RunError as error:
+                said.append(str(error))
+    assert len(said) > len(paths)
+    assert [each for each in said if "\n" in each or str(where) not in each] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("spec", "seed"), 2**40, "describes no run .*seed.* 1099511627776"),
+        (("spec", "seed"), -1, r"is damaged .*\$\.spec\.seed"),
+        (("spec", "surprise"), 1, "is damaged .*unknown field `surprise`"),
+        (("spec", "settings", "surprise"), 1, "describes no run .*unknown argument 'surprise' of Joint"),
+        (("spec", "settings", "batch_size"), "4", "describes no run .*batch_size is '4'"),
+        (("spec", "reward"), "fame", "describes no run .*unknown reward 'fame'"),
+        (("spec", "learner"), "nobody", "describes no run .*unknown learner 'nobody'"),
+        (("spec", "network"), "rnn", "describes no run"),
+        (("spec", "scheduler"), "fate", "describes no run .*unknown scheduler 'fate'"),
+        (("spec", "scheduler"), "single:x", "describes no run"),
+        (("spec", "options"), {"epsilon": "much"}, "describes no run"),
+        (("about", "tasks"), ["one"], "names 1 tasks, the data have 3"),
+    ],
+)
+def test_what_is_wrong_is_named(written, tasks, path, value, said):
+    where, content = written
+    (where / "run.json").write_text(json.dumps(with_value(content, path, value)))
+    with pytest.raises(RunError, match=said):
+        stored_job(where, folder.describe(where), tasks)

@@ -1,0 +1,60 @@
+"""Names that changed since version 0.1: of settings, flags and arguments. An old name is answered with the new one."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar, cast
+
+from metasched.errors import ConfigError, unknown
+
+SETTINGS = {
+    "meta_updates": "updates",
+    "outer_decay": "rate_decay",
+    "outer_clip": "clip_norm",
+    "validation_batch": "target_batch",
+}
+"""Settings by their old names. With the joint learner ``outer_rate`` is ``learning_rate`` besides."""
+REMOVED = {"row_weights": False, "initial_share": 0.0, "adapt_on_target": 0}
+"""Settings that no longer exist, and the values at which they did nothing."""
+ARGUMENTS = {
+    "config": "learner=ms.Joint(…) or learner=ms.AlgorithmOne(…)",
+    "scheduler_options": "options",
+    "optimiser": "a setting: learner=ms.Joint(optimiser=…)",
+    "gradient": "a setting: learner=ms.AlgorithmOne(gradient=…)",
+    "reward": "an argument of ms.train",
+    "abstain": "an argument of ms.train",
+}
+"""What has become of arguments of ``train`` and its like, and of settings that are now arguments."""
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a name that a function or class does not take, in one line with the name to use instead."""
+    known = list(known)
+    new = {**ARGUMENTS, **SETTINGS}
+    for name in given:
+        if name in known:
+            continue
+        if name in REMOVED:
+            raise ConfigError(f"{function}: {name} no longer exists; leave it out")
+        if name == "outer_rate" and "learning_rate" in known:
+            raise ConfigError(f"{function}: outer_rate is now learning_rate")
+        if name in new:
+            raise ConfigError(f"{function}: {name} is now {new[name]}")
+        raise unknown("argument", name, known, of=function)
+
+
+def clear_arguments(function: Function) -> Function:
+    """A function that answers wrong arguments with one line, which names the new argument for an old one."""
+    parameters: Mapping[str, Any] = signature(function).parameters
+
+    @wraps(function)
+    def checked(*given: Any, **named: Any) -> Any:
+        check_names(function.__name__, named, parameters)
+        try:
+            signature(function).bind(*given, **named)
+        except TypeError as error:
+            raise ConfigError(f"{function.__name__}: {error}; give arguments after the first two by name") from None
+        return function(*given, **named)
+
+    return cast(Function, checked)

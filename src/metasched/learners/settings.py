@@ -1,0 +1,288 @@
+"""The settings of the learners: one frozen dataclass each. The command line's flags are made from their fields."""
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
+
+import optax
+
+from metasched.errors import ConfigError, flag, number, unknown, whole_number
+from metasched.learners.renamed import check_names
+from metasched.tasks import TaskSet
+
+if TYPE_CHECKING:
+    from metasched.learners.gradients import Estimator
+
+OPTIMISERS = ("adam", "adamw", "nadam", "rmsprop", "sgd", "lion")
+"""Optax transformations that need only a rate."""
+EVALUATION_SHARE = 0.1
+"""The largest share of a run that evaluation on test rows may take, where ``eval_every`` is left open."""
+SECOND_ORDER_COST = 8
+"""The cost of one differentiated inner step in forward passes: 3 for the gradient, 5 for its derivative."""
+_MAY_BE_ZERO = ("batches_per_update", "reward_folds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerSettings:
+    """What the learners have in common."""
+
+    name: ClassVar[str]
+    """The word for the learner: ``learner="joint"`` is ``learner=Joint()``."""
+    title: ClassVar[str]
+    """How messages call the learner."""
+    rate_names: ClassVar[tuple[str, ...]]
+    """The learning rates among the settings. Runs that differ only in these share a compiled program."""
+    logged_rate: ClassVar[str]
+    """What the rate of an update is called in its record."""
+
+    updates: int = 30
+    """Updates of a run (K). After each one there is a record."""
+    batch_size: int = 20
+    """Rows of one scheduled batch (B)."""
+    batches_per_update: int | None = None
+    """Scheduled batches in one update (m); by default ⌊n/B⌋ for the smallest task."""
+    optimiser: str | optax.GradientTransformation = "adam"
+    """The optimiser: adam, adamw, nadam, rmsprop, sgd or lion; in Python also any Optax transformation."""
+    rate_decay: float = 0.1
+    """The optimiser's rate at the end of the run, as a fraction of the first; it falls geometrically."""
+    clip_norm: float | None = None
+    """Largest norm of the gradient that the optimiser sees; a longer one is scaled down to it."""
+    target_batch: Literal["uniform", "all", "ucb"] = "uniform"
+    """The target's labelled rows of one optimiser step: B drawn uniformly without replacement, or all of them. With
+    Algorithm 1 also ucb: B of the classes with the highest upper confidence bound on what their rows gained so far."""
+    heads: Literal["auto", "shared"] = "auto"
+    """Tasks with label sets of their own get heads of their own; ``shared`` forces one head on all."""
+    cursor: Literal["rested", "global"] = "rested"
+    """Whether a task's cursor moves only when the task is drawn, or all cursors with every batch."""
+    reward_rows: int | None = None
+    """The target's labelled rows that rewards are computed on, a fixed random subset; by default all."""
+    reward_folds: int = 0
+    """Folds K of the target's labelled rows. Each fold's rewards come from a copy of the learner that never trains on
+    it; a run then takes about K + 1 times as long. 0: no copies, rewards come from the rows that are trained on."""
+    slope_every: int = 1
+    """Batches for which the reward ``transfer`` keeps the target's gradient; 1 computes it for each."""
+    balanced_loss: bool = False
+    """Whether source rows are weighted in the loss by one over the frequency of their label in their task."""
+    balanced_accuracy: bool = False
+    """Whether accuracy, and with it the reward, is the mean over classes of the accuracy of each."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Number type of the network's forward pass; weights, losses and updates are always float32."""
+    eval_every: int | None = None
+    """Updates between evaluations on test rows; by default as many as keep evaluation below a tenth of the run."""
+    eval_rows: int = 1000
+    """Test rows of such an evaluation, a fixed random subset; the last one uses all."""
+
+    def __new__(cls, **given: Any) -> Self:
+        """Refuse a setting that the learner does not have, in one line."""
+        check_names(cls.__name__, given, (field.name for field in fields(cls)))
+        return super().__new__(cls)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The values of ``rate_names``."""
+        return tuple(getattr(self, name) for name in self.rate_names)
+
+    def with_rates(self, rates: tuple[float, ...]) -> Self:
+        """The same settings with other learning rates, in the order of ``rate_names``."""
+        return replace(self, **dict[str, Any](zip(self.rate_names, rates, strict=True)))
+
+    @property
+    def optimiser_rate(self) -> float:
+        """The optimiser's rate at the start of the run."""
+        return self.rates[-1]
+
+    @property
+    def probe_rate(self) -> float:
+        """The rate of the SGD steps that probe the initial model for a plan."""
+        return 0.01
+
+    @property
+    def inner_steps(self) -> int:
+        """SGD steps on one scheduled batch."""
+        return 1
+
+    def resolve(self, tasks: TaskSet) -> Self:
+        """Check every setting against the tasks and fill in what was left open.
+
+        Args:
+            tasks: what is to be trained on.
+
+        Returns:
+            Settings with nothing left open but ``gradient``, which depends on the network.
+
+        Raises:
+            MetaschedError: for settings that cannot run on these tasks.
+        """
+        settings = self._checked()
+        smallest = min(tasks.tasks, key=len)
+        if settings.batch_size > len(smallest):
+            raise ConfigError(
+                f"batch_size is {settings.batch_size}, but task '{smallest.name}' has {len(smallest)} rows; "
+                f"give at most {len(smallest)}"
+            )
+        if settings.batches_per_update is None:
+            settings = replace(settings, batches_per_update=len(smallest) // settings.batch_size)
+        settings._check_folds(len(tasks.validation.labels))
+        if settings.eval_every is None:
+            settings = replace(settings, eval_every=settings._affordable(tasks))
+        return settings
+
+    def _checked(self) -> Self:
+        """The same settings with every value checked against the type of its field."""
+        checked: dict[str, Any] = {}
+        for field in fields(self):
+            name, hint, value = field.name, field.type, getattr(self, field.name)
+            if value is None and type(None) in get_args(hint):
+                continue
+            if get_origin(hint) is Literal:
+                if value not in get_args(hint):
+                    raise ConfigError(f"{name} is {value!r}; give {' or '.join(get_args(hint))}")
+            elif hint is bool:
+                flag(name, value)
+            elif int in (hint, *get_args(hint)):
+                checked[name] = whole_number(name, value, 0 if name in _MAY_BE_ZERO else 1)
+            elif float in (hint, *get_args(hint)):
+                checked[name] = number(name, value, above=0)
+        if not isinstance(self.optimiser, optax.GradientTransformation) and self.optimiser not in OPTIMISERS:
+            raise ConfigError(f"optimiser is {self.optimiser!r}; give {' or '.join(OPTIMISERS)}")
+        return replace(self, **checked)
+
+    def _check_folds(self, labelled: int) -> None:
+        """Every fold needs a row, and so does every copy of the learner."""
+        if self.reward_folds == 0:
+            return
+        if self.reward_folds == 1:
+            raise ConfigError("reward_folds is 1; give 0 for none, or at least 2")
+        if self.reward_folds > labelled:
+            raise ConfigError(
+                f"reward_folds is {self.reward_folds}, but the target has {labelled} labelled rows; "
+                f"give at most {labelled}, or 0 for none"
+            )
+        if self.reward_rows is not None:
+            raise ConfigError("reward_rows and reward_folds both say which rows give rewards; leave one of them out")
+        if self.target_batch == "ucb":
+            raise ConfigError("reward_folds does not go with target_batch ucb; give uniform or all")
+
+    def _affordable(self, tasks: TaskSet) -> int:
+        """Updates between evaluations such that these are ``EVALUATION_SHARE`` of all rows passed forward.
+
+        Each evaluation scores two models, the one before the update and the one after it.
+        """
+        steps = (self.batches_per_update or 0) * self.inner_steps
+        update = SECOND_ORDER_COST * steps * self.batch_size + 3 * min(self.batch_size, len(tasks.validation.labels))
+        scored = 2 * min(self.eval_rows, len(tasks.test.labels))
+        return min(max(1, math.ceil(scored / (EVALUATION_SHARE * update))), self.updates)
+
+    def why_diverged(self, inner: float, outer: float, rate: float) -> str:
+        """The likely reason for a loss that is no longer finite at ``rate``, and what to do about it.
+
+        ``inner`` and ``outer`` are the rates that the run began with.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joint(LearnerSettings):
+    """Joint training: one model; each step is on one scheduled source batch and one batch of the target together.
+
+    Examples:
+        >>> learner = ms.Joint(batch_size=10, updates=2, learning_rate=3e-3)
+        >>> ms.train(tasks, learner=learner).records[-1]["update"]
+        2
+        >>> learner.resolve(tasks).batches_per_update  # ⌊40 / 10⌋, of the smallest task
+        4
+    """
+
+    name: ClassVar[str] = "joint"
+    title: ClassVar[str] = "the joint learner"
+    rate_names: ClassVar[tuple[str, ...]] = ("learning_rate",)
+    logged_rate: ClassVar[str] = "learning_rate"
+
+    learning_rate: float = 1e-3
+    """The optimiser's rate at the first step."""
+    source_weight: float = 1.0
+    """Weight of the source batch in the loss; that of the target's batch is 1."""
+
+    def _checked(self) -> Self:
+        if self.target_batch == "ucb":
+            raise ConfigError("target_batch ucb is for Algorithm 1; give uniform or all, or take learner meta")
+        return super()._checked()
+
+    def why_diverged(self, inner: float, outer: float, rate: float) -> str:
+        """The likely reason for a loss that is no longer finite, and what to do about it."""
+        del inner
+        return (
+            f"the loss is no longer finite at learning rate {rate:.3g}; "
+            f"lower learning_rate (now starts at {outer:g}) or give clip_norm"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlgorithmOne(LearnerSettings):
+    """Algorithm 1: adapt to scheduled batches by SGD, then step the initial weights and the inner rate on the target.
+
+    The paper can be read in two ways, which are two settings of ``batches_per_update`` and ``steps_per_batch``:
+    *stream*, the default, is (⌊n/B⌋, 1); *per-batch* is (1, 100).
+
+    Examples:
+        >>> learner = ms.AlgorithmOne(batch_size=10, updates=2, inner_rate=0.1)
+        >>> ms.train(tasks, learner=learner).records[-1]["update"]
+        2
+    """
+
+    name: ClassVar[str] = "meta"
+    title: ClassVar[str] = "Algorithm 1"
+    rate_names: ClassVar[tuple[str, ...]] = ("inner_rate", "outer_rate")
+    logged_rate: ClassVar[str] = "inner_rate"
+
+    inner_rate: float = 0.01
+    """Initial inner learning rate; it is meta-learned from there, as its logarithm."""
+    outer_rate: float = 1e-3
+    """The optimiser's rate at the first outer step."""
+    inner_rates: Literal["scalar", "layer", "parameter"] = "scalar"
+    """One inner learning rate for all weights, for each array of them, or for each single weight."""
+    inner_layers: Literal["all", "head"] = "all"
+    """What the inner loop trains: everything, or the output layer alone (ANIL)."""
+    steps_per_batch: int = 1
+    """SGD steps on each batch (R)."""
+    gradient: "str | Estimator" = "auto"
+    """How the meta-gradient is computed. Exact: scan keeps all intermediate values, remat a few and computes the others
+    again, stored the weights of each step, with a Hessian-vector product on the way back. Approximate: first-order
+    (FOMAML). auto is stored, or remat where that would not fit. In Python also an estimator of your own."""
+
+    @property
+    def probe_rate(self) -> float:
+        """The rate of the SGD steps that probe the initial model: the inner rate."""
+        return self.inner_rate
+
+    @property
+    def inner_steps(self) -> int:
+        """SGD steps on one scheduled batch."""
+        return self.steps_per_batch
+
+    def why_diverged(self, inner: float, outer: float, rate: float) -> str:
+        """The likely reason for a loss that is no longer finite, and what to do about it."""
+        if not math.isfinite(rate) or rate > 2 * inner:
+            return (
+                f"the loss is no longer finite: the inner rate grew from {inner:g} to {rate:.3g}; "
+                f"lower outer_rate (now {outer:g}) or give clip_norm"
+            )
+        return (
+            f"the loss is no longer finite: the inner loop overflowed at rate {rate:.3g}; "
+            f"lower inner_rate (now starts at {inner:g}) or give clip_norm"
+        )
+
+
+LEARNERS: dict[str, type[Joint] | type[AlgorithmOne]] = {kind.name: kind for kind in (AlgorithmOne, Joint)}
+"""The learners by the words for them."""
+
+
+def settings_of(learner: str | LearnerSettings) -> LearnerSettings:
+    """The settings that ``learner`` stands for: a word for its defaults, or the object itself."""
+    if isinstance(learner, LearnerSettings):
+        return learner
+    if not isinstance(learner, str):
+        raise ConfigError(f"learner is {learner!r}; give joint, meta, ms.Joint(…) or ms.AlgorithmOne(…)")
+    if learner not in LEARNERS:
+        raise unknown("learner", learner, LEARNERS)
+    return LEARNERS[learner]()
