@@ -7,7 +7,7 @@ from campaign.compiling import SETTINGS
 os.environ.update({**SETTINGS, **os.environ})
 # What one process has compiled, all others read: those of the next session and those that tests start, too.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".cache" / "compiled"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 import hypothesis
 import jax
