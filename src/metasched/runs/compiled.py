@@ -1,7 +1,7 @@
 """Compiled programs on disk: what one process has compiled, the next one reads."""
 
 import importlib
-import os
+import secrets
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -37,11 +37,9 @@ def _write_whole_files() -> None:
     kill leaves for good, with a warning in every process from then on. A JAX that stores otherwise is left alone.
     """
     with suppress(ImportError, AttributeError):
-        cache = importlib.import_module("jax._src.lru_cache").LRUCache
-        suffix = importlib.import_module("jax._src.lru_cache")._CACHE_SUFFIX
-        put = cache.put
-        if not hasattr(put, "__wrapped__"):
-            cache.put = _whole(put, suffix)
+        module = importlib.import_module("jax._src.lru_cache")
+        if not hasattr(module.LRUCache.put, "__wrapped__"):  # not twice
+            module.LRUCache.put = _whole(module.LRUCache.put, module._CACHE_SUFFIX)
 
 
 def _whole(put: Any, suffix: str) -> Any:
@@ -52,8 +50,11 @@ def _whole(put: Any, suffix: str) -> Any:
             return
         target = self.path / f"{key}{suffix}"
         if not target.exists():
-            partial = target.with_name(f"{os.getpid()}.{target.name[-32:]}.part")
-            partial.write_bytes(value)
-            partial.replace(target)
+            partial = target.with_name(f"{secrets.token_hex(8)}.part")
+            try:
+                partial.write_bytes(value)
+                partial.replace(target)
+            finally:
+                partial.unlink(missing_ok=True)
 
     return put_whole
