@@ -119,10 +119,13 @@ class Running(NamedTuple):
 
 def _work(place: str, words: list[str], limit: int | None, share: float) -> None:
     """In the process: say everything to a file, count file operations in ``out``, and run the command."""
+    from metasched.runs.compiled import keep_compiled_programs
+
     os.chdir(place)
     log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
+    keep_compiled_programs()  # a kill leaves no half of a program to those that come after
     _save_often()
     disks: list[Disk] = []
 
