@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from metasched.errors import RunError
-from metasched.files import append, make_folder, write_json, write_whole
+from metasched.files import append, make_folder, natural_order, write_json, write_whole
 
 
 def test_a_file_is_replaced_whole(tmp_path):
@@ -92,3 +92,9 @@ def test_a_file_in_place_of_a_folder_is_one_sentence(tmp_path):
     (tmp_path / "a").write_text("")
     with pytest.raises(RunError, match=r"a: cannot write \(.*\); there is a file of that name; choose another"):
         make_folder(tmp_path / "a")
+
+
+def test_numbers_in_names_are_sorted_by_their_value():
+    names = ["B=1", "B=20", "B=100", "a", "frame2", "frame007", "frame10", "frame10b"]
+    assert sorted(names[::-1], key=natural_order) == names
+    assert sorted(["x" + "9" * 5000, "x" + "8" * 5001], key=natural_order)[0] == "x" + "9" * 5000

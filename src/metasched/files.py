@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,13 @@ PART = ".part"
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # some have none
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS
 _MORE = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINKS
+
+
+def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key that compares numbers inside names by their value: ``frame2`` comes before ``frame10``."""
+    # A number is compared by its length and then digit by digit: int() refuses very long ones.
+    parts = (part.lstrip("0") if part.isdecimal() else part for part in re.split(r"(\d+)", name) if part)
+    return tuple((1, 0, part) if part and not part.isdecimal() else (0, len(part), part) for part in parts)
 
 
 def write_whole(path: Path, content: bytes) -> None:

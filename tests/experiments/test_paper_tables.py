@@ -5,6 +5,7 @@ import pytest
 
 import made_up_results as made
 from metasched.experiments import published
+from metasched.experiments.paper_tables import at_least, chain
 from metasched.report.page import make
 
 
@@ -73,6 +74,25 @@ def test_an_event_that_was_never_tested_is_a_gap_and_hides_no_other(tmp_path):
     assert [value.value for value in table.rows[1][2:]] == list(published.EVENT_ACCURACY["mdp"])
 
 
+class TestClaims:
+    def test_true_false_and_not_shown(self):
+        assert at_least([[0.1, 0.12, 0.09, 0.11]])[1] == "true"
+        assert at_least([[-0.1, -0.12, -0.09, -0.11]])[1] == "false"
+        assert at_least([[-0.1, 0.1, -0.05, 0.07]])[1] == "not shown"
+
+    def test_equal_is_at_least(self):
+        assert at_least([[0.0, 0.0, 0.0]])[1] == "true"
+
+    def test_one_seed_shows_nothing(self):
+        assert at_least([[0.5]])[1] == "not shown"
+
+    def test_a_chain_is_as_strong_as_its_weakest_link(self):
+        assert chain(["true", "true"]) == "true"
+        assert chain(["true", "not shown"]) == "not shown"
+        assert chain(["not shown", "false"]) == "false"
+        assert chain([]) == "not shown"
+
+
 class TestOrderings:
     def cell(self, **levels):
         return made.plain_cell(
@@ -90,6 +110,10 @@ class TestOrderings:
             "ucb ≥ cyclic": "true",
             "mdp ≥ gittins ≥ ucb ≥ cyclic": "false",
         }
+
+    def test_a_link_skips_what_is_absent(self, tmp_path):
+        (table,) = make("orderings", made.loaded(tmp_path, self.cell(mdp=0.7, ucb=0.65, cyclic=0.5)))
+        assert made.column(table, "claim") == ["mdp ≥ ucb", "ucb ≥ cyclic", "mdp ≥ ucb ≥ cyclic"]
 
     def test_noise_shows_nothing(self, tmp_path):
         ups = {"mdp": 0.05, "cyclic": 0.0}

@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from metasched.dependence import holm
 from metasched.report.statistics import (
     Arrivals,
-    at_least,
     bootstrap_rows,
-    chain,
     gain,
     interquartile_mean,
-    links,
     mean_of_means,
     median_band,
     median_samples,
@@ -163,32 +160,8 @@ def test_holm_agrees_with_closed_testing(p_values):
     np.testing.assert_allclose(holm(p_values), closed)
 
 
-class TestOrderings:
-    def test_true_false_and_not_shown(self):
-        assert at_least([[0.1, 0.12, 0.09, 0.11]])[1] == "true"
-        assert at_least([[-0.1, -0.12, -0.09, -0.11]])[1] == "false"
-        assert at_least([[-0.1, 0.1, -0.05, 0.07]])[1] == "not shown"
-
-    def test_equal_is_at_least(self):
-        assert at_least([[0.0, 0.0, 0.0]])[1] == "true"
-
-    def test_one_seed_shows_nothing(self):
-        assert at_least([[0.5]])[1] == "not shown"
-
-    def test_cells_count_alike_whatever_their_seeds(self):
-        assert mean_of_means([[0.0] * 100, [1.0] * 2]).value == 0.5
-
-    def test_a_chain_is_as_strong_as_its_weakest_link(self):
-        assert chain(["true", "true"]) == "true"
-        assert chain(["true", "not shown"]) == "not shown"
-        assert chain(["not shown", "false"]) == "false"
-        assert chain([]) == "not shown"
-
-    def test_links_skip_what_is_absent(self):
-        assert links(("mdp", "gittins", "ucb", "cyclic"), {"mdp", "ucb", "cyclic"}) == [
-            ("mdp", "ucb"),
-            ("ucb", "cyclic"),
-        ]
+def test_cells_count_alike_whatever_their_seeds():
+    assert mean_of_means([[0.0] * 100, [1.0] * 2]).value == 0.5
 
 
 def test_bands_hold_the_median_and_put_diverged_seeds_below():

@@ -37,9 +37,8 @@ def diagnose(
         quiet: No progress.
         json: Print as JSON.
     """
-    from metasched.cli import progress
+    from metasched.cli import diagnosis, progress
     from metasched.learners.diagnose import diagnose as run
-    from metasched.report import diagnosis
 
     if out is not None:
         diagnosis.check_format(out)
@@ -103,9 +102,9 @@ def plan(
         quiet: No progress.
         json: Print as JSON.
     """
-    from metasched.cli import progress
+    from metasched.cli import plans, progress
     from metasched.learners.probe import plan as make
-    from metasched.report import plans
+    from metasched.report.tables import drawn_by_label
 
     if not 1 <= batches <= MOST_BATCHES:
         raise ConfigError(f"batches is {batches}; give 1 … {MOST_BATCHES:,}")
@@ -142,5 +141,5 @@ def plan(
     say(plans.policy_line(result))
     for name in methods:
         say(f"\nRows drawn in {batches:,} batches of {result.batch_size} by {name}:")
-        console.print(plans.drawn_table(result, drawn[name]))
+        console.print(drawn_by_label(drawn[name].tolist(), tasks))
     say(f"\nWords, at discount {discount:g}:\n{plans.LEGEND}")

@@ -8,7 +8,6 @@ time when time matters.
 import hashlib
 import math
 import os
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.errors import ConfigError, DataError, given
+from metasched.files import natural_order
 from metasched.optional import require
 from metasched.tasks import TEST, VALIDATION, Provenance, TaskSet
 from metasched.tasks.assemble import divide, target_parts
@@ -145,7 +145,7 @@ def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
     ]
     if not files:
         raise DataError(f"{part}: holds no images in class folders; expected {part}/<class>/<image>")
-    return sorted(files, key=lambda item: (natural(item[0].name), item[1]))
+    return sorted(files, key=lambda item: (natural_order(item[0].name), item[1]))
 
 
 def _shape(root: Path, first: Path, size: tuple[int, int] | None, colour: bool) -> tuple[int, ...]:
@@ -202,8 +202,3 @@ def _pixels(image: Any, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     if converted.size != (shape[1], shape[0]):
         converted = converted.resize((shape[1], shape[0]), require("PIL.Image", "images").Resampling.BILINEAR)
     return np.asarray(converted, dtype=np.uint8)
-
-
-def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """A key that sorts numbers inside names by value: frame2 before frame10."""
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)

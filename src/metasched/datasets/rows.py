@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from metasched.datasets.images import LARGEST_BYTES as LARGEST_IMAGES
 from metasched.datasets.images import SUFFIXES as IMAGES
-from metasched.datasets.images import natural, read_image
+from metasched.datasets.images import read_image
 from metasched.datasets.npz import open_npz
 from metasched.datasets.tables import LARGEST_BYTES, SEPARATORS, read_columns, refuse_large, row_name_in
 from metasched.datasets.tables import SUFFIXES as TABLES
 from metasched.errors import ConfigError, DataError
+from metasched.files import natural_order
 from metasched.tasks import TEST, Inputs, Preparation, RowName, as_inputs, from_pixels
 from metasched.tasks.preparation import as_numbers, as_texts, is_number
 from metasched.untrusted import file_size
@@ -184,7 +185,7 @@ def _from_images(root: Path, reading: Reading) -> NewRows:
     if len(shape) not in (2, 3) or shape[2:] not in ((), (3,)):
         raise DataError(f"{root}: the model reads inputs {shape}, which images are not; give an .npz file")
     files = [path for path in (*root.glob("*"), *root.glob("[!.]*/*")) if path.suffix.lower() in IMAGES]
-    files.sort(key=lambda path: (natural(path.name), path.parent.name))
+    files.sort(key=lambda path: (natural_order(path.name), path.parent.name))
     if not files:
         raise DataError(f"{root}: holds no images, neither directly nor in folders of classes; give a folder that does")
     taken = 4 * math.prod(shape) * len(files)

@@ -7,7 +7,7 @@ from metasched.experiments import EXPERIMENTS
 from metasched.experiments.definition import REGIMES, Cell, Regime
 from metasched.experiments.evidence import FILE, read_evidence
 from metasched.report import outputs
-from metasched.report.cells import CellRuns
+from metasched.report.cells import CellRuns, MethodRuns
 from metasched.report.outputs import M, Output
 from metasched.report.results import Results
 
@@ -32,6 +32,13 @@ class Needs(NamedTuple):
         """Whether it needs this cell."""
         fits = experiment in self.experiments and regime in self.regimes
         return fits and (not self.variants or variant in self.variants)
+
+
+class Entry(NamedTuple):
+    """A method of a cell, as a row of a table."""
+
+    cell: CellRuns
+    method: MethodRuns
 
 
 NEEDS: dict[str, Needs] = {

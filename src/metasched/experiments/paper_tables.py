@@ -1,18 +1,20 @@
 """The paper's tables, ours and the published numbers side by side."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from metasched.experiments import WEATHER, WEATHER_POINTS, published
 from metasched.experiments.evidence import Evidence, LabelOrder, evidence_in
-from metasched.experiments.outputs import PAPER, TYPICAL, Needs, behind, makes
+from metasched.experiments.outputs import PAPER, TYPICAL, Entry, Needs, behind, makes
 from metasched.report import compare, statistics
-from metasched.report.cells import TARGET_ONLY, CellRuns, Entry, MethodRuns
+from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
 from metasched.report.outputs import Output, UnavailableError
 from metasched.report.results import Results
-from metasched.report.statistics import Bounded, Interval, Truth
+from metasched.report.statistics import Bounded, Interval
 from metasched.report.tables import (
     MISSING,
     NOTHING,
@@ -146,6 +148,9 @@ def cifar_accuracy(output: Output, results: Results) -> list[Table]:
     return [table(output, note, columns, rows, cells)]
 
 
+Truth = Literal["true", "false", "not shown"]
+
+
 class Claim(NamedTuple):
     """A link of the chain, or all of it, over some cells: what accuracy and samples say."""
 
@@ -195,7 +200,7 @@ def claims(where: str, cells: Sequence[CellRuns]) -> list[Claim]:
     """Link by link over some cells, and then the whole chain; nothing with fewer than two of its methods."""
     present = [name for name in published.ORDER if all(name in cell.methods for cell in cells)]
     links = []
-    for first, second in statistics.links(published.ORDER, present):
+    for first, second in pairwise(present):
         pairs = [(cell.methods[first], cell.methods[second]) for cell in cells]
         strata = [compare.differences(*pair) for pair in pairs]
         if not all(gaps.size for gaps in strata):
@@ -206,15 +211,31 @@ def claims(where: str, cells: Sequence[CellRuns]) -> list[Claim]:
             by_samples = "true" if gain.low >= 1 else "false" if gain.high < 1 else "not shown"
         printed = _published(cells, [(first, second)])
         claim = f"{first} ≥ {second}"
-        links.append(Claim(where, claim, *statistics.at_least(strata), gain, by_samples, printed))
+        links.append(Claim(where, claim, *at_least(strata), gain, by_samples, printed))
     if len(links) < 2:
         return links
     names = [tuple(link.claim.split(" ≥ ")) for link in links]
     truths = [link.by_samples for link in links if link.by_samples]
-    by_samples = statistics.chain(truths) if truths else None
-    by_accuracy = statistics.chain([link.by_accuracy for link in links])
+    by_samples = chain(truths) if truths else None
+    by_accuracy = chain([link.by_accuracy for link in links])
     claim = " ≥ ".join([names[0][0], *(second for _, second in names)])
     return [*links, Claim(where, claim, None, by_accuracy, None, by_samples, _published(cells, names))]
+
+
+def at_least(strata: Sequence[ArrayLike]) -> tuple[Interval, Truth]:
+    """Is the first of a pair at least as good, from paired differences (first − second) by stratum?
+
+    True when the 95 % interval of the mean difference lies at or above 0, false when it lies below 0.
+    """
+    interval = statistics.mean_of_means(strata)
+    return interval, "true" if interval.low >= 0 else "false" if interval.high < 0 else "not shown"
+
+
+def chain(truths: Sequence[Truth]) -> Truth:
+    """A chain of claims is true when every link is, false when one is false, and else not shown."""
+    if "false" in truths:
+        return "false"
+    return "true" if truths and "not shown" not in truths else "not shown"
 
 
 def _published(cells: Sequence[CellRuns], pairs: Sequence[tuple[str, ...]]) -> str:

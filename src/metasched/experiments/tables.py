@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from metasched.experiments import WEATHER, published
-from metasched.experiments.outputs import Needs, makes
-from metasched.report.cells import CellRuns, Entry, MethodRuns
+from metasched.experiments.outputs import Entry, Needs, makes
+from metasched.report.cells import CellRuns, MethodRuns
 from metasched.report.outputs import COMPARISONS, Output, UnavailableError
 from metasched.report.overview import median
 from metasched.report.results import Results

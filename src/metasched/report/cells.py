@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -123,13 +123,6 @@ class CellRuns:
     def seeds(self) -> tuple[int, ...]:
         """Every seed that some method has."""
         return tuple(sorted({seed for method in self.methods.values() for seed in method.seeds}))
-
-
-class Entry(NamedTuple):
-    """A method of a cell, as a row of a table."""
-
-    cell: CellRuns
-    method: MethodRuns
 
 
 class Source(Protocol):

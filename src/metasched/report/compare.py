@@ -24,13 +24,6 @@ MARGIN = 0.02
 Kind = Literal["better", "worse", "alike", "open"]
 
 
-class Threshold(NamedTuple):
-    """An accuracy to reach, and where it comes from."""
-
-    value: float
-    origin: str
-
-
 class Contrast(NamedTuple):
     """Final accuracy of a method less that of another on the seeds that both have, one of several comparisons.
 
@@ -87,12 +80,12 @@ def ceiling(cell: CellRuns) -> MethodRuns | None:
     return best(method for method in cell.methods.values() if method.family == "ceiling")
 
 
-def thresholds(cell: CellRuns) -> list[Threshold]:
-    """The accuracy fixed before the run, and the final one of the best static baseline."""
-    marks = [] if cell.threshold is None else [Threshold(cell.threshold, "fixed before the run")]
+def thresholds(cell: CellRuns) -> dict[float, str]:
+    """Accuracies to reach, and where each comes from: fixed before the run, or the best static baseline's final one."""
+    marks = {} if cell.threshold is None else {cell.threshold: "fixed before the run"}
     static = best_static(cell)
     if static is not None and (cell.threshold is None or cell.regime == "few-label"):
-        marks.append(Threshold(static.middle, f"final accuracy of {static.name}"))
+        marks.setdefault(static.middle, f"final accuracy of {static.name}")
     return marks
 
 

@@ -50,7 +50,7 @@ def contrasts(output: Output, results: Results) -> list[Figure]:
     found = answers(results)
     if not found:
         raise UnavailableError("no cell has a method that chooses beside a static one, with a seed in common")
-    rows = _by_method(found[0]) if len(found) == 1 else _by_cell(found)
+    rows = _rows(found)
     baselines = " or ".join(dict.fromkeys(answer.baseline.name for answer in found))
     strokes = [stroke(name) for name in dict.fromkeys(row["name"] for row in rows)]
     plot = plots.differences(output.name, rows, strokes, f"test accuracy less that of {baselines}")
@@ -63,27 +63,25 @@ def contrasts(output: Output, results: Results) -> list[Figure]:
     return [Figure(output.name, output.title, note, (panel,), tuple(answer.cell for answer in found))]
 
 
-def _row(label: str, answer: Answer) -> dict[str, Any]:
-    test = answer.contrast
-    value, low, high = (test.difference.value if np.isnan(end) else rounded(end) for end in test.difference)
-    shown = test.kind in ("better", "worse")
-    ends = {"value": value, "low": low, "high": high}
-    return {"label": label, "name": answer.ours.name, **ends, "shown": shown, "words": test.words}
-
-
-def _by_cell(found: Sequence[Answer]) -> Data:
-    """Every cell, the largest difference first."""
-    ranked = sorted(found, key=lambda answer: -answer.contrast.difference.value)
-    return [_row(answer.cell.label, answer) for answer in ranked]
-
-
-def _by_method(answer: Answer) -> Data:
-    """Every method of a cell against the baseline, best first; of single tasks the best alone."""
-    tests = compare.against(answer.cell, answer.baseline) | {answer.ours: answer.contrast}
-    single = compare.best_single(answer.cell)
-    others = [method for method in tests if method is single or method.runs[0].spec.scheduler[:6] != "single"]
-    ranked = sorted(others, key=lambda method: -tests[method].difference.value)
-    return [_row(method.name, answer._replace(ours=method, contrast=tests[method])) for method in ranked]
+def _rows(found: Sequence[Answer]) -> Data:
+    """Every cell, the largest difference first; of one cell every method, of single tasks the best alone."""
+    tests = [(answer.cell.label, answer.ours, answer.contrast) for answer in found]
+    if len(found) == 1:
+        (one,) = found
+        by_method = compare.against(one.cell, one.baseline) | {one.ours: one.contrast}
+        single = compare.best_single(one.cell)
+        tests = [
+            (method.name, method, test)
+            for method, test in by_method.items()
+            if method is single or method.runs[0].spec.scheduler[:6] != "single"
+        ]
+    rows = []
+    for label, method, test in sorted(tests, key=lambda row: -row[2].difference.value):
+        value, low, high = (test.difference.value if np.isnan(end) else rounded(end) for end in test.difference)
+        shown = test.kind in ("better", "worse")
+        ends = {"value": value, "low": low, "high": high}
+        rows.append({"label": label, "name": method.name, **ends, "shown": shown, "words": test.words})
+    return rows
 
 
 @makes("runs", "How fast accuracy rises", FIRST, curves=True)

@@ -41,10 +41,6 @@ def _corrected(over: int, what: str) -> str:
     return f"p (Holm over {over} {what})" if over > 1 else "p (not corrected)"
 
 
-def _name(method: MethodRuns | None) -> str:
-    return method.name if method else NOTHING
-
-
 @makes("planned", "Planned contrasts", COMPARISONS)
 def planned(output: Output, results: Results) -> list[Table]:
     """What was to be shown: in each cell, the method named before the runs against the baseline."""
@@ -96,7 +92,7 @@ def summary(output: Output, results: Results) -> list[Table]:
         ("regime", _regime),
         ("target-only", lambda cell: _score(cell, cell.methods.get(TARGET_ONLY))),
         ("best single task", lambda cell: _score(cell, compare.best_single(cell))),
-        ("best static", lambda cell: _name(static[cell])),
+        ("best static", lambda cell: best.name if (best := static[cell]) else NOTHING),
         ("its accuracy", lambda cell: _score(cell, static[cell])),
         ("best active", lambda cell: active[cell].name),
         ("accuracy", lambda cell: _score(cell, active[cell])),
@@ -143,10 +139,10 @@ def _leaderboard(output: Output, cell: CellRuns) -> Table:
     def middle(method: MethodRuns, measure: str) -> Value:
         return number(median(method.finals(measure).values()))
 
-    def until(mark: compare.Threshold) -> Columns[MethodRuns]:
+    def until(mark: float) -> Columns[MethodRuns]:
         return (
-            (f"samples to {mark.value:.1%}", lambda method: samples(compare.median_samples(method, mark.value))),
-            (f"gain at {mark.value:.1%}", lambda method: ratio(compare.gain_over(static, method, mark.value))),
+            (f"samples to {mark:.1%}", lambda method: samples(compare.median_samples(method, mark))),
+            (f"gain at {mark:.1%}", lambda method: ratio(compare.gain_over(static, method, mark))),
         )
 
     columns: Columns[MethodRuns] = (
@@ -161,7 +157,7 @@ def _leaderboard(output: Output, cell: CellRuns) -> Table:
         *(column for mark in marks for column in until(mark)),
         ("seeds", lambda method: number(len(method.seeds), "{:.0f}")),
     )
-    origins = "; ".join(f"{mark.value:.1%}: {mark.origin}" for mark in marks)
+    origins = "; ".join(f"{mark:.1%}: {origin}" for mark, origin in marks.items())
     note = (
         f"Test accuracy: {compare.statistic([cell])} over seeds with bootstrap 95 % interval; balanced and validation: "
         "medians. Exploratory, against the best static baseline: paired difference, sign-flip p corrected over methods "

@@ -18,6 +18,7 @@ from metasched.report.results import Results
 from metasched.report.tables import Number, Table
 from metasched.report.verdict import Opening, opening
 
+TEMPLATE = Path(__file__).parent / "template"
 FIGURE_WIDTH = 300
 FIGURE_COLUMNS = 3
 Piece = Figure | Table
@@ -72,41 +73,31 @@ def make(name: str, results: Results) -> Sequence[Piece]:
 def build(results: Results, only: Sequence[str] = ()) -> Report:
     """Make every figure and table, or only those named; what lacks data is listed with the reason."""
     check_names(only)
+    some_own = any(cell.own for cell in results.cells)
     own = not results.others and all(cell.own for cell in results.cells)
-    of_own_runs = ("runs", "methods")
     names = only or [
         name
         for name, output in outputs().items()
-        if (not own or output.section in OF_ANY_RUNS)
-        and (name not in of_own_runs or any(cell.own for cell in results.cells))
+        if (not own or output.section in OF_ANY_RUNS) and (some_own or name not in ("runs", "methods"))
     ]
     found: list[Made] = []
     missing: list[tuple[str, str]] = []
     for name in names:
         try:
-            pieces = (_without_gaps(piece) for piece in make(name, results))
-            found.append(Made(outputs()[name], tuple(pieces)))
+            pieces = make(name, results)
+            shown = (tables.without_gaps(piece) if isinstance(piece, Table) else piece for piece in pieces)
+            found.append(Made(outputs()[name], tuple(shown)))
         except UnavailableError as reason:
             missing.append((name, str(reason)))
     curves = [name for name, output in outputs().items() if output.curves]
     wanted = [["contrasts"], curves, ["schedules"]] + [["methods"]] * (len(results.cells) == 1)
-    first = [_first_screen(found, names) for names in wanted]
-    above = tuple(made for made in first if made)
-    seen = {piece.key for made in above for piece in made.pieces}
-    rest = (Made(made.output, tuple(one for one in made.pieces if one.key not in seen)) for made in found)
-    below = tuple(made for made in rest if made.pieces)
-    return Report(results, opening(results), above, below, tuple(missing) if only or not own else (), bool(only))
-
-
-def _first_screen(found: Sequence[Made], wanted: Sequence[str]) -> Made | None:
-    """The first of the wanted outputs that could be made, and of that the first piece."""
     made = {one.output.name: one for one in found}
-    chosen = next((made[name] for name in wanted if name in made), None)
-    return chosen and Made(chosen.output, chosen.pieces[:1])
-
-
-def _without_gaps(piece: Piece) -> Piece:
-    return tables.without_gaps(piece) if isinstance(piece, Table) else piece
+    first = (next((made[name] for name in names if name in made), None) for names in wanted)
+    above = tuple(Made(one.output, one.pieces[:1]) for one in first if one)
+    seen = {piece.key for one in above for piece in one.pieces}
+    rest = (Made(one.output, tuple(piece for piece in one.pieces if piece.key not in seen)) for one in found)
+    below = tuple(one for one in rest if one.pieces)
+    return Report(results, opening(results), above, below, tuple(missing) if only or not own else (), bool(only))
 
 
 def write(report: Report, out: Path, on_step: Callable[[int, int], object] = max) -> Path:
@@ -206,17 +197,12 @@ def render(report: Report, files: str) -> str:
         groups=list(dict.fromkeys(groups)),
         command=command,
         files=files,
-        style=_own("page.css"),
-        script=_own("page.js"),
+        style=(TEMPLATE / "page.css").read_text(encoding="utf-8"),
+        script=(TEMPLATE / "page.js").read_text(encoding="utf-8"),
         vega=_inside_script(convert.javascript_bundle()) if specs else "",
         specs=_inside_script(json.dumps(specs, allow_nan=False, separators=(",", ":"), ensure_ascii=True)),
     )
     return page
-
-
-def _own(name: str) -> str:
-    """A file of ours that is put into the page."""
-    return (Path(__file__).parent / "template" / name).read_text(encoding="utf-8")
 
 
 def _inside_script(text: str) -> str:
@@ -230,23 +216,15 @@ def _sort_key(value: str | Number) -> str:
     return "" if value.value != value.value else f"{value.value:.10g}".replace("inf", "Infinity")
 
 
-class Origins(NamedTuple):
-    """Cells made in the same way: their command, and seeds, device and versions in words."""
-
-    keys: str
-    command: str
-    how: str
-
-
-def origins(sources: Sequence[Source]) -> list[Origins]:
-    """Where numbers come from; cells that were made in the same way are told together."""
+def origins(sources: Sequence[Source]) -> list[dict[str, str]]:
+    """Where numbers come from: ``cells`` made by one ``command``, and ``how``: seeds, device, versions."""
     groups: dict[tuple[str, str], list[str]] = {}
     for source in sources:
         versions = (f"{package} {source.versions.get(package, '?')}" for package in ("metasched", "jax"))
         count = f"{len(source.seeds)} seed{'s' * (len(source.seeds) != 1)} ({ranges(source.seeds)})"
         parts = [count if source.seeds else "", source.origin.device, *versions, "simulated data" * source.simulated]
         groups.setdefault((source.origin.command, ", ".join(filter(None, parts))), []).append(source.key)
-    return [Origins(", ".join(keys), *how) for how, keys in groups.items()]
+    return [{"cells": ", ".join(keys), "command": command, "how": how} for (command, how), keys in groups.items()]
 
 
 def ranges(numbers: Sequence[int]) -> str:

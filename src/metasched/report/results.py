@@ -1,6 +1,5 @@
 """Finds, reads and orders results. A bad file is left out with a line that says so, and spoils nothing else."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import Any
 import msgspec
 
 from metasched.errors import DataError, MetaschedError
+from metasched.files import natural_order
 from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns, Source
 from metasched.report.outputs import EXPERIMENTS, READERS, outputs
 from metasched.report.remarks import REMARKS, Remarks
@@ -56,18 +56,20 @@ def load(paths: Sequence[Path]) -> Results:
     faults: list[str] = []
     others: dict[str, Source] = {}
     remarks: list[tuple[Path, Remarks]] = []
-    places: dict[int, Path] = {}
+    files: dict[int, Path] = {}
     runs: list[Outcome] = []
     for path in _found(paths, faults):
         try:
             if path.name.endswith((outcome.LINES, outcome.PACKED)):
                 inside = [_fitting(run, path) for run in outcome.read(path)]
-                places |= {id(run): path for run in inside}
+                files |= {id(run): path for run in inside}
                 runs += inside
             elif path.name == REMARKS:
                 remarks.append((path, read_remarks(path)))
             else:
-                item = _reader(path)(path)
+                if path.name not in READERS:
+                    raise DataError(f"{path}: is no file of outcomes (.jsonl)")
+                item = READERS[path.name](path)
                 if item.key in others:
                     faults.append(f"{path}: holds {item.key}, which an earlier file has too; left out")
                 others.setdefault(item.key, item)
@@ -76,19 +78,23 @@ def load(paths: Sequence[Path]) -> Results:
     cells: dict[str, CellRuns] = {}
     left_out: dict[Path, list[str]] = {}
     for members in outcome.by_cell(runs).values():
-        cell = _cell(members, lambda run, why: left_out.setdefault(places[id(run)], []).append(why))
+        cell = _cell(members, lambda run, why: left_out.setdefault(files[id(run)], []).append(why))
         same = sum(key == cell.key or key.startswith(f"{cell.key} (") for key in cells)
         mark = f" ({same + 1})" if same else ""
         names = {name: getattr(cell, name) + mark for name in ("key", "variant", "title")}
         cells[cell.key + mark] = replace(cell, **names)
-    unfit = [path for path, told in remarks if not _remarked(cells, told)]
-    stale = [f"{path}: speaks of other runs than those; give the command of the comparison again" for path in unfit]
+    stale = []
+    for path, found in remarks:
+        if found.cell in cells and found.fits(cells[found.cell].methods, cells[found.cell].seeds):
+            cells[found.cell] = replace(cells[found.cell], remarks=found)
+        else:
+            stale.append(f"{path}: speaks of other runs than those; give the command of the comparison again")
     faults += [f"{path}: {len(whys)} of its runs left out: {whys[0]}" for path, whys in left_out.items()]
     if not cells and not others:
         first = f"; {faults[0]}" if faults else ""
         raise DataError(f"{', '.join(map(str, paths)) or 'no path given'}: no results to report{first}")
     ordered = tuple(sorted(cells.values(), key=_rank))
-    beside = tuple(sorted(others.values(), key=lambda item: _place(EXPERIMENTS.names, item.experiment)))
+    beside = tuple(sorted(others.values(), key=lambda item: _known_first(EXPERIMENTS.names, item.experiment)))
     return Results(ordered, beside, tuple(faults), (*_notes(ordered, beside), *stale), tuple(paths))
 
 
@@ -113,12 +119,12 @@ def _found(paths: Sequence[Path], faults: list[str]) -> Iterator[Path]:
                 yield item
 
 
-def _within(place: Path, faults: list[str]) -> Iterator[Path]:
+def _within(folder: Path, faults: list[str]) -> Iterator[Path]:
     """Files of a folder: in the folder of a run only its outcome, elsewhere all results."""
-    run = (place / RUN).exists()
-    if run and not any(next(place.rglob(name), None) for name in OWN):
-        faults.append(f"{place}: has no finished run; left out, go on with 'metasched resume {place}'")
-    for item in sorted(place.iterdir(), key=lambda item: _natural(item.name)):
+    run = (folder / RUN).exists()
+    if run and not any(next(folder.rglob(name), None) for name in OWN):
+        faults.append(f"{folder}: has no finished run; left out, go on with 'metasched resume {folder}'")
+    for item in sorted(folder.iterdir(), key=lambda item: natural_order(item.name)):
         if item.name.startswith("."):
             continue
         if item.is_dir():
@@ -127,12 +133,6 @@ def _within(place: Path, faults: list[str]) -> Iterator[Path]:
             not run and item.name.endswith((outcome.LINES, outcome.PACKED)) and item.name != METRICS
         ):
             yield item
-
-
-def _reader(path: Path) -> Callable[[Path], Source]:
-    if path.name not in READERS:
-        raise DataError(f"{path}: is no file of outcomes (.jsonl)")
-    return READERS[path.name]
 
 
 def _fitting(run: Outcome, path: Path) -> Outcome:
@@ -185,17 +185,8 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
     )
     chance = 1 / len(first.about.classes) if first.about.classes else 0.0
     by_name = {name: MethodRuns(name, tuple(same), chance) for name, same in methods.items() if same}
-    place = (study.cell, study.experiment, study.regime, study.variant, study.title, study.threshold)
-    return CellRuns(*place, about, origin, first.spec.versions, by_name)
-
-
-def _remarked(cells: dict[str, CellRuns], remarks: Remarks) -> bool:
-    """Whether one of the cells is what the remarks are on; then it has them."""
-    cell = cells.get(remarks.cell)
-    if cell is None or not remarks.fits(cell.methods, cell.seeds):
-        return False
-    cells[remarks.cell] = replace(cell, remarks=remarks)
-    return True
+    setting = (study.cell, study.experiment, study.regime, study.variant, study.title, study.threshold)
+    return CellRuns(*setting, about, origin, first.spec.versions, by_name)
 
 
 def _rows_of(about: About) -> About:
@@ -214,22 +205,14 @@ def _called(run: Outcome, first: Outcome) -> str:
     return run.method + (f" ({', '.join(f'{key} {value}' for key, value in extra.items())})" if extra else "")
 
 
-def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Sort key in which "B=20" comes before "B=100"."""
-    return [(place % 2, int(part) if place % 2 else 0, part) for place, part in enumerate(re.split(r"(\d{1,9})", text))]
-
-
-def _place(known: Sequence[str], name: str) -> tuple[int, str]:
-    return (known.index(name) if name in known else len(known), name)
+def _known_first(names: Sequence[str], name: str) -> tuple[int, str]:
+    """Sort key: registered names in their order, then the others by name."""
+    return (names.index(name) if name in names else len(names), name)
 
 
 def _rank(cell: CellRuns) -> tuple[Any, ...]:
-    return (
-        _place(EXPERIMENTS.names, cell.experiment),
-        _place(EXPERIMENTS.regimes, cell.regime),
-        _natural(cell.variant),
-        cell.key,
-    )
+    regime = _known_first(EXPERIMENTS.regimes, cell.regime)
+    return _known_first(EXPERIMENTS.names, cell.experiment), regime, natural_order(cell.variant), cell.key
 
 
 def _notes(cells: Sequence[CellRuns], others: Sequence[Source]) -> Iterable[str]:

@@ -6,14 +6,12 @@ allowed; they are computed from a fixed stream of random numbers, so that the sa
 """
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-Truth = Literal["true", "false", "not shown"]
 
 RESAMPLES = 2000
 TAIL = 0.025
@@ -162,31 +160,6 @@ def sign_flip_test(differences: ArrayLike) -> float:
 def smallest_p(pairs: int) -> float:
     """The smallest p-value that :func:`sign_flip_test` can give: both patterns with all signs equal."""
     return 1.0 if pairs < 2 else max(2.0 ** (1 - pairs), 2 / (FLIPS + 1))
-
-
-def at_least(strata: Sequence[ArrayLike]) -> tuple[Interval, Truth]:
-    """Is the first of a pair at least as good, from paired differences (first − second) by stratum?
-
-    True when the 95 % interval of the mean difference lies at or above 0, false when it lies below 0.
-    """
-    interval = mean_of_means(strata)
-    return interval, "true" if interval.low >= 0 else "false" if interval.high < 0 else "not shown"
-
-
-def chain(truths: Sequence[Truth]) -> Truth:
-    """A chain of claims is true when every link is, false when one is false, and else not shown."""
-    if "false" in truths:
-        return "false"
-    return "true" if truths and "not shown" not in truths else "not shown"
-
-
-def links(order: Sequence[str], present: Sequence[str]) -> list[tuple[str, str]]:
-    """Neighbouring pairs of those in ``order`` that are present.
-
-    >>> links(["mdp", "gittins", "ucb"], ["ucb", "mdp"])
-    [('mdp', 'ucb')]
-    """
-    return list(pairwise(name for name in order if name in present))
 
 
 def median_band(curves: Floats) -> tuple[Floats, Floats, Floats]:

@@ -7,7 +7,8 @@ from rich.console import Console
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.report import plans
+from metasched.cli import plans
+from metasched.report.tables import drawn_by_label
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def test_tables_name_tasks_and_labels(planned):
 
 def test_rows_drawn_add_up_to_all(planned):
     rows = planned.rows_drawn("mdp", 100)
-    text = text_of(plans.drawn_table(planned, rows))
+    text = text_of(drawn_by_label(rows.tolist(), planned.tasks))
     assert [int(line.split()[-1]) for line in text.splitlines()[-3:]] == rows.sum(1).tolist()
 
 

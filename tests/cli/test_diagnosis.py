@@ -7,10 +7,11 @@ from rich.console import Console
 
 import metasched as ms
 from helpers import make_tasks
+from metasched.cli import diagnosis
 from metasched.dependence import independence_test
 from metasched.errors import ConfigError
 from metasched.learners.diagnose import diagnose
-from metasched.report import diagnosis, tables
+from metasched.report import tables
 
 
 @pytest.fixture(scope="module")

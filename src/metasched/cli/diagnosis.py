@@ -216,6 +216,6 @@ def _mean(values: NDArray[np.float64]) -> float:
     return float(known.mean()) if known.size else math.nan
 
 
-def _listed(values: NDArray[np.float64]) -> list[Any]:
+def _listed(values: NDArray[np.float64]) -> Any:
     """Nested lists with None for NaN, which JSON does not have."""
-    return [_listed(row) if isinstance(row, np.ndarray) else None if np.isnan(row) else float(row) for row in values]
+    return np.where(np.isnan(values), None, values).tolist()  # type: ignore[call-overload]

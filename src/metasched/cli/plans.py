@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from metasched.planning.plan import Plan
-from metasched.report.tables import drawn_by_label, terminal
+from metasched.report.tables import NOTHING, terminal
 
 Policy = Literal["gittins", "mdp"]
 
@@ -54,11 +54,6 @@ def answer(plan: Plan, drawn: Mapping[Policy, NDArray[np.int64]]) -> str:
     return f"From the initial model, {first}, and {second}."
 
 
-def drawn_table(plan: Plan, rows: NDArray[np.int64]) -> Table:
-    """Rows (N, C) that a policy would draw, by task and label."""
-    return drawn_by_label(rows.tolist(), plan.tasks)
-
-
 def policy_line(plan: Plan) -> str:
     """How the joint problem was solved, and how well."""
     policy = plan.policy
@@ -96,11 +91,8 @@ def plan_json(plan: Plan, batches: int, drawn: Mapping[Policy, NDArray[np.int64]
 
 
 def _number(value: float, present: bool) -> str:
-    return f"{value:.4f}" if present else "–"
+    return f"{value:.4f}" if present else NOTHING
 
 
 def _listed(values: NDArray[np.float64], absent: NDArray[np.bool_]) -> list[list[float | None]]:
-    return [
-        [None if missing else float(value) for value, missing in zip(row, gaps, strict=True)]
-        for row, gaps in zip(values, absent, strict=True)
-    ]
+    return np.where(absent, None, values).tolist()  # type: ignore[call-overload, no-any-return]
