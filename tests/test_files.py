@@ -95,6 +95,7 @@ def test_a_file_in_place_of_a_folder_is_one_sentence(tmp_path):
 
 
 def test_numbers_in_names_are_sorted_by_their_value():
-    names = ["B=1", "B=20", "B=100", "a", "frame2", "frame007", "frame10", "frame10b"]
-    assert sorted(names[::-1], key=natural_order) == names
+    names = ["frame10b", "frame10", "B=100", "a", "frame2", "B=20", "frame007", "B=1"]
+    ordered = ["B=1", "B=20", "B=100", "a", "frame2", "frame007", "frame10", "frame10b"]
+    assert sorted(names, key=natural_order) == ordered
     assert sorted(["x" + "9" * 5000, "x" + "8" * 5001], key=natural_order)[0] == "x" + "9" * 5000

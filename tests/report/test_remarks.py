@@ -30,7 +30,7 @@ def test_of_several_comparisons_each_line_says_whose_it_is(tmp_path):
 def test_remarks_on_other_runs_than_are_there_are_left_out_and_a_note_says_so(tmp_path, seeds, changes):
     results = made.compared(tmp_path, seeds, **changes)
     assert results.cells[0].remarks is None
-    assert "speaks of other runs than those; give the command of the comparison again" in results.notes[-1]
+    assert "is about other runs than those here; run the comparison again" in results.notes[-1]
 
 
 def test_damaged_remarks_spoil_only_themselves(tmp_path):

@@ -164,7 +164,7 @@ class TestBadFiles:
         [
             ({"scaled_error": {"steps": [1, 2], "by_class": {"3": [1]}}}, "scaled_error of '3' is not a list of 2"),
             ({"order": [{"rows": 3}]}, "missing required field `task`"),
-            ({"format": 2}, "is no evidence of format 1"),
+            ({"format": 2}, "not evidence of format 1"),
         ],
     )
     def test_bad_evidence_is_left_out(self, tmp_path, changes, message):

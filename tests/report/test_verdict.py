@@ -254,7 +254,8 @@ class TestSeveral:
         page = told(tmp_path, *cells)
         assert page.title == "Choosing helps in 0 of 30 comparisons, hurts in none, 30 need more seeds"
         assert (
-            "So many take at least 11 seeds for any one of them to be shown; there are 10." in page.sentences[-1].rest
+            "With so many, no difference can be shown with fewer than 11 seeds; there are 10."
+            in page.sentences[-1].rest
         )
 
     def test_of_very_many_comparisons_the_figure_tells_the_intervals(self, tmp_path):
@@ -268,10 +269,10 @@ class TestSeveral:
         below = cell("80 labels", uniform=0.5, ucb=0.4, exploratory=True)
         page = told(tmp_path, cell(uniform=0.5, ucb=0.6), cell("two", uniform=0.5, ucb=0.6), *more, below)
         assert page.title == "Choosing helps in 2 of 2 comparisons, hurts in none"
-        said = "Below uniform in cells that explore, not corrected: digits, 80 labels −.100 [−.102, −.098]."
+        said = "Below uniform in exploratory cells, not corrected: digits, 80 labels −.100 [−.102, −.098]."
         assert str(page.sentences[0]) == said
 
     def test_cells_without_a_plan_are_counted_and_not_judged(self, tmp_path):
         page = told(tmp_path, *self.cells(), made.cell("cifar", names=["cyclic", "mdp"]))
         assert len(page.answers) == 5
-        assert "1 more cell, which only explores" in str(page.sentences[-1])
+        assert "1 more cell is exploratory" in str(page.sentences[-1])

@@ -86,7 +86,7 @@ def read_evidence(path: Path) -> Evidence:
     except OSError as error:
         raise DataError(f"{path}: cannot read ({error.strerror or error})") from None
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise DataError(f"{path}: is no evidence of format 1 ({error}); run its experiment again") from None
+        raise DataError(f"{path}: not evidence of format 1 ({error}); run its experiment again") from None
 
 
 def evidence_in(results: Results) -> list[Evidence]:

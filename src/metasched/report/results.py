@@ -68,10 +68,12 @@ def load(paths: Sequence[Path]) -> Results:
                 remarks.append((path, read_remarks(path)))
             else:
                 if path.name not in READERS:
-                    raise DataError(f"{path}: is no file of outcomes (.jsonl)")
+                    raise DataError(
+                        f"{path}: not a file of outcomes; give .jsonl files, run folders, or folders of them"
+                    )
                 item = READERS[path.name](path)
                 if item.key in others:
-                    faults.append(f"{path}: holds {item.key}, which an earlier file has too; left out")
+                    faults.append(f"{path}: {item.key} is already in an earlier file; left out")
                 others.setdefault(item.key, item)
         except MetaschedError as error:
             faults.append(f"{error}; left out")
@@ -88,7 +90,7 @@ def load(paths: Sequence[Path]) -> Results:
         if found.cell in cells and found.fits(cells[found.cell].methods, cells[found.cell].seeds):
             cells[found.cell] = replace(cells[found.cell], remarks=found)
         else:
-            stale.append(f"{path}: speaks of other runs than those; give the command of the comparison again")
+            stale.append(f"{path}: is about other runs than those here; run the comparison again")
     faults += [f"{path}: {len(whys)} of its runs left out: {whys[0]}" for path, whys in left_out.items()]
     if not cells and not others:
         first = f"; {faults[0]}" if faults else ""

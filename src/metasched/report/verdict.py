@@ -267,7 +267,8 @@ def _of_experiment(same: Sequence[Answer], brief: bool) -> str:
     needed = sorted(answer.contrast.needed for answer in same if answer.contrast.needed)
     most = f" to {needed[-1]:,}" if len(set(needed)) > 1 else ""
     seeds = f", about {needed[0]:,}{most} seeds might do" if needed else ""
-    return f"{name}, {len(same)} cells {point(values[0], 2)} to {point(values[-1], 2)}{seeds}"
+    digits = 2 if max(map(abs, values)) >= 0.01 else 3
+    return f"{name}, {len(same)} cells {point(values[0], digits)} to {point(values[-1], digits)}{seeds}"
 
 
 def _contrast(answer: Answer) -> Contrast:
@@ -323,7 +324,7 @@ def _below(results: Results) -> list[Sentence]:
         and (gap := compare.difference(*pair)) is not None
         and gap.high < 0
     ]
-    lead = "Below uniform in cells that explore, not corrected:"
+    lead = "Below uniform in exploratory cells, not corrected:"
     return [Sentence(lead, "; ".join(below) + ".", "bad")] if below else []
 
 
@@ -335,12 +336,14 @@ def _others(found: Sequence[Answer], results: Results) -> list[Sentence]:
         plan = f"{ours} was named as ours before the runs; corrected over these {len(found)} comparisons."
         least, most = compare.seeds_needed(len(found)), max(answer.contrast.pairs for answer in found)
         if least and most < least:
-            plan += f" So many take at least {least} seeds for any one of them to be shown; there are {most}."
+            plan += f" With so many, no difference can be shown with fewer than {least} seeds; there are {most}."
         sentences.append(Sentence("Planned:", plan))
     elif not any(answer.planned for answer in found):
-        sentences.append(Sentence("Exploratory:", "the best method that chooses of each cell, picked after the fact."))
+        sentences.append(
+            Sentence("Exploratory:", "in each cell, the best of the methods that choose, picked after the fact.")
+        )
     rest = len(results.cells) - len(found)
     if rest:
-        count = f"{rest} more cell{'s' * (rest > 1)}"
-        sentences.append(Sentence("", f"{count}, which only explore{'s' * (rest == 1)}: folded below."))
+        count = f"{rest} more cell{'s are' if rest > 1 else ' is'}"
+        sentences.append(Sentence("", f"{count} exploratory; see the tables below."))
     return sentences
