@@ -232,7 +232,7 @@ def independence_test(
         return _chi_squared(_tables(orders, np.roll(orders, -1, axis=1), k, k), frequency, frequency)
 
     def repeats(orders: Counts) -> Counts:
-        return np.count_nonzero(orders == np.roll(orders, -1, axis=1), axis=1)
+        return np.asarray(np.count_nonzero(orders == np.roll(orders, -1, axis=1), axis=1))
 
     def drift(orders: Counts) -> Floats:
         return _chi_squared(_tables(block, orders, int(block[-1]) + 1, k), np.bincount(block), frequency)

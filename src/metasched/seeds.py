@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import numpy as np
-
-from metasched.errors import ConfigError
+from metasched.errors import ConfigError, whole_number
 
 LARGEST = 2**32 - 1
 """JAX keeps 32 bits of a seed: beyond this two seeds would be the same run."""
@@ -19,9 +17,7 @@ def check_seed(seed: Any) -> int:
     Traceback (most recent call last):
     metasched.errors.ConfigError: seed is 4294967296; give a whole number from 0 to 4294967295
     """
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed <= LARGEST:
-        raise ConfigError(f"seed is {seed!r}; give a whole number from 0 to {LARGEST}")
-    return int(seed)
+    return whole_number("seed", seed, 0, LARGEST)
 
 
 def counting(count: int, first: int = 0) -> list[int]:

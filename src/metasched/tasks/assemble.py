@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.errors import ConfigError, DataError, given, unknown
+from metasched.errors import ConfigError, DataError, given, unknown, whole_number
 from metasched.seeds import check_seed
 from metasched.tasks.arrays import Inputs, Labels, RowNumbers, as_inputs, as_labels, as_targets, bin_edges, bin_names
 from metasched.tasks.checks import MOST_CLASSES, check_targets, location, refuse_overlap, repeated_rows
@@ -78,8 +78,7 @@ def classification(
 
 def regression(name: str, parts: Mapping[str, Arrays], bins: int, allow_overlap: bool = False) -> TaskSet:
     """A task set whose rows have numbers to predict, from the arrays of :func:`all_parts`."""
-    if bins < 2 or bins != int(bins):
-        raise ConfigError(f"bins is {bins}; give a whole number ≥ 2")
+    whole_number("bins", bins, 2)
     sources = [key for key in parts if key not in (VALIDATION, TEST)]
     if not sources:
         raise DataError(f"{name}: no tasks; give at least one")

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from metasched.datasets.store import DataFile, checksums
-from metasched.errors import ConfigError
+from metasched.errors import one_of
 from metasched.experiments.datasets import mnist, uci
 from metasched.experiments.datasets.build import Rows, task_set
 from metasched.experiments.datasets.pixels import centre, resize
@@ -31,10 +31,8 @@ def load(
         validation: ``"mnist"`` takes the first 1400 rows of the t10k file; ``"sources"``, the reading of the paper's
             appendix, the Optical Recognition rows 4200–5599, which no task uses (every Semeion row is in a task).
     """
-    if resizing not in ("centred", "plain"):
-        raise ConfigError(f"resizing is '{resizing}'; give 'centred' or 'plain'")
-    if validation not in ("mnist", "sources"):
-        raise ConfigError(f"validation is '{validation}'; give 'mnist' or 'sources'")
+    one_of("resizing", resizing, ("centred", "plain"))
+    one_of("validation", validation, ("mnist", "sources"))
     sources: dict[str, Rows] = {}
 
     def window(images: Inputs, labels: Labels, start: int, source: str, files: tuple[DataFile, ...]) -> Rows:

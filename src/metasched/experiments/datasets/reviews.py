@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from metasched.datasets.store import DataFile, checksums, listed, locate
-from metasched.errors import ConfigError, DataError, unknown
+from metasched.errors import ConfigError, DataError, unknown, whole_number
 from metasched.experiments.datasets.build import Rows, task_set
 from metasched.tasks import Inputs, Labels, Provenance, RowNumbers, TaskSet
 
@@ -87,8 +87,7 @@ def load(
             raise unknown("domain", name, DOMAINS, of="'reviews'")
     if target in sources:
         raise ConfigError(f"'{target}' is the target and a source; leave it out of one of them")
-    if words < 1:
-        raise ConfigError(f"words is {words}; give a number ≥ 1")
+    whole_number("words", words, 1)
     texts, answers = _read(target, "train", "test")
     once = np.sort(np.unique(np.array(texts, object), return_index=True)[1])
     own, parts, repeated = set(texts), {}, 0

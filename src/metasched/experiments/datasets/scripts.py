@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.store import DataFile, checksums
-from metasched.errors import ConfigError, unknown
+from metasched.errors import ConfigError, one_of, unknown
 from metasched.experiments.datasets import glyphs, mnist, uci
 from metasched.experiments.datasets.build import Rows, task_set
 from metasched.experiments.datasets.pixels import fit_ink
@@ -59,8 +59,7 @@ def load(
         target_labels: rows of the target with labels.
         seed: draws those rows, nothing else.
     """
-    if order not in ("shuffled", "file"):
-        raise ConfigError(f"order is '{order}'; give 'shuffled' or 'file'")
+    one_of("order", order, ("shuffled", "file"))
     for name in sources:
         if name not in SOURCES:
             raise unknown("source", name, SOURCES, of="'scripts'")

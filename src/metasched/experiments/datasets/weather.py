@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from metasched.datasets import store
-from metasched.errors import ConfigError, DataError, StoreError, unknown
+from metasched.errors import ConfigError, DataError, StoreError, one_of, whole_number
 from metasched.experiments.datasets.build import Rows, task_set
 from metasched.experiments.datasets.channels import TASKS, View, numbers, standardise, task_channels
 from metasched.experiments.datasets.extreme_weather import (
@@ -64,10 +64,8 @@ def load(
     if validation_features is None:
         validation_features = (test_feature, *[name for name in TEST_FEATURES if name != test_feature][:4])
     channels = [*task_channels(features, CHANNELS), numbers(validation_features, CHANNELS), tested_channels]
-    if target_boxes not in ("all", "first-five"):
-        raise unknown("target_boxes", target_boxes, ("all", "first-five"))
-    if size < 1:
-        raise ConfigError(f"size is {size}; give the edge of the resized windows in pixels, 1 or more")
+    one_of("target_boxes", target_boxes, ("all", "first-five"))
+    whole_number("size", size, 1)
 
     file = _locate(path)
     boxes = read_boxes(file)
