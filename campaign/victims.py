@@ -25,7 +25,7 @@ SECONDS = 600.0
 """Longer than any of these commands takes on a busy machine."""
 _SMALL = ["--batch-size", "4", "--batches-per-update", "3", "--eval-every", "1", "--network", "mlp", "--quiet"]
 _TRAIN = ["train", "../set.npz", "--out", OUT, "--updates", "6", *_SMALL, "--scheduler"]
-_COMPARE = ["compare", "../set.npz", "--out", OUT, "--schedulers", "uniform", "--updates", "2", *_SMALL, "--seeds"]
+_COMPARE = ["compare", "../set.npz", "--out", OUT, "--methods", "uniform", "--updates", "2", *_SMALL, "--seeds"]
 
 
 class Victim(NamedTuple):

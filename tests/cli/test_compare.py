@@ -8,6 +8,7 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched.cli import main
+from metasched.cli.compare import parsed
 
 SMALL = [
     "--batch-size",
@@ -18,7 +19,7 @@ SMALL = [
     "2",
     "--seeds",
     "2",
-    "--schedulers",
+    "--methods",
     "uniform",
 ]
 
@@ -83,11 +84,40 @@ def test_json_is_one_object_for_programs(saved, capsys):
     assert found["out"] == "runs/a"
 
 
+def test_methods_with_options_are_compared_under_their_names(saved, capsys):
+    two = ["--method", "wide=ucb:upper=2.0,reward=gain", "--method", "some=uniform:tasks=[1,2],abstain=true"]
+    main(["compare", saved, *SMALL, "--no-tune", *two, "--out", "runs/a", "--quiet", "--json"])
+    assert list(json.loads(capsys.readouterr().out)["methods"]) == ["uniform", "wide", "some", "target-only"]
+    wide, some = (
+        json.loads(Path(f"runs/a/runs/{name}/seed-1/run.json").read_text())["spec"] for name in ("wide", "some")
+    )
+    assert (wide["scheduler"], wide["options"], wide["reward"]) == ("ucb", {"upper": 2.0}, "gain")
+    assert (some["options"], some["abstain"]) == ({"tasks": [0, 1]}, True)
+
+
+def test_the_old_flag_works_with_a_line_that_names_the_new_one(saved, capsys):
+    words = ["compare", saved, *SMALL[:-2], "--schedulers", "cyclic", "--no-tune", "--out", "runs/a", "--json"]
+    main([*words, "--quiet"])
+    said = capsys.readouterr()
+    assert said.err == "metasched: --schedulers is now --methods\n"
+    assert "cyclic" in json.loads(said.out)["methods"]
+
+
+def test_a_source_alone_is_a_method():
+    assert parsed("one=single:2").scheduler == "single:2"
+    assert parsed("one=single:2").options == {}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["no/such.npz"], "no such file"),
-        (["set.npz", "--schedulers", "unifrom"], "did you mean 'uniform'"),
+        (["set.npz", "--methods", "unifrom"], "did you mean 'uniform'"),
+        (["set.npz", "--method", "unifrom"], "--method unifrom: expected NAME=SCHEDULER"),
+        (["set.npz", "--method", "a=ucb:upper"], "--method upper: expected key=value"),
+        (["set.npz", "--method", "a=ucb:uper=2"], "did you mean 'upper'"),
+        (["set.npz", "--method", "a=ucb", "--method", "a=cyclic"], "two methods are called 'a'"),
+        (["set.npz", "--method", "a=ucb:reward=luck"], "unknown reward 'luck'"),
         (["set.npz", "--seeds", "1"], "needs at least 2"),
         (["set.npz", "--learner", "joynt"], "did you mean 'joint'"),
         (["set.npz", "--data", "target_labels=5"], "label at least 8"),

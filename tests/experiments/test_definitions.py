@@ -11,7 +11,7 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched import schedulers
-from metasched.experiments import EXPERIMENTS, Cell, Experiment, paper_methods, source_methods
+from metasched.experiments import EXPERIMENTS, OURS, PAPER, Cell, Experiment, paper_methods, source_methods
 from metasched.experiments.datasets import cifar100, climatenet, mnist, uci
 from metasched.experiments.definition import target_drawn
 from metasched.learners.networks import default_network
@@ -24,10 +24,6 @@ FILES = {
     "cifar": (cifar100.LABELS, *cifar100.SUPERCLASS_FILES.values()),
     "weather-points": tuple(climatenet.FILES.values()),
 }
-
-
-PAPER = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.methods is paper_methods}
-OURS = {name: experiment for name, experiment in EXPERIMENTS.items() if name not in PAPER}
 
 
 @pytest.mark.parametrize("experiment", OURS.values(), ids=list(OURS))
@@ -45,7 +41,7 @@ class TestSourcesThatDiffer:
         }
 
     def test_one_method_alone_is_ours_and_uniform_is_there(self, experiment):
-        found = experiment.methods(make_tasks(), "joint")
+        found = experiment.methods(make_tasks())
         assert [method.name for method in found if method.role == "ours"] == ["thompson-transfer"]
         assert "uniform" in {method.name for method in found}
 
@@ -93,7 +89,7 @@ def test_the_papers_cells_have_the_settings_of_their_results(name, cell):
         pytest.skip(f"no results of {name}/{cell}")
     runs = {run.method: run for run in outcome.read(path) if run.family != "ceiling"}
     tasks = make_tasks(sizes=(8,) * len(next(iter(runs.values())).about.tasks))
-    defined = {method.name: method for method in EXPERIMENTS[name].methods(tasks, "meta")}
+    defined = {method.name: method for method in EXPERIMENTS[name].methods(tasks)}
     settings = asdict(EXPERIMENTS[name].cell(cell).config)
     assert runs.keys() == defined.keys()
     for method, run in runs.items():
@@ -115,7 +111,7 @@ def _defaults(name):
 
 
 def test_users_get_by_default_what_was_measured_on_transfer():
-    found = {method.name: method for method in source_methods(make_tasks(), "joint")}
+    found = {method.name: method for method in source_methods(make_tasks())}
     for name in ("thompson", "ucb"):
         assert _defaults(name).items() >= found[f"{name}-transfer"].options.items()
     assert signature(ms.train).parameters["reward"].default == found["thompson-transfer"].reward
@@ -206,7 +202,7 @@ def test_an_irrelevant_tasks_inputs_have_their_values_in_one_order_of_its_own(ma
 
 
 KNOWN = replace(make_tasks(), useful=("task-1",))
-EVERY = {method.name: method for make in (paper_methods, source_methods) for method in make(KNOWN, "joint")}.values()
+EVERY = {method.name: method for make in (paper_methods, source_methods) for method in make(KNOWN)}.values()
 
 
 class TestMethods:

@@ -40,9 +40,9 @@ def experiment(tmp_path_factory):
     )
 
 
-def sweep(out, **changes):
+def request(out, **changes):
     told = {"seeds": SEEDS, "quick": True, "command": "test", "data": {}, "machines": Machines("in-process")}
-    return paper.Sweep(**{"out": out, **told, **changes})
+    return paper.Request(**{"out": out, **told, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def finished(experiment, tmp_path_factory):
     """A quick run of everything."""
     out = tmp_path_factory.mktemp("results")
     write_evidence(experiment, out / "digits" / "evidence.json", "test", {}, quick=True)
-    paths = paper.run_experiment(experiment, experiment.cells, sweep(out))
+    paths = paper.run_experiment(experiment, experiment.cells, request(out))
     assert [path.name for path in paths] == ["few-label-9.jsonl.gz", "robust-40.jsonl.gz"]
     return out
 
@@ -127,7 +127,7 @@ def test_evidence_has_a_test_for_every_task(finished):
 def test_what_is_there_is_not_run_again(experiment, finished, ran):
     before = {path: path.read_bytes() for path in finished.rglob("*.json*")}
     write_evidence(experiment, finished / "digits" / "evidence.json", "test", {}, quick=True)
-    paper.run_experiment(experiment, experiment.cells, sweep(finished))
+    paper.run_experiment(experiment, experiment.cells, request(finished))
     assert ran == []
     assert {path: path.read_bytes() for path in finished.rglob("*.json*")} == before
 
@@ -138,7 +138,7 @@ def test_a_lost_result_is_made_again_from_the_runs_that_were_kept(experiment, fi
     lines = kept.read_text().splitlines(keepends=True)
     kept.write_text("".join(lines[:-2]) + lines[-2][:40])
     (finished / "digits" / "robust-40.jsonl.gz").write_text('{"methods": {')
-    paper.run_experiment(experiment, experiment.cells, sweep(finished))
+    paper.run_experiment(experiment, experiment.cells, request(finished))
     again = {outcome.run for outcome in outcomes.read(kept)}
     assert len(again) == len(NAMES) * len(SEEDS)
     assert len(ran) == 2
@@ -146,7 +146,7 @@ def test_a_lost_result_is_made_again_from_the_runs_that_were_kept(experiment, fi
 
 
 def test_more_seeds_run_only_what_is_missing(experiment, finished, ran):
-    paper.run_experiment(experiment, experiment.cells[:1], sweep(finished, seeds=(0, 1, 2), timing=False))
+    paper.run_experiment(experiment, experiment.cells[:1], request(finished, seeds=(0, 1, 2), timing=False))
     assert {description.spec.seed for description in ran} == {2}
     assert len(ran) == len(NAMES)
     assert tuple(read(finished, "few-label-9")["ucb"]) == (0, 1, 2)
@@ -157,7 +157,7 @@ def test_every_method_is_tuned_on_the_same_grid(experiment, tmp_path, ran, monke
     monkeypatch.setattr(paper, "GRIDS", {"meta": grid})
     monkeypatch.setattr(paper, "TUNING_SEEDS", (1001,))
     full = replace(experiment, cells=experiment.cells[:1])
-    paper.run_experiment(full, full.cells, sweep(tmp_path, quick=False, seeds=(0,), timing=False))
+    paper.run_experiment(full, full.cells, request(tmp_path, quick=False, seeds=(0,), timing=False))
 
     def rates(description):
         return description.spec.settings["inner_rate"], description.spec.settings["outer_rate"]
@@ -220,7 +220,7 @@ def test_labels_drawn_by_seed_are_rows_that_tuning_never_saw(tmp_path, ran, monk
     made = []
     real = paper.engine.engine.prepare
     monkeypatch.setattr(paper.engine.engine, "prepare", lambda *given, **more: made.append(1) or real(*given, **more))
-    (written,) = paper.run_experiment(experiment, (cell,), sweep(tmp_path / "out", quick=False, timing=False))
+    (written,) = paper.run_experiment(experiment, (cell,), request(tmp_path / "out", quick=False, timing=False))
     assert len(made) == 2  # tuning and the cell
     found = list(outcomes.read(written))
     ours = [outcome for outcome in found if outcome.role == "ours"]

@@ -14,11 +14,10 @@ from metasched.errors import ConfigError, DataError, RunError
 from metasched.runs import compare as comparing
 from metasched.runs import outcome as outcomes
 from metasched.runs import runner as engine
-from metasched.runs import tuning
-from metasched.runs.compare import Grid, run_methods
-from metasched.runs.tuning import FOLDS, fold_sets
+from metasched.runs.compare import FOLDS, fold_sets, methods_of, run_methods
+from metasched.runs.sweep import Setup
 
-CONFIG = ms.Joint(batch_size=4, batches_per_update=3, updates=4, eval_every=1)
+LEARNER = ms.Joint(batch_size=4, batches_per_update=3, updates=4, eval_every=1)
 NETWORK = ms.networks.mlp(3, (5,))
 SEEDS = (0, 1)
 MORE = (0, 1, 7)
@@ -29,9 +28,10 @@ def _small_grid(monkeypatch):
     monkeypatch.setattr(comparing, "GRIDS", {"joint": ((1e-3,), (0.03,)), "meta": ((0.01, 1e-3),)})
 
 
-def grid(tasks=None, **changes):
-    given = {"network": NETWORK, "settings": CONFIG, "seeds": SEEDS, **changes}
-    return Grid(tasks or make_tasks(), **given)
+def compared(words=comparing.DEFAULT, out=None, on_progress=None, tasks=None, seeds=SEEDS, tuned=True, **changes):
+    setup = Setup(**{"network": NETWORK, "learner": LEARNER, **changes})
+    asked = {"tuned": tuned, "out": out, "on_progress": on_progress}
+    return run_methods(setup, tasks or make_tasks(), methods_of(words), seeds, **asked)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def finished(tmp_path_factory):
         patch.setattr(comparing, "GRIDS", {"joint": ((1e-3,), (0.03,))})
         out = tmp_path_factory.mktemp("compared") / "a"
         progress = []
-        found = run_methods(grid(), comparing.DEFAULT, out, lambda *told: progress.append(told))
+        found = compared(out=out, on_progress=lambda *told: progress.append(told))
     return out, found, progress
 
 
@@ -49,7 +49,7 @@ def more():
     """A comparison that had all seeds from the start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparing, "GRIDS", {"joint": ((1e-3,), (0.03,))})
-        return run_methods(grid(seeds=MORE), comparing.DEFAULT, None, None)
+        return compared(out=None, seeds=MORE)
 
 
 @pytest.fixture
@@ -149,20 +149,15 @@ class TestOutcomes:
     def test_test_rows_decide_nothing_but_the_measurements(self, finished):
         tasks = make_tasks()
         other = replace(tasks, test=tasks.test._replace(labels=(tasks.test.labels + 1) % 3))
-        chosen = [run.spec.settings["learning_rate"] for run in run_methods(grid(other), comparing.DEFAULT, None, None)]
+        chosen = [run.spec.settings["learning_rate"] for run in compared(tasks=other)]
         assert chosen == [run.spec.settings["learning_rate"] for run in finished[1]]
 
     def test_numbers_to_predict_are_compared_by_their_scores(self, monkeypatch):
-        for module in (tuning, comparing):
-            monkeypatch.setattr(module, "FOLDS", 2)
+        monkeypatch.setattr(comparing, "FOLDS", 2)
         tasks = make_regression(validation=16)
-        found = run_methods(
-            grid(tasks, network=ms.networks.mlp(2, (5,)), settings=replace(CONFIG, updates=2)),
-            ["uniform"],
-            None,
-            None,
-        )
-        assert len(found) == 2
+        short = replace(LEARNER, updates=2)
+        found = compared(["uniform"], tasks=tasks, network=ms.networks.mlp(2, (5,)), learner=short)
+        assert len(found) == 4
         assert all(run.final.test_accuracy <= 1 for run in found)
 
 
@@ -185,9 +180,9 @@ class TestFolder:
         for after in (7, 36):
             left[0] = after
             with pytest.raises(Stop):
-                run_methods(grid(), comparing.DEFAULT, tmp_path / "b", None)
+                compared(out=tmp_path / "b")
         left[0] = 0
-        again = run_methods(grid(), comparing.DEFAULT, tmp_path / "b", None)
+        again = compared(out=tmp_path / "b")
         assert [(run.method, run.final, run.test_accuracy) for run in again] == [
             (run.method, run.final, run.test_accuracy) for run in finished[1]
         ]
@@ -195,25 +190,25 @@ class TestFolder:
     def test_a_finished_comparison_is_not_run_again(self, finished, monkeypatch):
         out, found, _ = finished
         monkeypatch.setattr(engine.engine, "run", lambda *_, **__: iter(()))
-        assert run_methods(grid(), comparing.DEFAULT, out, None) == found
+        assert compared(out=out) == found
 
     @pytest.mark.parametrize(
         ("changes", "difference"),
         [
-            ({"settings": replace(CONFIG, updates=5)}, r"with another settings.updates \(\d+, not 5\)"),
+            ({"learner": replace(LEARNER, updates=5)}, r"with another settings.updates \(\d+, not 5\)"),
             ({"tasks": make_tasks(seed=1)}, r"on other rows: .* \(checksum \w{12}, not \w{12}\)"),
         ],
     )
     def test_another_comparison_in_the_folder_is_refused_naming_the_difference(self, finished, changes, difference):
         with pytest.raises(RunError, match=f"holds a comparison {difference}"):
-            run_methods(grid(**changes), comparing.DEFAULT, finished[0], None)
+            compared(out=finished[0], **changes)
 
     def test_seeds_are_added_to_a_finished_comparison_and_nothing_is_run_twice(self, finished, more, tmp_path, counted):
         out = tmp_path / "grown"
         shutil.copytree(finished[0], out)
         before = contents(out)
         told = []
-        grown = run_methods(grid(seeds=MORE), comparing.DEFAULT, out, lambda *told_now: told.append(told_now))
+        grown = compared(out=out, on_progress=lambda *told_now: told.append(told_now), seeds=MORE)
         assert numbers(grown) == numbers(more)
         assert set(counted) == {(run.method, 7) for run in grown}
         assert {path: contents(out)[path] for path in before if path != comparing.COMPARISON} == {
@@ -241,8 +236,8 @@ class TestFolder:
 
         monkeypatch.setattr(engine, "run", run)
         with pytest.raises(Stop):
-            run_methods(grid(seeds=MORE), comparing.DEFAULT, out, None)
-        assert numbers(run_methods(grid(seeds=MORE), comparing.DEFAULT, out, None)) == numbers(more)
+            compared(out=out, seeds=MORE)
+        assert numbers(compared(out=out, seeds=MORE)) == numbers(more)
 
     def test_a_comparison_killed_when_its_new_seeds_are_described_goes_on(self, finished, more, tmp_path, monkeypatch):
         out = tmp_path / "grown"
@@ -254,9 +249,9 @@ class TestFolder:
         with monkeypatch.context() as patch:
             patch.setattr(comparing, "begun", stop)
             with pytest.raises(Stop):
-                run_methods(grid(seeds=MORE), comparing.DEFAULT, out, None)
+                compared(out=out, seeds=MORE)
         (out / comparing.RUNS / "uniform" / "seed-7").mkdir()
-        assert numbers(run_methods(grid(seeds=MORE), comparing.DEFAULT, out, None)) == numbers(more)
+        assert numbers(compared(out=out, seeds=MORE)) == numbers(more)
 
     @pytest.mark.parametrize("seeds", [(0,), (0, 5, 6), ()])
     def test_seeds_that_the_folder_has_are_never_left_out(self, finished, seeds):
@@ -265,32 +260,31 @@ class TestFolder:
         with pytest.raises(
             (RunError, ConfigError), match=r"holds a comparison with 2 seeds, . among them|one or more different"
         ):
-            run_methods(grid(seeds=seeds), comparing.DEFAULT, finished[0], None)
+            compared(out=finished[0], seeds=seeds)
         assert mark.read_bytes() == before
 
     def test_to_one_seed_none_is_added(self, tmp_path):
         out = tmp_path / "one"
         out.mkdir()
-        asked = {"data": make_tasks().fingerprint, "learner": "joint", "network": "own", "schedulers": ["uniform"]}
-        asked |= {"seeds": [0], "settings": asdict(CONFIG), "reward": "transfer", "abstain": False}
-        (out / comparing.COMPARISON).write_text(json.dumps(asked))
+        asked = {"data": make_tasks().fingerprint, "learner": "joint", "network": "own", "methods": {}}
+        (out / comparing.COMPARISON).write_text(json.dumps({**asked, "seeds": [0], "settings": asdict(LEARNER)}))
         with pytest.raises(RunError, match="one seed, to which none can be added"):
-            run_methods(grid(), ["uniform"], out, None)
+            compared(["uniform"], out)
 
     def test_a_folder_that_holds_something_else_is_left_alone(self, tmp_path):
         (tmp_path / "letter.txt").write_text("dear")
         with pytest.raises(RunError, match="already exists"):
-            run_methods(grid(), ["uniform"], tmp_path, None)
+            compared(["uniform"], tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
     def test_a_damaged_comparison_says_so(self, tmp_path):
         (tmp_path / comparing.COMPARISON).write_text("{")
         with pytest.raises(RunError, match="is damaged"):
-            run_methods(grid(), ["uniform"], tmp_path, None)
+            compared(["uniform"], tmp_path)
 
     def test_what_was_asked_is_written_down(self, finished):
         asked = json.loads((finished[0] / comparing.COMPARISON).read_text())
-        assert asked["schedulers"] == list(comparing.DEFAULT)
+        assert list(asked["methods"]) == list(comparing.DEFAULT)
         assert asked["seeds"] == [0, 1]
 
 
@@ -298,15 +292,63 @@ class TestFolder:
     ("words", "message"),
     [
         ([], "give one or more"),
-        (["uniform", "uniform"], "each once"),
+        (["uniform", "uniform"], "two methods are called 'uniform'"),
+        ([ms.Method("wide", "ucb"), ms.Method("Wide", "cyclic")], "two methods are called 'Wide'"),
+        ([ms.Method("../wide", "ucb")], "a method is called '../wide'; use letters"),
+        ([ms.Method("uniform", "ucb")], "'uniform' is the name of a control"),
+        ([ms.Method("a", "ucb", role="ours"), ms.Method("b", "ucb", role="ours")], "a and b both have the role"),
+        ([ms.Method("a", "ucb", {"uper": 1})], "did you mean 'upper'"),
+        ([ms.Method("a", 3)], "the scheduler of 'a' is 3; give a word or a Scheduler"),
+        ([3], "a method is 3; give a word, or ms.Method"),
         (["oracle-best-single"], "chosen on test rows; give best-single"),
         (["unifrom"], "did you mean 'uniform'"),
     ],
 )
 def test_bad_words_are_refused_before_anything_is_written(words, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
-        run_methods(grid(), words, tmp_path / "c", None)
+        compared(words, tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+def test_two_settings_of_one_scheduler_are_two_methods(tmp_path):
+    wide, narrow = ms.Method("wide", "ucb", {"upper": 2.0}), ms.Method("narrow ucb", "ucb", {"upper": 0.5}, "gain")
+    found = compared([wide, narrow], tmp_path / "two")
+    names = ["wide", "narrow ucb", "uniform", "target-only"]
+    assert [(run.method, run.spec.seed) for run in found] == [(name, seed) for name in names for seed in SEEDS]
+    specs = {run.method: run.spec for run in found}
+    assert specs["wide"].options == {"upper": 2.0}
+    assert (specs["narrow ucb"].options, specs["narrow ucb"].reward) == ({"upper": 0.5}, "gain")
+    assert {run.method: run.role for run in found}["wide"] == "ours"
+    assert (tmp_path / "two" / "runs" / "narrow-ucb" / "seed-1" / "outcome.jsonl").exists()
+    assert list(found[0].study.tuning["chosen"]) == names
+    (alone,) = ms.train(
+        make_tasks(),
+        "ucb",
+        options={"upper": 2.0},
+        network=NETWORK,
+        learner=replace(LEARNER, learning_rate=specs["wide"].settings["learning_rate"]),
+    ).outcomes
+    assert alone.final == found[0].final
+    with pytest.raises(RunError, match=r"holds a comparison with another methods.wide.options.upper \(2.0, not 3.0\)"):
+        compared([ms.Method("wide", "ucb", {"upper": 3.0}), narrow], tmp_path / "two")
+
+
+def test_a_scheduler_object_and_one_method_under_two_names_are_methods_too():
+    own = ms.schedulers.make("cyclic", num_tasks=3)
+    found = compared([ms.Method("mine", own), "cyclic", ms.Method("again", "cyclic")], tuned=False)
+    finals = {run.method: run.final for run in found if run.spec.seed == 0}
+    assert finals["mine"] == finals["cyclic"] == finals["again"]
+
+
+def test_without_tuning_every_method_has_the_rates_of_the_settings_and_the_best_source_is_still_found(tmp_path):
+    progress = []
+    found = compared(["thompson", "best-single"], tmp_path / "a", lambda *told: progress.append(told), tuned=False)
+    assert {run.spec.settings["learning_rate"] for run in found} == {LEARNER.learning_rate}
+    assert found[0].study.tuning is None
+    assert any(run.method.startswith("best single: task-") for run in found)
+    assert progress[-1][1:] == (3 * FOLDS + 4 * len(SEEDS),) * 2
+    tuned = compared(["thompson"], tuned=False)
+    assert numbers(tuned)[:2] == numbers(found)[:2]
 
 
 def test_an_unknown_learner_is_refused(tmp_path):

@@ -1,9 +1,34 @@
 """``metasched compare``: does choosing help on these data?"""
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from metasched.cli.common import RowFlags, SetName, WhereFlags, app, listed, now, print_json, put, say, stderr, stdout
+from metasched.cli.common import (
+    Options,
+    RowFlags,
+    SetName,
+    WhereFlags,
+    app,
+    listed,
+    now,
+    pairs,
+    print_json,
+    put,
+    say,
+    stderr,
+    stdout,
+)
 from metasched.cli.settings import LearnerFlags
+from metasched.errors import ConfigError, MetaschedError
+
+if TYPE_CHECKING:
+    from metasched.runs.sweep import Method
+    from metasched.tasks import TaskSet
+
+_COMMAS = re.compile(r",(?![^\[({]*[\])}])")
+"""Those between options, not those within a list."""
 
 
 @app.command
@@ -12,14 +37,17 @@ def compare(
     rows: RowFlags,
     asked: LearnerFlags,
     where: WhereFlags,
-    schedulers: str = "",
+    methods: str = "",
+    method: Options = (),
     seeds: int = 10,
     out: Path | None = None,
     network: str = "auto",
+    tune: bool = True,
     quiet: bool = False,
     json: bool = False,
+    schedulers: str = "",
 ) -> None:
-    """Run several schedulers on the same rows and say whether choosing helps.
+    """Run several methods on the same rows and say whether choosing helps.
 
     Example: metasched compare shops/ --target shop5 --target-labels 40
 
@@ -27,54 +55,90 @@ def compare(
         set: A data set (see 'metasched data list'), a CSV, Parquet or .npz file, a folder of tables or of images.
         asked: The learner and its settings; its rates are tuned from there, alike for all, on folds of the target's
             labelled rows.
-        schedulers: Names, separated by commas; by default thompson (ours), uniform, target-only and best-single, the
+        methods: Schedulers, separated by commas; by default thompson (ours), uniform, target-only and best-single, the
             source that did best on the labelled rows. uniform and target-only are always there.
-        seeds: Run every scheduler with this many seeds.
+        method: One more method, NAME=SCHEDULER[:option=value,...], such as 'wide=ucb:upper=2.0,reward=gain'. reward
+            and abstain are the method's own, everything else is an option of the scheduler. May be repeated.
+        seeds: Run every method with this many seeds.
         out: Folder of the runs and the page; by default a new one under runs/. The same command goes on there, and
             with more seeds runs those alone.
         rows: Which rows, and what to predict.
         where: Where runs are made.
         network: auto, mlp or cnn.
+        tune: Whether the rates are tuned; without it all methods have those of the settings.
         quiet: No progress.
         json: Print as JSON.
+        schedulers: The old name of --methods.
     """
-    from metasched.cli import progress
-    from metasched.comparison import PAGE
-    from metasched.comparison import compare as run
-    from metasched.errors import MetaschedError
+    if schedulers:
+        stderr().print("metasched: --schedulers is now --methods", highlight=False)
+        methods = methods or schedulers
+    named: list[str | Method] = [*listed(methods), *map(parsed, method)]
+    compared(
+        *(rows.load(set), named or None, out or Path("runs") / f"{Path(set).stem}-compare-{now()}"),
+        learner=asked.settings(),
+        reward=asked.reward,
+        abstain=asked.abstain,
+        seeds=seeds,
+        network=network,
+        tune=tune,
+        quiet=quiet,
+        json=json,
+        executor=where.executor,
+        workers=where.workers,
+        address=where.address,
+    )
 
-    folder = out or Path("runs") / f"{Path(set).stem}-compare-{now()}"
-    tasks = rows.load(set)
+
+def parsed(text: str) -> "Method":
+    """A method from NAME=SCHEDULER[:option=value,…]."""
+    from metasched.runs.sweep import Method
+    from metasched.schedulers.resolve import SINGLE
+
+    name, equals, rest = text.partition("=")
+    scheduler, _, options = rest.partition(":")
+    if f"{scheduler}:" == SINGLE:  # single:2 is a word of its own
+        scheduler, options = rest, ""
+    if not (name and equals and scheduler):
+        raise ConfigError(f"--method {text}: expected NAME=SCHEDULER or NAME=SCHEDULER:option=value,…")
+    known = pairs("--method", [word for word in _COMMAS.split(options) if word])
+    own = {key: known.pop(key) for key in ("reward", "abstain") if key in known}
+    return Method(name, scheduler, known, **own)
+
+
+def compared(
+    tasks: "TaskSet",
+    methods: "Sequence[str | Method] | None",
+    folder: Path,
+    *,
+    quiet: bool,
+    json: bool,
+    legend: str = "",
+    **asked: Any,
+) -> None:
+    """Compare, show how it goes, and print what came of it; ``legend`` explains the methods."""
+    from metasched.cli import progress
+    from metasched.report.comparison import PAGE
+    from metasched.report.comparison import compare as run
+
     try:
         with progress.several(stderr(), quiet) as show:
-            comparison = run(
-                tasks,
-                listed(schedulers) or None,
-                learner=asked.settings(),
-                reward=asked.reward,
-                abstain=asked.abstain,
-                seeds=seeds,
-                network=network,
-                out=folder,
-                on_progress=show and (lambda what, done, total: show("compare", done, total, what)),
-                executor=where.executor,
-                workers=where.workers,
-                address=where.address,
-            )
+            on_progress = show and (lambda what, done, total: show("compare", done, total, what))
+            comparison = run(tasks, methods, out=folder, on_progress=on_progress, **asked)
     except KeyboardInterrupt:
         stderr().print(f"Continue with: the same command, --out {folder}", highlight=False, soft_wrap=True)
         raise
-    place: Path | None = folder / PAGE
+    page: Path | None = folder / PAGE
     try:
         comparison.report(folder / PAGE)
     except MetaschedError as error:  # the page needs an extra; the answer does not
-        place = None
+        page = None
         stderr().print(f"no page: {error}", highlight=False, markup=False, soft_wrap=True)
     if json:
-        print_json({**comparison.summary(), "out": str(folder), "page": place and str(place)})
+        print_json({**comparison.summary(), "out": str(folder), "page": page and str(page)})
         return
     say(comparison.verdict + "\n")
     put(comparison.table(stdout().width))
-    for line in comparison.warnings:
-        say(f"! {line}")
-    say(f"Page: {place}" if place else f"Runs: {folder}")
+    for line in (*filter(None, [legend]), *(f"! {line}" for line in comparison.warnings)):
+        say(line)
+    say(f"Page: {page}" if page else f"Runs: {folder}")

@@ -1,7 +1,6 @@
 """``metasched data``: what is here, bring it, check it, make it."""
 
 import textwrap
-from pathlib import Path
 
 import tyro
 
@@ -169,32 +168,3 @@ def show(set: SetName, rows: RowFlags = Rows(), json: bool = False) -> None:  # 
             "fingerprint": tasks.fingerprint,
         }
     )
-
-
-@data_app.command(name="simulate-weather")
-def simulate(
-    out: tyro.conf.Positional[Path],
-    images: int = 600,
-    height: int = 192,
-    width: int = 288,
-    seed: int = 0,
-    quiet: bool = False,
-) -> None:
-    """Write a simulated file in the ExtremeWeather format, marked as simulated.
-
-    Example: metasched data simulate-weather weather.h5 --images 600
-
-    Args:
-        out: The file to write; an existing one is left alone.
-        images: Number of images, six hours apart.
-        height: Rows of the grid (768 in the real data).
-        width: Columns of the grid (1152 in the real data).
-        seed: Same seed, same events.
-        quiet: No progress bar.
-    """
-    from metasched.cli import progress
-    from metasched.experiments.datasets.simulate import simulate_weather
-
-    with progress.counting(stderr(), "images", quiet) as on_image:
-        simulate_weather(out, images=images, height=height, width=width, seed=seed, progress=on_image)
-    put(f"{out}: {images} simulated images of {height} × {width}; load it with --data path={out}")

@@ -121,8 +121,7 @@ def _tracked(
     """Run ``work`` and show how it goes, then print what came of it."""
     from metasched.cli import progress
     from metasched.learners.baseline import baseline
-    from metasched.report import tables
-    from metasched.runs import diagnostics
+    from metasched.report import diagnostics, tables
     from metasched.runs.folder import runs_in
 
     try:

@@ -1,12 +1,11 @@
 """The methods that every experiment compares: baselines, controls, the paper's schedulers, the field's and ours."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from metasched.runs.outcome import OURS
-from metasched.schedulers.base import Family
-from metasched.schedulers.resolve import SINGLE, TARGET_ONLY, USEFUL, family
+from metasched.runs.sweep import Method
+from metasched.schedulers.resolve import SINGLE, TARGET_ONLY, USEFUL
 from metasched.schedulers.thompson import FADE
 from metasched.tasks import TaskSet
 
@@ -17,64 +16,47 @@ PAPER_UCB = {"upper": 2.0, "scale": "fixed"}
 """The paper's bound, U = 2, in units of the reward."""
 
 
-@dataclass(frozen=True)
-class Method:
-    """A row of a comparison.
-
-    ``scheduler`` and ``options`` are those of ``ms.train``; ``reward`` is what it is told after a batch; with
-    ``abstain`` it has one more arm, which trains nothing. ``role`` says in a few words what it stands for; ``ours`` on
-    one method alone names it before the runs, and reports hold it against ``uniform`` as planned.
-    """
-
-    name: str
-    role: str
-    scheduler: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    reward: str = "scaled"
-    abstain: bool = False
-
-    @property
-    def family(self) -> Family:
-        """Static, active or a control: its scheduler says."""
-        return family(self.scheduler)
+def _method(
+    name: str, role: str, scheduler: str, options: Mapping[str, Any] | None = None, reward: str = "scaled", **more: Any
+) -> Method:
+    """A method with the paper's reward, unless it has another."""
+    return Method(name, scheduler, options or {}, reward, role=role, **more)
 
 
-def paper_methods(tasks: TaskSet, learner: str = "meta") -> tuple[Method, ...]:
+def paper_methods(tasks: TaskSet) -> tuple[Method, ...]:
     """The methods of the paper's experiments and what the field and we had beside them, baselines first."""
-    del learner
     gain: dict[str, Any] = {"reward": "gain"}
     plan = {"discount": DISCOUNT}
     return (
         *_baselines(tasks),
-        Method("ucb", "paper", "ucb", PAPER_UCB),
-        Method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
-        Method("mdp", "paper", "mdp", {"refresh": 0, **plan}),
-        Method("thompson-gain", "field", "thompson", {"forget": 1.0}, **gain),
-        Method("discounted-ucb-gain", "field", "discounted_ucb", **gain),
-        Method("ucb-gain", OURS, "ucb", {"upper": 0.5}, **gain),
-        Method("gittins-refresh", OURS, "gittins", plan, **gain),
-        Method("mdp-refresh", OURS, "mdp", plan, **gain),
-        Method("ucb-gain+abstain", "ours, may abstain", "ucb", {"upper": 0.5}, abstain=True, **gain),
-        Method("gittins-refresh+abstain", "ours, may abstain", "gittins", plan, abstain=True, **gain),
+        _method("ucb", "paper", "ucb", PAPER_UCB),
+        _method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
+        _method("mdp", "paper", "mdp", {"refresh": 0, **plan}),
+        _method("thompson-gain", "field", "thompson", {"forget": 1.0}, **gain),
+        _method("discounted-ucb-gain", "field", "discounted_ucb", **gain),
+        _method("ucb-gain", OURS, "ucb", {"upper": 0.5}, **gain),
+        _method("gittins-refresh", OURS, "gittins", plan, **gain),
+        _method("mdp-refresh", OURS, "mdp", plan, **gain),
+        _method("ucb-gain+abstain", "ours, may abstain", "ucb", {"upper": 0.5}, abstain=True, **gain),
+        _method("gittins-refresh+abstain", "ours, may abstain", "gittins", plan, abstain=True, **gain),
     )
 
 
-def source_methods(tasks: TaskSet, learner: str) -> tuple[Method, ...]:
+def source_methods(tasks: TaskSet) -> tuple[Method, ...]:
     """Where sources differ: Thompson sampling on transfer is ours, named before any run, against uniform."""
-    del learner
     transfer: dict[str, Any] = {"reward": "transfer"}
     plan = {"discount": DISCOUNT}
     return (
         *_baselines(tasks, {"order": "random"}),
-        *([Method(USEFUL, "the useful sources alone", USEFUL)] if tasks.useful else []),
-        Method("ucb", "paper", "ucb", PAPER_UCB),
-        Method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
-        *([Method("mdp", "paper", "mdp", {"refresh": 0, **plan})] if _joint_states(tasks) <= MOST_STATES else []),
-        Method("thompson-transfer", OURS, "thompson", {"forget": FADE}, **transfer),
-        Method("ucb-transfer", "bounds on transfer", "ucb", {"upper": 1.0}, **transfer),
-        Method("gittins-transfer", "labels, one index a task", "gittins", plan, **transfer),
-        Method("mdp-transfer", "labels of all tasks", "mdp", plan, **transfer),
-        Method("exp3-alignment", "FLAD", "exp3", reward="alignment"),
+        *([_method(USEFUL, "the useful sources alone", USEFUL)] if tasks.useful else []),
+        _method("ucb", "paper", "ucb", PAPER_UCB),
+        _method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
+        *([_method("mdp", "paper", "mdp", {"refresh": 0, **plan})] if _joint_states(tasks) <= MOST_STATES else []),
+        _method("thompson-transfer", OURS, "thompson", {"forget": FADE}, **transfer),
+        _method("ucb-transfer", "bounds on transfer", "ucb", {"upper": 1.0}, **transfer),
+        _method("gittins-transfer", "labels, one index a task", "gittins", plan, **transfer),
+        _method("mdp-transfer", "labels of all tasks", "mdp", plan, **transfer),
+        _method("exp3-alignment", "FLAD", "exp3", reward="alignment"),
     )
 
 
@@ -88,12 +70,12 @@ def _joint_states(tasks: TaskSet) -> float:
 
 def _baselines(tasks: TaskSet, in_turn: Mapping[str, Any] | None = None) -> tuple[Method, ...]:
     return (
-        Method("cyclic", "round robin over tasks", "cyclic"),
-        Method("sequential", "task after task", "sequential", in_turn or {}),
-        Method("uniform", "drawn at random", "uniform"),
-        Method(TARGET_ONLY, "no source rows", TARGET_ONLY),
+        _method("cyclic", "round robin over tasks", "cyclic"),
+        _method("sequential", "task after task", "sequential", in_turn or {}),
+        _method("uniform", "drawn at random", "uniform"),
+        _method(TARGET_ONLY, "no source rows", TARGET_ONLY),
         *(
-            Method(f"{SINGLE}{task}", f"task {task} alone", f"{SINGLE}{task}")
+            _method(f"{SINGLE}{task}", f"task {task} alone", f"{SINGLE}{task}")
             for task in range(1, len(tasks.tasks) + 1)
         ),
     )

@@ -69,9 +69,8 @@ def wanted(only: Sequence[str], experiment: str, cells: Sequence[Cell]) -> tuple
     """Whether an experiment is needed at all for these figures and tables, and which of its cells; all for none."""
     outputs.outputs()
     needed = [needs for name, needs in NEEDS.items() if name in (only or NEEDS) and experiment in needs.experiments]
-    return bool(needed), [
-        cell for cell in cells if any(needs.cell(experiment, cell.regime, cell.variant) for needs in needed)
-    ]
+    behind = [cell for cell in cells if any(needs.cell(experiment, cell.regime, cell.variant) for needs in needed)]
+    return bool(behind) or any(not needs.regimes for needs in needed), behind
 
 
 def register() -> None:

@@ -1,7 +1,6 @@
-"""``metasched paper``: tune, run and write down every cell that is asked for and not there yet.
+"""Runs experiments: tunes, runs and writes every cell that is asked for and not there yet.
 
-A cell is a list of specs, methods × seeds. Every finished run is kept at once, a line in a file beside the results;
-what is there is never run again.
+A cell is a sweep, methods × seeds. Every finished run is kept at once, as a line in a file beside the results.
 """
 
 import math
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from metasched import untrusted
 from metasched.datasets import store
@@ -21,21 +19,20 @@ from metasched.experiments.compact import compact
 from metasched.experiments.datasets.simulate import simulate_weather
 from metasched.experiments.datasets.weather import FILE
 from metasched.experiments.definition import Cell, Experiment, target_drawn
-from metasched.experiments.methods import SUPERVISED, Method
+from metasched.experiments.methods import SUPERVISED
 from metasched.experiments.supervised import supervised
 from metasched.files import make_folder, write_json
 from metasched.learners.evaluation import evaluation_order
-from metasched.learners.settings import AlgorithmOne, LearnerSettings
+from metasched.learners.settings import AlgorithmOne
 from metasched.runs import folder
 from metasched.runs import outcome as outcomes
 from metasched.runs import runner as engine
 from metasched.runs.executors import Executor, Machines, executing
-from metasched.runs.jobs import Job, make_jobs
-from metasched.runs.kept import finish
+from metasched.runs.jobs import Job
 from metasched.runs.origin import device
 from metasched.runs.outcome import OURS, Final, Outcome, Study
 from metasched.runs.status import WORK
-from metasched.runs.tuning import GRIDS, Rates, mean_finals
+from metasched.runs.sweep import GRIDS, Finish, Finished, Rates, Rows, Setup, tune
 from metasched.schedulers.resolve import SINGLE
 from metasched.tasks import TEST, TaskSet
 
@@ -53,10 +50,10 @@ Tuning = Mapping[str, Any]
 """Rates by method, and how they were found."""
 
 
-class Sweep(NamedTuple):
-    """What to run: where, seeds, full or quick, the command for the record, options of data sets, and how.
+class Request(NamedTuple):
+    """What to run and how: ``command`` is for the record, ``data`` has options of data sets by experiment.
 
-    ``timing``: whether every method is timed alone as well; ``machines``: where the runs are made.
+    With ``timing`` every method is timed alone as well.
     """
 
     out: Path
@@ -68,7 +65,7 @@ class Sweep(NamedTuple):
     timing: bool = True
     machines: Machines = Machines()
 
-    def work(self, name: str) -> Path:
+    def file_of_runs(self, name: str) -> Path:
         """The file of finished runs of that name."""
         return self.out / WORK / ("quick" if self.quick else "") / f"{name}.jsonl"
 
@@ -87,18 +84,18 @@ def claim(out: Path, quick: bool) -> None:
     write_json(mark, asked)
 
 
-def run_experiment(experiment: Experiment, wanted: Sequence[Cell], sweep: Sweep) -> list[Path]:
+def run_experiment(experiment: Experiment, wanted: Sequence[Cell], request: Request) -> list[Path]:
     """Run the cells of one experiment that are not there yet; the result files of all that were wanted."""
-    paths = {cell.name: _result_file(sweep.out / experiment.name, cell.name) for cell in wanted}
-    settings = {cell.name: quick(cell) if sweep.quick else cell for cell in wanted}
-    missing = [cell for name, cell in settings.items() if not _held(paths[name], cell, sweep.seeds)]
-    make_folder(sweep.out / WORK)
-    much = 0.0 if sweep.quick or not missing else math.inf
-    reached = executing(sweep.machines, sweep.out / WORK, much)
-    with reached as executor, folder.locked(sweep.out / WORK), closing(executor):
-        _run_cells(experiment, missing, paths, sweep, executor)
-    if sweep.timing:
-        _add_seconds(experiment, [cell for cell in wanted if not cell.draw_labels], paths, sweep)
+    paths = {cell.name: _result_file(request.out / experiment.name, cell.name) for cell in wanted}
+    settings = {cell.name: quick(cell) if request.quick else cell for cell in wanted}
+    missing = [cell for name, cell in settings.items() if not _held(paths[name], cell, request.seeds)]
+    make_folder(request.out / WORK)
+    much = 0.0 if request.quick or not missing else math.inf
+    reached = executing(request.machines, request.out / WORK, much)
+    with reached as executor, folder.locked(request.out / WORK), closing(executor):
+        _run_cells(experiment, missing, paths, request, executor)
+    if request.timing:
+        _add_seconds(experiment, [cell for cell in wanted if not cell.draw_labels], paths, request)
     return list(paths.values())
 
 
@@ -109,35 +106,54 @@ def _result_file(folder: Path, name: str) -> Path:
 
 
 def _run_cells(
-    experiment: Experiment, missing: Sequence[Cell], paths: Mapping[str, Path], sweep: Sweep, executor: Executor
+    experiment: Experiment, missing: Sequence[Cell], paths: Mapping[str, Path], request: Request, executor: Executor
 ) -> None:
     """Tune for each cell, run it, and write its result file."""
     ceilings: dict[Any, list[Outcome]] = {}
     for cell in missing:
-        tuning = None if sweep.quick else _tune(experiment, cell.learner, sweep, executor)
+        tuning = None if request.quick else _tune(experiment, cell.learner, request, executor)
         study = _study(experiment, cell, tuning)
-        jobs = _all_jobs(experiment, cell, sweep, tuning, study)
-        finished = _finish(jobs, sweep.work(f"{experiment.name}/{cell.name}"), study.cell, sweep, executor)
-        of_target = _all_labels(cell)
-        skipped = cell.draw_labels or (sweep.quick and of_target != _all_labels(_tuned_in(experiment, cell.learner)))
-        if of_target not in ceilings and not skipped:
-            ceilings[of_target] = _ceiling(experiment, replace(cell, data=dict(of_target)), jobs[0], sweep)
-        _write(paths[cell.name], [*finished, *_with_study(ceilings.get(of_target, []), study)], cell)
+        rows = _rows_by_seed(cell, _tasks(experiment, cell, request), request.seeds, tuning=False)
+        setup = _setup(experiment, cell)
+        rates = {} if tuning is None else tuning["chosen"]
+        jobs = [
+            job
+            for method in experiment.methods(rows[0][1])
+            for job in setup.jobs(method, rows, _rates(rates.get(method.name), setup), study)
+        ]
+        name = f"{experiment.name}/{cell.name}"
+        finished = _finish(name, request, executor)(jobs)
+        all_labels = _all_labels(cell)
+        skipped = cell.draw_labels or (request.quick and all_labels != _all_labels(_tuned_in(experiment, cell.learner)))
+        if all_labels not in ceilings and not skipped:
+            ceilings[all_labels] = _ceiling(experiment, replace(cell, data=dict(all_labels)), jobs[0], request)
+        ceiling = [msgspec.structs.replace(outcome, study=study) for outcome in ceilings.get(all_labels, [])]
+        _write(paths[cell.name], [*finished, *ceiling], cell)
 
 
-def _all_jobs(experiment: Experiment, cell: Cell, sweep: Sweep, tuning: Tuning | None, study: Study) -> list[Job]:
-    """Every method with every seed."""
-    rows = _rows_by_seed(cell, _tasks(experiment, cell, sweep), sweep.seeds, tuning=False)
-    everyone = experiment.methods(rows[sweep.seeds[0]], cell.learner)
-    rates = {method.name: _rates(tuning, method, cell.config) for method in everyone}
-    return [job for method in everyone for job in _jobs(experiment, cell, rows, method, rates[method.name], study)]
+def _setup(experiment: Experiment, cell: Cell) -> Setup:
+    return Setup(cell.config, experiment.network)
 
 
-def _rows_by_seed(cell: Cell, tasks: TaskSet, seeds: Sequence[int], tuning: bool) -> dict[int, TaskSet]:
+def _finish(name: str, request: Request, executor: Executor) -> Finish:
+    """What runs the jobs of that name, keeps their outcomes in a file, and shows how it goes."""
+    store = Finished(executor, request.file_of_runs(name))
+
+    def finish(jobs: list[Job]) -> list[Outcome]:
+        def report(done: int, standing: str) -> None:
+            if request.on_progress:
+                request.on_progress(name, done, len(jobs), standing)
+
+        return store.run(jobs, report)
+
+    return finish
+
+
+def _rows_by_seed(cell: Cell, tasks: TaskSet, seeds: Sequence[int], tuning: bool) -> Rows:
     """The rows of every seed; where labels are drawn by seed, each has its own."""
     if cell.draw_labels is None:
-        return dict.fromkeys(seeds, tasks)
-    return {seed: target_drawn(tasks, cell.draw_labels, seed, tuning) for seed in seeds}
+        return [(seed, tasks) for seed in seeds]
+    return [(seed, target_drawn(tasks, cell.draw_labels, seed, tuning)) for seed in seeds]
 
 
 def _tuned_in(experiment: Experiment, learner: str) -> Cell:
@@ -172,10 +188,10 @@ def quick(cell: Cell) -> Cell:
     return replace(cell, config=short, data=cell.data if cell.draw_labels else {"target_labels": 100, **cell.data})
 
 
-def _tasks(experiment: Experiment, cell: Cell, sweep: Sweep) -> TaskSet:
+def _tasks(experiment: Experiment, cell: Cell, request: Request) -> TaskSet:
     """The task set of a cell; in a quick run with a few test rows."""
-    tasks = experiment.load(cell, sweep.data.get(experiment.name))
-    if not sweep.quick or cell.draw_labels or len(tasks.test.labels) <= QUICK_TEST_ROWS:
+    tasks = experiment.load(cell, request.data.get(experiment.name))
+    if not request.quick or cell.draw_labels or len(tasks.test.labels) <= QUICK_TEST_ROWS:
         return tasks
     rows = evaluation_order(tasks)[:QUICK_TEST_ROWS]
     provenance = {**tasks.provenance, TEST: tasks.provenance[TEST].take(rows, "a few, for a quick run")}
@@ -193,34 +209,6 @@ def _study(experiment: Experiment, cell: Cell, tuning: Tuning | None) -> Study:
         tuning=None if tuning is None else dict(tuning),
         exploratory=cell.draw_labels not in (None, SHOWN_LABELS),
     )
-
-
-def _jobs(
-    experiment: Experiment,
-    cell: Cell,
-    rows: Mapping[int, TaskSet],
-    method: Method,
-    rates: Rates,
-    study: Study,
-) -> list[Job]:
-    """One method of a cell, over seeds with their rows."""
-    told: dict[str, Any] = {"method": method.name, "role": method.role, "study": study}
-    told |= {"options": method.options, "reward": method.reward, "abstain": method.abstain}
-    told |= {"learner": cell.config.with_rates(rates), "network": experiment.network}
-    seeds: dict[int, list[int]] = {}
-    for seed, own in rows.items():
-        seeds.setdefault(id(own), []).append(seed)
-    return [job for alike in seeds.values() for job in make_jobs(rows[alike[0]], method.scheduler, seeds=alike, **told)]
-
-
-def _finish(jobs: Sequence[Job], path: Path, name: str, sweep: Sweep, executor: Executor) -> list[Outcome]:
-    """The outcomes of ``jobs``, in that order; those in the file are taken from there, the others added to it."""
-
-    def say(done: int, standing: str) -> None:
-        if sweep.on_progress:
-            sweep.on_progress(name, done, len(jobs), standing)
-
-    return finish(jobs, path, executor, say)
 
 
 def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
@@ -265,38 +253,33 @@ def _held(path: Path, cell: Cell, seeds: Sequence[int]) -> bool:
     return bool(seen) and all(set(seeds) <= own for own in seen.values())
 
 
-def _rates(tuning: Tuning | None, method: Method, config: LearnerSettings) -> Rates:
-    if tuning is None:
-        return config.rates
-    found = tuning["chosen"][method.name]
-    return tuple(
-        found.get(name, found.get("outer_rate")) for name in config.rate_names
-    )  # what 0.1 called the joint one
+def _rates(chosen: Mapping[str, float] | None, setup: Setup) -> Rates:
+    if chosen is None:
+        return setup.learner.rates
+    # Version 0.1 called the rate of the joint learner outer_rate.
+    return tuple(chosen.get(name) or chosen["outer_rate"] for name in setup.learner.rate_names)
 
 
-def _tune(experiment: Experiment, learner: str, sweep: Sweep, executor: Executor) -> Tuning:
+def _tune(experiment: Experiment, learner: str, request: Request, executor: Executor) -> Tuning:
     """For every method the rates with the best mean final accuracy over the tuning seeds, from the same grid."""
     name = f"{experiment.name}/tuning" if learner == "meta" else f"{experiment.name}/tuning-{learner}"
-    path = sweep.out / WORK / f"{name}.json"
+    path = request.out / WORK / f"{name}.json"
     if path.exists():
         return untrusted.read_json(path, dict[str, Any], "remove it to tune again")
     cell = _tuned_in(experiment, learner)
     seeds = TUNING_SEEDS if cell.draw_labels is None else MORE_TUNING_SEEDS
-    rows = _rows_by_seed(cell, experiment.load(cell, sweep.data.get(experiment.name)), seeds, tuning=True)
-    everyone, grid = experiment.methods(rows[seeds[0]], learner), GRIDS[learner]
-    study = _study(experiment, cell, None)
-    jobs = [job for method in everyone for rates in grid for job in _jobs(experiment, cell, rows, method, rates, study)]
-    found = _finish(jobs, sweep.work(name), name, sweep, executor)
-    scores = np.reshape(mean_finals(found, len(seeds)), (len(everyone), len(grid)))
-    names = cell.config.rate_names
+    rows = _rows_by_seed(cell, experiment.load(cell, request.data.get(experiment.name)), seeds, tuning=True)
+    grid, setup = GRIDS[learner], _setup(experiment, cell)
+    finish = _finish(name, request, executor)
+    results = tune(setup, experiment.methods(rows[0][1]), rows, grid, finish)
+    names = setup.learner.rate_names
     tuning = {
         "seeds": list(seeds),
-        "cell": study.cell,
-        "grid": {name: sorted(set(column)) for name, column in zip(names, zip(*grid, strict=True), strict=True)},
+        "cell": f"{experiment.name}/{cell.name}",
+        "grid": {key: sorted(set(values)) for key, values in zip(names, zip(*grid, strict=True), strict=True)},
         "chosen": {
-            method.name: {**dict(zip(names, grid[best], strict=True)), "accuracy": round(float(row[best]), 4)}
-            for method, row in zip(everyone, scores, strict=True)
-            for best in [int(row.argmax())]
+            method.name: {**dict(zip(names, rates, strict=True)), "accuracy": round(score or 0.0, 4)}
+            for method, rates, score in results
         },
     }
     write_json(path, tuning)
@@ -308,14 +291,14 @@ def _all_labels(cell: Cell) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted((key, value) for key, value in cell.data.items() if key != "target_labels"))
 
 
-def _ceiling(experiment: Experiment, cell: Cell, like: Job, sweep: Sweep) -> list[Outcome]:
+def _ceiling(experiment: Experiment, cell: Cell, like: Job, request: Request) -> list[Outcome]:
     """A supervised network on all rows: every target label there is, clean tasks."""
-    tasks = _tasks(experiment, replace(cell, noisy=(), irrelevant=None), sweep)
+    tasks = _tasks(experiment, replace(cell, noisy=(), irrelevant=None), request)
     config = replace(cell.config, heads="auto").resolve(tasks)
-    found = supervised(tasks, experiment.network, config, list(sweep.seeds), 60 if sweep.quick else 2000)
+    found = supervised(tasks, experiment.network, config, list(request.seeds), 60 if request.quick else 2000)
     described = like.description
     lines = []
-    for place, seed in enumerate(sweep.seeds):
+    for place, seed in enumerate(request.seeds):
         spec = msgspec.structs.replace(
             described.spec, learner=SUPERVISED, scheduler="none", options={}, settings=asdict(config), seed=seed
         )
@@ -340,11 +323,7 @@ def _ceiling(experiment: Experiment, cell: Cell, like: Job, sweep: Sweep) -> lis
     return lines
 
 
-def _with_study(found: Sequence[Outcome], study: Study) -> list[Outcome]:
-    return [msgspec.structs.replace(outcome, study=study) for outcome in found]
-
-
-def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[str, Path], sweep: Sweep) -> None:
+def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[str, Path], request: Request) -> None:
     """Write into result files how long each method takes, and what its decisions cost; timed where rates are tuned.
 
     A meta-update of another cell takes as much more as it has inner steps more. Results that another device made are
@@ -360,13 +339,11 @@ def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[s
     if not untimed:
         return
     listed = experiment.cell(experiment.tuned_in)
-    cell = quick(listed) if sweep.quick else listed
-    tasks = _tasks(experiment, cell, sweep)
-    study, usual = _study(experiment, cell, None), cell.config.rates
+    cell = quick(listed) if request.quick else listed
+    tasks = _tasks(experiment, cell, request)
+    setup = _setup(experiment, cell)
     jobs = [
-        job
-        for method in experiment.methods(tasks, cell.learner)
-        for job in _jobs(experiment, cell, {0: tasks}, method, usual, study)
+        job for method in experiment.methods(tasks) for job in setup.jobs(method, [(0, tasks)], setup.learner.rates)
     ]
     names = [job.description.method for job in jobs]
     alone = dict(zip(names, engine.seconds_per_update(jobs), strict=True))

@@ -1,4 +1,4 @@
-"""What the experiments add to the library: data sets by name, and figures and tables of the report."""
+"""What the experiments add to the library: data sets by name, figures and tables of the report, and commands."""
 
 from metasched import datasets
 
@@ -29,3 +29,8 @@ def outputs() -> None:
     from metasched.experiments.outputs import register
 
     register()
+
+
+def commands() -> None:
+    """Register the commands; they import the experiments when they are given."""
+    from metasched.experiments import command  # noqa: F401

@@ -1,254 +1,255 @@
-"""Methods against each other on one task set: rates tuned on folds of the target's labelled rows, then every seed.
+"""A comparison on one task set: rates tuned on folds of the target's labelled rows, then every method with every seed.
 
-The rule, alike for all methods: every method is run once on each of four folds of the labelled rows with each pair of
-rates, those of the settings and those of the grid; the rates with the best mean score on the held-out rows are taken,
-those of the settings where several are as good. The best single source is chosen in the same way, with the rates of the
-settings, before its rates are tuned. No test row takes part. Then every method runs with every seed on all labelled
-rows and is measured on the test rows.
+Every method is run once on each of four folds of the labelled rows with each pair of rates, those of the settings and
+those of the grid; the best mean score on the held-out rows decides, and those of the settings win a tie. No test row
+takes part. Then every method runs with every seed on all labelled rows and is scored on the test rows.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from metasched import untrusted
-from metasched.errors import ConfigError, RunError
+from metasched.errors import ConfigError, DataError, RunError
 from metasched.files import make_folder, write_json
-from metasched.learners.networks import Network
-from metasched.learners.settings import LearnerSettings
+from metasched.learners.folds import equal_splits
 from metasched.runs import folder
-from metasched.runs.executors import Counts, Executor, Machines, executing
+from metasched.runs.executors import Machines, executing
 from metasched.runs.folder import COMPARISON
-from metasched.runs.jobs import Job, claim_folders, make_jobs
-from metasched.runs.kept import finish
+from metasched.runs.jobs import claim_folders
 from metasched.runs.outcome import OURS, OWN_RUNS, Outcome, Study
 from metasched.runs.spec import differences, first_in_words
 from metasched.runs.status import WORK
-from metasched.runs.tuning import FOLDS, GRIDS, SEED, Rates, fold_sets, mean_finals
-from metasched.schedulers.resolve import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY
-from metasched.tasks import TaskSet
+from metasched.runs.sweep import (
+    GRIDS,
+    SINGLE_BEST,
+    Finished,
+    Method,
+    OnFinished,
+    Rates,
+    Rows,
+    Setup,
+    Tuned,
+    best_single,
+    tune,
+)
+from metasched.schedulers import Scheduler
+from metasched.schedulers.resolve import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY, check_word
+from metasched.tasks import TEST, VALIDATION, TaskSet
 
 CHOOSING = "thompson"
-"""The scheduler that the verdict is on: ours."""
-SINGLE_BEST = "best-single"
+"""The method that the verdict is on, unless another has the role ``ours``."""
+CONTROLS = (BASELINE, TARGET_ONLY)
+"""What the verdict holds it against."""
 DEFAULT = (CHOOSING, BASELINE, TARGET_ONLY, SINGLE_BEST)
-"""Ours, the baseline, no sources at all, and the one source that did best on the target's labelled rows."""
 RUNS = "runs"
 TUNING = Path(WORK) / "tuning.jsonl"
+FOLDS = 4
+TUNING_SEED = 1001
+"""Of the runs on folds; never reported."""
+FEWEST_ROWS = 2 * FOLDS
+_NAME = re.compile(r"\w[\w .:+-]*")
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, the runs finished and all runs, whenever one has finished."""
 
 
-class Method(NamedTuple):
-    """A row of a comparison: the word it was asked for by, its name in tables, its role, its scheduler, its rates."""
+def methods_of(given: Sequence[str | Method] | None, reward: str = "transfer", abstain: bool = False) -> list[Method]:
+    """Methods from words and objects, with the controls that a verdict needs; one of them has the role ``ours``.
 
-    word: str
-    name: str
-    role: str
-    scheduler: str
-    rates: Rates
+    A word is a method of that name, with the given reward and ``abstain``.
+    """
+    asked: list[str | Method] = list(DEFAULT if given is None else given)
+    if not asked:
+        raise ConfigError("no methods; give one or more, each once")
+    asked += [word for word in CONTROLS if word not in {getattr(one, "name", one) for one in asked}]
+    found = [Method(one, one, reward=reward, abstain=abstain) if isinstance(one, str) else one for one in asked]
+    for method in found:
+        _check_method(method)
+    folders = [folder_name(method.name).lower() for method in found]
+    for number, name in enumerate(folders):
+        if name in folders[:number]:
+            raise ConfigError(f"two methods are called '{found[number].name}'; give each a name of its own")
+    if sum(method.scheduler == SINGLE_BEST for method in found) > 1:
+        raise ConfigError(f"{SINGLE_BEST} is asked for twice; give it once")
+    named = [method for method in found if method.role == OURS]
+    if len(named) > 1:
+        raise ConfigError(f"{named[0].name} and {named[1].name} both have the role '{OURS}'; give it to one")
+    others = [method for method in found if method.name not in CONTROLS]
+    first = [*named, *(method for method in others if method.name == CHOOSING), *others]
+    return [replace(method, role=OURS) if first and method is first[0] else method for method in found]
 
 
-class Grid(NamedTuple):
-    """What all runs of a comparison have in common."""
+def _check_method(method: Method) -> None:
+    if not isinstance(method, Method):
+        raise ConfigError(f"a method is {method!r}; give a word, or ms.Method(name, scheduler, …)")
+    if isinstance(method.scheduler, str):
+        check_word(method.scheduler, besides=(SINGLE_BEST, BEST_SINGLE))
+        if method.scheduler == BEST_SINGLE:
+            raise ConfigError(f"{BEST_SINGLE} is chosen on test rows; give {SINGLE_BEST}, chosen on the labelled rows")
+    elif not isinstance(method.scheduler, Scheduler):
+        raise ConfigError(f"the scheduler of '{method.name}' is {method.scheduler!r}; give a word or a Scheduler")
+    if not _NAME.fullmatch(str(method.name)):
+        raise ConfigError(f"a method is called {method.name!r}; use letters, digits, spaces and - _ . : +")
+    if method.name in CONTROLS and (method.scheduler != method.name or method.options):
+        raise ConfigError(f"'{method.name}' is the name of a control; call your method something else")
 
-    tasks: TaskSet
-    network: Network | str
-    settings: LearnerSettings
-    seeds: tuple[int, ...]
-    reward: str = "transfer"
-    abstain: bool = False
 
-    @property
-    def rates(self) -> list[Rates]:
-        """The pairs that are tried, those of the settings first."""
-        return list(dict.fromkeys([self.settings.rates, *GRIDS[self.settings.name]]))
+def folder_name(name: str) -> str:
+    """The name of a method as that of a folder."""
+    return re.sub(r"[: ]", "-", name)
 
-    def jobs(self, scheduler: str, rates: Rates, tasks: TaskSet, seeds: Sequence[int], **told: Any) -> list[Job]:
-        """A scheduler with these rates on these rows, a job for each seed."""
-        known: dict[str, Any] = {"network": self.network, "reward": self.reward, "abstain": self.abstain}
-        learner = self.settings.with_rates(rates)
-        return make_jobs(tasks, scheduler, learner=learner, seeds=seeds, **known, **told)
+
+def subject(methods: Sequence[Method]) -> Method:
+    """The method that the verdict is on: ours, or the baseline where there are only controls."""
+    return next((method for method in methods if method.role == OURS), None) or next(
+        method for method in methods if method.name == BASELINE
+    )
 
 
 def run_methods(
-    grid: Grid,
-    words: Sequence[str],
-    out: Path | None,
-    on_progress: OnProgress | None,
+    setup: Setup,
+    tasks: TaskSet,
+    methods: Sequence[Method],
+    seeds: Sequence[int],
+    *,
+    tuned: bool = True,
+    out: Path | None = None,
+    on_progress: OnProgress | None = None,
     machines: Machines = Machines(),  # noqa: B008
 ) -> list[Outcome]:
     """Tune and run every method; the outcomes, method after method, seed after seed.
 
-    With ``out`` everything is kept there, and a comparison that was interrupted goes on to the same numbers, wherever
-    the runs are made; so does a finished one to which seeds are added.
+    With ``out`` everything is kept there. A comparison that was interrupted goes on to the same numbers, wherever the
+    runs are made, and seeds can be added to a finished one.
     """
-    own = not isinstance(grid.network, str)
+    own = not all(isinstance(made, str) for made in (setup.network, *(method.scheduler for method in methods)))
     machines.check(own)
-    _check(grid, words)
-    reached = executing(machines, out and out / WORK, _numbers(grid, words), own)  # before anything is written
-    with reached as executor, _claimed(out, grid, words), closing(executor):
-        chosen, scores, tries = _tuned(grid, words, out, on_progress, executor)
-        study = _study(grid, chosen, scores)
-        place = out or (executor.folder if executor.needs_folders else None)
+    rows: Rows = [(seed, tasks) for seed in seeds]
+    single = next((method for method in methods if method.scheduler == SINGLE_BEST), None)
+    parts: Rows = [(TUNING_SEED, part) for part in fold_sets(tasks)] if tuned or single else []
+    for method in methods:  # refuse what cannot run, before anything is computed or written
+        setup.jobs(replace(method, scheduler=f"{SINGLE}1") if method is single else method, rows, setup.learner.rates)
+    grid = list(dict.fromkeys([setup.learner.rates, *GRIDS[setup.learner.name]])) if tuned else []
+    tries = len(parts) * (len(grid) * len(methods) + (len(tasks.tasks) - bool(grid) if single else 0))
+    total = tries + len(methods) * len(seeds)
+
+    def counting(what: str, before: int) -> OnFinished:
+        def on_finished(done: int, standing: str) -> None:
+            if on_progress:
+                on_progress(f"{what}: {standing}" if standing else what, before + done, total)
+
+        return on_finished
+
+    numbers = _numbers(setup, tasks, total)
+    reached = executing(machines, out and out / WORK, numbers, own)  # before anything is written
+    with reached as executor, _claimed(out, setup, tasks, methods, seeds, tuned), closing(executor):
+        quick = setup._replace(learner=replace(setup.learner, eval_every=setup.learner.updates))
+        trials = Finished(executor, out / TUNING if out and parts else None)
+        chosen, before = list(methods), 0
+        if single:
+            best = best_single(quick, single, parts, lambda jobs: trials.run(jobs, counting("tuning", 0)))
+            best = replace(best, role=best.role or "chosen on the labelled rows")
+            chosen = [best if method is single else method for method in methods]
+            before = len(parts) * (len(tasks.tasks) - 1)  # its runs with the first rates count in both rounds
+        results = [Tuned(method, setup.learner.rates) for method in chosen]
+        if grid:
+            results = tune(quick, chosen, parts, grid, lambda jobs: trials.run(jobs, counting("tuning", before)))
+        study = _study(setup, tasks, results, grid)
         jobs = [
             job
-            for method in chosen
-            for job in grid.jobs(
-                *(method.scheduler, method.rates, grid.tasks, grid.seeds),
-                method=method.name,
-                role=method.role,
-                study=study,
-                out=place and runs_of(place, method.word),
-            )
+            for asked, (method, rates, _) in zip(methods, results, strict=True)
+            for job in setup.jobs(method, rows, rates, study, out and runs_of(out, asked))
         ]
-        return _measured(claim_folders(jobs, place and place / RUNS), tries, on_progress, executor)
+        return Finished(executor).run(claim_folders(jobs, out and out / RUNS), counting("measuring", tries))
 
 
-def named_first(words: Sequence[str]) -> str:
-    """The method that the verdict is on, named before the runs: ours, or else the first that is no control."""
-    others = [word for word in words if word not in (BASELINE, TARGET_ONLY)]
-    return CHOOSING if CHOOSING in words else others[0] if others else BASELINE
-
-
-def runs_of(out: Path, word: str) -> Path:
+def runs_of(out: Path, method: Method) -> Path:
     """Where in the folder of a comparison the runs of a method are."""
-    return out / RUNS / word.replace(":", "-")
+    return out / RUNS / folder_name(method.name)
 
 
-def _measured(jobs: Sequence[Job], tries: int, on_progress: OnProgress | None, executor: Executor) -> list[Outcome]:
-    """The outcomes of the runs that are reported, in their order."""
-    finished: dict[int, Outcome] = {}
-    standing = ""
+def fold_sets(tasks: TaskSet) -> list[TaskSet]:
+    """The same sources with each fold of the target's labelled rows as test rows once; the real test rows are gone.
 
-    def say() -> None:
-        if on_progress:
-            on_progress(f"measuring{standing}", tries + len(finished), tries + len(jobs))
+    All folds have one shape, so that one compiled program serves them.
+    """
+    rows, origin = tasks.validation, tasks.provenance[VALIDATION]
+    if len(rows.labels) < FEWEST_ROWS:
+        raise DataError(
+            f"{tasks.name}: the target has {len(rows.labels)} labelled rows; rates are tuned on {FOLDS} folds of them: "
+            f"label at least {FEWEST_ROWS}"
+        )
+    return [
+        replace(
+            tasks,
+            validation=rows.take(rest),
+            test=rows.take(part),
+            provenance={**tasks.provenance, VALIDATION: origin.take(rest), TEST: origin.take(part)},
+            recipe=None,
+        )
+        for rest, part in equal_splits(rows.labels, FOLDS)
+    ]
 
-    def on_outcome(number: int, outcome: Outcome) -> None:
-        finished[number] = outcome
-        say()
 
-    def on_counts(counts: Counts) -> None:
-        nonlocal standing
-        standing = f": {counts}" if str(counts) else ""
-        say()
-
-    executor.run(jobs, on_outcome, on_counts)
-    return [finished[number] for number in range(len(jobs))]
-
-
-def _numbers(grid: Grid, words: Sequence[str]) -> int:
+def _numbers(setup: Setup, tasks: TaskSet, runs: int) -> int:
     """About how many numbers all runs learn from: rows drawn × numbers in a row."""
-    settings = grid.settings.resolve(grid.tasks)
-    drawn = settings.updates * (settings.batches_per_update or 1) * settings.inner_steps * settings.batch_size
-    return len(words) * (len(grid.rates) * FOLDS + len(grid.seeds)) * drawn * math.prod(grid.tasks.shape)
+    learner = setup.learner.resolve(tasks)
+    drawn = learner.updates * (learner.batches_per_update or 1) * learner.inner_steps * learner.batch_size
+    return runs * drawn * math.prod(tasks.shape)
 
 
-def _check(grid: Grid, words: Sequence[str]) -> None:
-    """Refuse what cannot run, before anything is computed or written."""
-    if not words or len(set(words)) != len(words):
-        raise ConfigError(f"schedulers are {', '.join(words) or 'none'}; give one or more, each once")
-    if BEST_SINGLE in words:
-        raise ConfigError(f"{BEST_SINGLE} is chosen on test rows; give {SINGLE_BEST}, chosen on the labelled rows")
-    fold_sets(grid.tasks)
-    for word in words:
-        grid.jobs(f"{SINGLE}1" if word == SINGLE_BEST else word, grid.settings.rates, grid.tasks, grid.seeds)
-
-
-Scores = dict[tuple[str, Rates], float]
-"""Mean score on held-out rows of a scheduler with these rates."""
-
-
-def _tuned(
-    grid: Grid, words: Sequence[str], out: Path | None, on_progress: OnProgress | None, executor: Executor
-) -> tuple[list[Method], Scores, int]:
-    """Every method with the rates that did best on the folds, all scores, and how many runs that took."""
-    parts, rates = fold_sets(grid.tasks), grid.rates
-    quick = grid._replace(settings=replace(grid.settings, eval_every=grid.settings.updates))
-    named = [word for word in words if word != SINGLE_BEST]
-    singles = [f"{SINGLE}{place}" for place in range(1, len(grid.tasks.tasks) + 1)] * (SINGLE_BEST in words)
-    first = [*((word, pair) for word in named for pair in rates), *((word, rates[0]) for word in singles)]
-    last = (len(rates) - 1) * FOLDS if singles else 0
-    total = len(first) * FOLDS + last + len(words) * len(grid.seeds)
-
-    def scores(tries: Sequence[tuple[str, Rates]], before: int) -> Scores:
-        def say(done: int, standing: str) -> None:
-            if on_progress:
-                on_progress(f"tuning: {standing}" if standing else "tuning", before + done, total)
-
-        jobs = [job for word, pair in tries for part in parts for job in quick.jobs(word, pair, part, [SEED])]
-        finished = finish(jobs, out and out / TUNING, executor, say)
-        return dict(zip(tries, mean_finals(finished, FOLDS), strict=True))
-
-    known = scores(first, 0)
-    best = max(singles, key=lambda single: known[single, rates[0]], default="")
-    if best:
-        known |= scores([(best, pair) for pair in rates[1:]], len(first) * FOLDS)
-    chosen = []
-    for word in words:
-        scheduler = best if word == SINGLE_BEST else word
-        pair = max(rates, key=lambda pair, scheduler=scheduler: known[scheduler, pair])  # type: ignore[misc]
-        name, role = _called(word, best, grid.tasks)
-        ours = word == named_first(words) != BASELINE
-        chosen.append(Method(word, name, OURS if ours else role, scheduler, pair))
-    return chosen, known, len(first) * FOLDS + last
-
-
-def _called(word: str, best: str, tasks: TaskSet) -> tuple[str, str]:
-    """The name of a method in tables, and its role."""
-    if word != SINGLE_BEST:
-        return word, ""
-    return f"best single: {tasks.tasks[int(best.removeprefix(SINGLE)) - 1].name}", "chosen on the labelled rows"
-
-
-def _study(grid: Grid, chosen: Sequence[Method], scores: Scores) -> Study:
+def _study(setup: Setup, tasks: TaskSet, results: Sequence[Tuned], grid: Sequence[Rates]) -> Study:
     """What the outcomes say of how they came about."""
-    name = grid.tasks.name
-    rates = {
-        method.name: {
-            **dict(zip(grid.settings.rate_names, method.rates, strict=True)),
-            "accuracy": round(scores[method.scheduler, method.rates], 4),
-        }
-        for method in chosen
+    names, learner = setup.learner.rate_names, setup.learner.name
+    chosen = {
+        method.name: {**dict(zip(names, rates, strict=True)), "accuracy": round(score, 4)}
+        for method, rates, score in results
+        if score is not None
     }
     return Study(
-        experiment=name,
+        experiment=tasks.name,
         regime=OWN_RUNS,
-        variant=f"{grid.settings.name} learner",
-        cell=f"{name} {grid.tasks.fingerprint[:16]} {grid.settings.name}",
-        title=f"{name}, {grid.settings.name} learner",
+        variant=f"{learner} learner",
+        cell=f"{tasks.name} {tasks.fingerprint[:16]} {learner}",
+        title=f"{tasks.name}, {learner} learner",
         tuning={
             "on": f"{FOLDS} folds of the target's labelled rows",
-            "seeds": [SEED],
-            "grid": [list(pair) for pair in grid.rates],
-            "chosen": rates,
-        },
+            "seeds": [TUNING_SEED],
+            "grid": [list(pair) for pair in grid],
+            "chosen": chosen,
+        }
+        if grid
+        else None,
     )
 
 
 @contextmanager
-def _claimed(out: Path | None, grid: Grid, words: Sequence[str]) -> Iterator[None]:
+def _claimed(
+    out: Path | None, setup: Setup, tasks: TaskSet, methods: Sequence[Method], seeds: Sequence[int], tuned: bool
+) -> Iterator[None]:
     """The folder of a comparison, made or found to hold the same one; nobody else works in it meanwhile.
 
-    One with fewer seeds is the same: that there are more now is written down before the first of them is run.
+    A stored comparison may have fewer seeds. The new ones are written down before the first of them is run, so that a
+    kill in between leaves a folder that says what it is to hold.
     """
     if out is None:
         yield
         return
     asked = {
-        "data": grid.tasks.fingerprint,
-        "learner": grid.settings.name,
-        "network": grid.network if isinstance(grid.network, str) else "own",
-        "schedulers": list(words),
-        "seeds": list(grid.seeds),
-        "settings": asdict(grid.settings),
-        "reward": grid.reward,
-        "abstain": grid.abstain,
+        "data": tasks.fingerprint,
+        "learner": setup.learner.name,
+        "network": setup.network if isinstance(setup.network, str) else "own",
+        "methods": {method.name: _plain(method) for method in methods},
+        "seeds": list(seeds),
+        "tuned": tuned,
+        "settings": asdict(setup.learner),
     }
     mark = out / COMPARISON
     if not mark.exists():
@@ -258,19 +259,26 @@ def _claimed(out: Path | None, grid: Grid, words: Sequence[str]) -> Iterator[Non
         stored = (
             untrusted.read_json(mark, dict[str, Any], "compare again in another folder") if mark.exists() else asked
         )
-        _refuse_fewer_seeds(out, stored.get("seeds"), grid.seeds)
+        _refuse_fewer_seeds(out, stored.get("seeds"), seeds)
         if found := dict(differences(stored | {"seeds": asked["seeds"]}, asked)):
             raise RunError(f"{out}: holds a comparison {first_in_words(found)}; choose another folder")
         write_json(mark, asked)
         yield
 
 
-def _refuse_fewer_seeds(out: Path, held: Any, seeds: Sequence[int]) -> None:
-    """Seeds may be added to those that a folder holds; none of these may be left out."""
-    held = held if isinstance(held, list) else [held]
-    missing = [seed for seed in held if seed not in seeds]
+def _plain(method: Method) -> dict[str, Any]:
+    """A method as JSON. Its role decides no number."""
+    scheduler = method.scheduler if isinstance(method.scheduler, str) else "own"
+    options = msgspec.to_builtins(dict(method.options))
+    return {"scheduler": scheduler, "options": options, "reward": method.reward, "abstain": method.abstain}
+
+
+def _refuse_fewer_seeds(out: Path, stored: Any, seeds: Sequence[int]) -> None:
+    """Seeds may be added to those that a folder holds, but none of these may be left out."""
+    stored = stored if isinstance(stored, list) else [stored]
+    missing = [seed for seed in stored if seed not in seeds]
     if missing:
-        told = f"{len(held)} seeds, {missing[0]} among them"
-        raise RunError(f"{out}: holds a comparison with {told}; give at least these, or choose another folder")
-    if len(held) == 1 and len(seeds) > 1:  # its runs lie where the folders of several seeds would
+        held = f"{len(stored)} seeds, {missing[0]} among them"
+        raise RunError(f"{out}: holds a comparison with {held}; give at least these, or choose another folder")
+    if len(stored) == 1 and len(seeds) > 1:  # its runs lie where the folders of several seeds would
         raise RunError(f"{out}: holds a comparison with one seed, to which none can be added; choose another folder")

@@ -151,7 +151,7 @@ def test_the_command_runs_on_a_cluster_of_its_own(tmp_path):
     words = [
         "compare",
         str(data),
-        "--schedulers",
+        "--methods",
         "uniform",
         "--seeds",
         "2",

@@ -5,8 +5,8 @@ import pytest
 
 from helpers import make_own_label_tasks, make_regression, make_tasks
 from metasched.errors import DataError
+from metasched.runs.compare import fold_sets
 from metasched.runs.executors.worker import RowFiles, read_rows
-from metasched.runs.tuning import fold_sets
 from metasched.tasks import Preparation
 
 

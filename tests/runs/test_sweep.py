@@ -4,16 +4,15 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched.errors import DataError, RunError
-from metasched.runs import kept
 from metasched.runs import outcome as outcomes
+from metasched.runs import sweep
 from metasched.runs.jobs import make_jobs
 from metasched.runs.outcome import Final, Outcome
 
 
 def job_of(scheduler, seed, **options):
-    return make_jobs(
-        make_tasks(), scheduler, options=options, network="mlp", learner=ms.AlgorithmOne(batch_size=4), seeds=(seed,)
-    )[0]
+    learner = ms.AlgorithmOne(batch_size=4)
+    return make_jobs(make_tasks(), scheduler, options=options, network="mlp", learner=learner, seeds=(seed,))[0]
 
 
 def outcome(scheduler, seed, **options):
@@ -34,24 +33,24 @@ def test_what_is_added_after_a_kill_is_not_taken_for_more_of_what_was_there(tmp_
     path = tmp_path / "runs.jsonl"
     lines = [outcomes.encode(each) for each in finished]
     path.write_bytes(lines[0] + lines[1] + lines[2][:100])
-    assert kept._whole_lines(path) == finished[:2]
+    assert sweep._whole_lines(path) == finished[:2]
     with path.open("ab") as stream:
         stream.write(lines[2])
     assert list(outcomes.read(path)) == finished
-    assert kept._whole_lines(path) == finished
+    assert sweep._whole_lines(path) == finished
 
 
 def test_a_line_that_is_whole_but_for_its_end_is_run_again(tmp_path, finished):
     path = tmp_path / "runs.jsonl"
     path.write_bytes(outcomes.encode(finished[0]) + outcomes.encode(finished[1])[:-1])
-    assert kept._whole_lines(path) == finished[:1]
+    assert sweep._whole_lines(path) == finished[:1]
 
 
 def test_a_damaged_line_within_is_named(tmp_path, finished):
     path = tmp_path / "runs.jsonl"
     path.write_bytes(b"{}\n" + outcomes.encode(finished[0]))
     with pytest.raises(DataError, match=r"runs\.jsonl, line 1: is not an outcome"):
-        kept._whole_lines(path)
+        sweep._whole_lines(path)
 
 
 class Ready:
@@ -69,7 +68,7 @@ def test_nothing_is_added_behind_a_link(tmp_path, finished):
     (tmp_path / "runs.jsonl").symlink_to(tmp_path / "precious")
 
     with pytest.raises(RunError, match="is a link"):
-        kept.finish([job_of("ucb", 0)], tmp_path / "runs.jsonl", Ready())
+        sweep.Finished(Ready(), tmp_path / "runs.jsonl").run([job_of("ucb", 0)])
     assert (tmp_path / "precious").read_bytes() == there
 
 

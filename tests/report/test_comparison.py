@@ -148,6 +148,23 @@ def test_the_verdict_may_be_on_the_best_single_source(monkeypatch):
     assert ms.compare(sources_that_differ(), ["best-single"], seeds=2, learner=config).ours.startswith("best single: ")
 
 
+def test_the_verdict_is_on_the_method_with_the_role_ours(monkeypatch):
+    monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01,),)})
+    methods = ["thompson", ms.Method("wide", "ucb", {"upper": 2.0}, role="ours"), ms.Method("narrow", "ucb")]
+    config = ms.Joint(batch_size=10, updates=1)
+    found = ms.compare(sources_that_differ(), methods, seeds=2, learner=config, tune=False)
+    assert found.ours == "wide"
+    assert list(found.summary()["methods"]) == ["thompson", "wide", "narrow", "uniform", "target-only"]
+    assert sum(found.sources().values()) == pytest.approx(1)
+
+
+def test_the_old_name_of_methods_works_with_a_warning_that_names_the_new_one(monkeypatch):
+    config = ms.Joint(batch_size=10, updates=1)
+    with pytest.warns(DeprecationWarning, match=r"compare\(methods=…\)"):
+        found = ms.compare(sources_that_differ(), schedulers=["cyclic"], seeds=2, learner=config, tune=False)
+    assert found.ours == "cyclic"
+
+
 def test_controls_are_always_there_and_a_source_smaller_than_a_batch_makes_batches_smaller(monkeypatch):
     monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01,),)})
     tasks = sources_that_differ()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from metasched.cli import main
-from metasched.experiments import REGIMES
+from metasched.experiments import EXPERIMENTS, OURS, PAPER, REGIMES, command, evidence, paper
 
 
 def fails(capsys, *words):
@@ -55,3 +55,22 @@ def test_every_regime_can_be_asked_for_and_is_in_the_glossary(capsys):
     glossary = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text()
     told = glossary.split("## Regime\n")[1].split("## ")[0]
     assert [regime for regime in REGIMES if f"*{regime}*" not in told] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], list(PAPER)),
+        (["--all"], list(EXPERIMENTS)),
+        (["--only", "fig3"], ["digits"]),
+        (["--only", "sources"], list(OURS)),
+        (["--experiment", "scripts,digits"], ["scripts", "digits"]),
+    ],
+)
+def test_the_papers_experiments_are_run_unless_others_are_asked_for(words, expected, monkeypatch):
+    ran = []
+    monkeypatch.setattr(paper, "run_experiment", lambda experiment, cells, request: ran.append(experiment.name))
+    monkeypatch.setattr(evidence, "write_evidence", lambda *_, **__: None)
+    monkeypatch.setattr(command, "report", lambda *_: None)
+    main(["paper", "--quick", "--out", "p", "--quiet", *words])
+    assert ran == expected

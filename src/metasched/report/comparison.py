@@ -3,6 +3,7 @@
 import io
 import os
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,16 +20,16 @@ from metasched.learners.networks import Network
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.settings import LearnerSettings, settings_of
 from metasched.report import compare as statistics
-from metasched.report import methods, remarks, tables
+from metasched.report import diagnostics, methods, remarks, tables
 from metasched.report.cells import CellRuns
 from metasched.report.remarks import Remarks
 from metasched.report.results import of_outcomes
 from metasched.report.verdict import Verdict, decide
-from metasched.runs import diagnostics
-from metasched.runs.compare import DEFAULT, SINGLE_BEST, Grid, OnProgress, named_first, run_methods, runs_of
+from metasched.runs.compare import OnProgress, methods_of, run_methods, runs_of, subject
 from metasched.runs.executors import AUTO, Machines
 from metasched.runs.outcome import Outcome, by_cell
-from metasched.schedulers.resolve import BASELINE, BEST_SINGLE, TARGET_ONLY, check_word
+from metasched.runs.sweep import Method, Setup
+from metasched.schedulers.resolve import BASELINE, TARGET_ONLY
 from metasched.seeds import counting
 from metasched.tasks import TaskSet
 
@@ -108,7 +109,9 @@ class Comparison:
         lines = [[row.name, str(row.score), str(row.difference), str(row.rows)] for row in methods.rows(self.cell)]
         console = Console(file=io.StringIO(), width=width, color_system=None)
         console.print(tables.terminal(headings, lines))
-        console.print(self._sources(), soft_wrap=True, highlight=False, markup=False)
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in self.sources().items())
+        drew = shares if any(self.sources().values()) else "nothing"
+        console.print(f"{self.ours} drew {drew}", soft_wrap=True, highlight=False, markup=False)
         written = console.file.getvalue()  # type: ignore[attr-defined]
         return "\n".join(line.rstrip() for line in written.splitlines())
 
@@ -126,9 +129,8 @@ class Comparison:
         """
         from metasched.report import page
 
-        place = Path(path)
-        page.write(page.build(of_outcomes(self.outcomes, self._remarks)), place)
-        return place
+        page.write(page.build(of_outcomes(self.outcomes, self._remarks)), Path(path))
+        return Path(path)
 
     def summary(self) -> dict[str, Any]:
         """Everything that the command prints.
@@ -143,58 +145,64 @@ class Comparison:
             "methods": {
                 name: {
                     "test_accuracy": method.finals(),
-                    "difference": _plain(statistics.difference(method, uniform)),
+                    "difference": gap and gap._asdict(),
                     "samples": [run.samples[-1] for run in method.runs if run.samples],
                     "drawn": [run.drawn for run in method.runs if run.drawn],
                 }
                 for name, method in self.cell.methods.items()
+                for gap in [statistics.difference(method, uniform)]
             },
             "tasks": list(self.cell.about.tasks),
             "baseline": self.baseline._asdict(),
             "warnings": list(self.warnings),
         }
 
-    def _sources(self) -> str:
-        """The share of each source in the draws of ours."""
+    def sources(self) -> dict[str, float]:
+        """The share of each source in the rows that ours drew, over all seeds, largest first.
+
+        Returns:
+            Shares by the names of the sources; all 0 if it drew nothing.
+        """
         drawn = [run.drawn for run in self.cell.methods[self.ours].runs if run.drawn]
-        total = np.sum(drawn, axis=0) if drawn else np.zeros(1)
-        if not total.sum():
-            return f"{self.ours} drew nothing"
-        order = np.argsort(-total, kind="stable")
-        names = self.cell.about.tasks
-        return f"{self.ours} drew " + ", ".join(f"{names[place]} {total[place] / total.sum():.0%}" for place in order)
+        total = np.sum(drawn, axis=0) if drawn else np.zeros(len(self.tasks.tasks))
+        shares = total / max(total.sum(), 1)
+        return {self.tasks.tasks[index].name: float(shares[index]) for index in np.argsort(-shares, kind="stable")}
 
 
 @clear_arguments
 def compare(
     tasks: SetLike,
-    schedulers: Sequence[str] | None = None,
+    methods: Sequence[str | Method] | None = None,
     *,
     learner: LearnerSettings | str = "joint",
     reward: str = "transfer",
     abstain: bool = False,
     seeds: int | Sequence[int] = 10,
     network: Network | str = "auto",
+    tune: bool = True,
     out: str | os.PathLike[str] | None = None,
     on_progress: OnProgress | None = None,
     executor: str = AUTO,
     workers: int | None = None,
     address: str | None = None,
+    schedulers: Sequence[str] | None = None,
 ) -> Comparison:
     """Run methods on the same rows and say whether choosing helps.
 
     Args:
         tasks: the sources and the target, or the name or path of a data set that needs no options.
-        schedulers: words as ``ms.train`` takes them, and ``"best-single"``: the one source that did best on folds of
-            the target's labelled rows. By default ``thompson`` (ours), ``uniform``, ``target-only`` and
-            ``best-single``. The verdict is on ``thompson``, or else on the first one named; ``uniform`` and
-            ``target-only``, which it is held against, are always there.
+        methods: words as ``ms.train`` takes them for schedulers, :class:`Method` objects, or both. ``"best-single"`` is
+            the one source that does best on folds of the target's labelled rows. By default ``thompson`` (ours),
+            ``uniform``, ``target-only`` and ``best-single``. The verdict is on the method with the role ``"ours"``,
+            else on ``thompson``, else on the first one; ``uniform`` and ``target-only``, which it is held against, are
+            always there.
         learner: :class:`Joint` or :class:`AlgorithmOne` with their settings, or the word for one, as in
             :func:`train`; the learning rates are where tuning starts (:mod:`metasched.runs.compare` has the rule).
-        reward: what the schedulers are told after each batch.
-        abstain: whether every scheduler may also draw no source.
+        reward: what the schedulers of methods given as words are told after each batch.
+        abstain: whether the schedulers of these may also draw no source.
         seeds: how many, or which; every method has the same. They decide initial weights and every draw, not the rows.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
+        tune: whether the rates are tuned, alike for every method; else all have those of the settings.
         out: folder of all runs. A comparison that was interrupted there goes on, to the same numbers; with more seeds
             than before only these are run.
         on_progress: called with what is being done, the runs finished and all runs.
@@ -202,6 +210,7 @@ def compare(
             Ray cluster; ``"auto"`` is ``"local"`` where that is faster. The numbers are the same.
         workers: how many runs are made at once; by default as many as there are cores, or accelerators.
         address: of a Ray cluster, ``"host:6379"`` or ``"auto"``; without it ``"ray"`` starts one on this machine.
+        schedulers: the old name of ``methods``.
 
     Returns:
         The comparison.
@@ -211,51 +220,57 @@ def compare(
 
     Examples:
         >>> learner = ms.Joint(batch_size=10, updates=1)
-        >>> ms.compare(tasks, ["thompson"], seeds=2, learner=learner).verdict.startswith("Too few seeds")
+        >>> methods = ["thompson", ms.Method("wide", "ucb", {"upper": 2.0}), ms.Method("narrow", "ucb", {"upper": 0.5})]
+        >>> ms.compare(tasks, methods, seeds=2, learner=learner).verdict.startswith("Too few seeds")
         True
     """
+    if schedulers is not None:
+        warnings.warn("compare(schedulers=…) is now compare(methods=…)", DeprecationWarning, stacklevel=2)
+        methods = schedulers if methods is None else methods
     tasks = as_tasks(tasks)
-    named = DEFAULT if schedulers is None else tuple(schedulers)
-    words = (*named, *(word for word in (BASELINE, TARGET_ONLY) if word not in named))
-    for word in words:
-        check_word(word, besides=(SINGLE_BEST, BEST_SINGLE))
-    numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
     settings = settings_of(learner)
+    found = methods_of(methods, reward, abstain)
+    numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
     smaller = diagnostics.small_source(tasks, settings.batch_size)
     settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
-    where = None if out is None else Path(out)
-    grid, machines = Grid(tasks, network, settings, numbers, reward, abstain), Machines(executor, workers, address)
-    outcomes = run_methods(grid, words, where, on_progress, machines)
-    linear = baseline(tasks, settings.balanced_accuracy)
-    by_method: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        by_method.setdefault(outcome.method, []).append(outcome)
-    names = dict(zip(words, by_method, strict=True))
-    ours = names[named_first(words)]
-    lines = [*tasks.warnings, *diagnostics.of_tasks(tasks), *smaller]
-    lines += diagnostics.of_runs(by_method[ours], linear, by_method[TARGET_ONLY])
-    rivals = {_used(word, by_method[name][0], where): by_method[name] for word, name in names.items()}
-    lines += diagnostics.above(
-        by_method[ours], {use: runs for use, runs in rivals.items() if runs[0].method not in (ours, TARGET_ONLY)}
+    path = None if out is None else Path(out)
+    outcomes = run_methods(
+        *(Setup(settings, network), tasks, found, numbers),
+        tuned=tune,
+        out=path,
+        on_progress=on_progress,
+        machines=Machines(executor, workers, address),
     )
-    comparison = Comparison(tasks, outcomes, linear, lines, ours, where)
-    if where is not None:
-        remarks.write(where / remarks.REMARKS, comparison._remarks)
+    count = len(numbers)
+    runs = {method.name: outcomes[place * count :][:count] for place, method in enumerate(found)}
+    ours = runs[subject(found).name]
+    linear = baseline(tasks, settings.balanced_accuracy)
+    lines = [*tasks.warnings, *diagnostics.of_tasks(tasks), *smaller]
+    lines += diagnostics.of_runs(ours, linear, runs[TARGET_ONLY])
+    # In tables best-single is called by the source that it has become.
+    rivals = {runs[method.name][0].method: method for method in found if method.name != TARGET_ONLY}
+    lines += _better(of_outcomes(outcomes).cells[0], ours[0].method, rivals, path)
+    comparison = Comparison(tasks, outcomes, linear, lines, ours[0].method, path)
+    if path is not None:
+        remarks.write(path / remarks.REMARKS, comparison._remarks)
     return comparison
 
 
-def _used(word: str, run: Outcome, out: Path | None) -> str:
-    """What to type to use the method that was asked for by a word."""
+def _better(cell: CellRuns, ours: str, rivals: Mapping[str, Method], out: Path | None) -> list[str]:
+    """The best of the other methods where it ends above ours, with what to type to use it."""
+    gaps = {name: statistics.difference(cell.methods[name], cell.methods[ours]) for name in rivals if name != ours}
+    known = {name: gap for name, gap in gaps.items() if gap is not None}
+    best = max(known, key=lambda name: known[name].value, default=None)
+    if best is None or not diagnostics.is_above_zero(known[best]):
+        return []
+    spec = cell.methods[best].runs[0].spec
+    use = f"ms.train(tasks, scheduler={spec.scheduler!r}{f', options={spec.options}' if spec.options else ''})"
     if out is not None:
-        return f"metasched predict {shlex.quote(str(runs_of(out, word)))} FILE"
-    return f"ms.train(tasks, scheduler={run.spec.scheduler if word == SINGLE_BEST else word!r})"
+        use = f"metasched predict {shlex.quote(str(runs_of(out, rivals[best])))} FILE"
+    return [f"{best} ends above {ours} (+{known[best].value:.3f}); if it stays so on other rows, use it: {use}"]
 
 
 def _at_least_two(seeds: int) -> int:
     if isinstance(seeds, bool) or seeds < 2:
         raise ConfigError(f"seeds is {seeds}; a comparison needs at least 2, and 10 to tell")
     return seeds
-
-
-def _plain(interval: Any) -> Mapping[str, float] | None:
-    return None if interval is None else interval._asdict()

@@ -1,36 +1,38 @@
-"""What is off with a task set or with runs on it: each doubt is one line that says what to do. All checks are pure."""
+"""Warnings about a task set or about runs on it: one line each, which says what to do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import softmax
 
-from metasched.learners.baseline import Baseline, Floats, logistic, scaler
+from metasched.learners.baseline import Baseline, logistic, scaler
 from metasched.learners.folds import equal_splits
+from metasched.report.statistics import Interval, mean_of_means
 from metasched.runs.outcome import Outcome
 from metasched.tasks import Task, TaskSet
 
 LARGEST_RATIO = 1000.0
-"""Between the largest values of two features."""
+"""Largest ratio between the largest values of two features."""
 LARGEST_SIZE = 30.0
-"""Root of the mean square of all values."""
+"""Largest root mean square of all input values."""
 LEVEL = 0.01
 PERMUTATIONS = 999
 SHUFFLED_FOLDS = 4
 SHUFFLED_ROWS = 500
-"""Rows of a source that are looked at, at most; fewer than a tenth of that tell nothing."""
+"""Most rows of a source that are tested; a source with fewer than a tenth of that is not tested."""
 SHUFFLED_ITERATIONS = 10
-"""A fit need not be the best to show that there is something to be found, and the test is exact whatever it is."""
+"""Of the fit. The test is exact however good the fit is, and a rough one is enough to find a rule."""
 NOTEWORTHY = 0.01
-"""A gain in the last third of a run from which it counts as still improving."""
+"""Smallest gain in the last third of a run for which it counts as still improving."""
 
 
 def of_tasks(tasks: TaskSet) -> list[str]:
-    """Doubts about the rows."""
+    """Warnings about the rows."""
     return [*unscaled(tasks), *shuffled(tasks)]
 
 
 def unscaled(tasks: TaskSet) -> list[str]:
-    """Inputs far from one scale: features a thousand times larger than others, or all of them far above 1."""
+    """A warning if some features are a thousand times larger than others, or all of them far above 1."""
     rows = np.concatenate([task.inputs.reshape(len(task), -1) for task in tasks.tasks])
     largest = np.abs(rows).max(axis=0)
     alive = np.flatnonzero(largest)
@@ -48,7 +50,7 @@ def unscaled(tasks: TaskSet) -> list[str]:
 
 
 def shuffled(tasks: TaskSet) -> list[str]:
-    """Sources in which a linear model finds nothing about the labels, though there are rows enough to find it."""
+    """A warning for each source whose labels a linear model cannot predict, though it has rows enough."""
     return [
         f"labels of '{task.name}' look shuffled: logistic regression on its own rows does no better than chance "
         f"(p = {p:.2f}); check how it was labelled, or leave it out"
@@ -58,10 +60,10 @@ def shuffled(tasks: TaskSet) -> list[str]:
 
 
 def label_p_value(task: Task) -> float:
-    """p-value of a permutation test that the inputs of a source say nothing about its labels; 0 with too few rows.
+    """p-value of a permutation test of whether the inputs of a source predict its labels; 0 with too few rows.
 
-    Logistic regression predicts each of four folds from the others; the statistic is the mean probability it gives the
-    right label, against labels permuted within folds. In regression labels are bins of the first number.
+    Logistic regression predicts each of four folds from the others. The statistic is the mean probability of the right
+    label, compared with labels permuted within folds. In regression the labels are bins of the first target.
     """
     random = np.random.default_rng(0)
     chosen = np.sort(random.permutation(len(task))[:SHUFFLED_ROWS])
@@ -74,20 +76,16 @@ def label_p_value(task: Task) -> float:
     penalty = float(len(chosen)) / 10
     observed, drawn = 0.0, np.zeros(PERMUTATIONS)
     for rest, part in equal_splits(labels, SHUFFLED_FOLDS):
-        chances = _chances(inputs[part] @ logistic(inputs[rest], answers[rest], penalty, SHUFFLED_ITERATIONS))
+        fitted = logistic(inputs[rest], answers[rest], penalty, SHUFFLED_ITERATIONS)
+        chances = softmax(inputs[part] @ fitted, axis=1)
         observed += chances[np.arange(len(part)), labels[part]].sum()
         orders = random.permuted(np.tile(labels[part], (PERMUTATIONS, 1)), axis=1)
         drawn += chances[np.arange(len(part)), orders].sum(axis=1)
     return float((1 + np.sum(drawn >= observed - 1e-12)) / (1 + PERMUTATIONS))
 
 
-def _chances(outputs: Floats) -> Floats:
-    raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
-
-
 def small_source(tasks: TaskSet, batch_size: int) -> list[str]:
-    """A batch larger than a source."""
+    """A warning if a batch is larger than the smallest source."""
     smallest = min(tasks.tasks, key=len)
     if len(smallest) >= batch_size:
         return []
@@ -98,7 +96,7 @@ def small_source(tasks: TaskSet, batch_size: int) -> list[str]:
 
 
 def of_runs(runs: Sequence[Outcome], baseline: Baseline, target_only: Sequence[Outcome] = ()) -> list[str]:
-    """Doubts about the runs of one method: they end below simpler things, or have not ended yet."""
+    """Warnings about the runs of one method: they end below something simpler, or are still improving."""
     ends = [run.final.test_accuracy for run in runs if run.final]
     if not ends:
         return []
@@ -118,30 +116,16 @@ def of_runs(runs: Sequence[Outcome], baseline: Baseline, target_only: Sequence[O
     return lines + still_improving(runs)
 
 
-def above(runs: Sequence[Outcome], others: Mapping[str, Sequence[Outcome]]) -> list[str]:
-    """The best of the other methods, where it ends above these runs at nearly every seed that both have.
-
-    ``others`` has each method's runs by what to type to use it.
-    """
-    mine = {run.spec.seed: run.final.test_accuracy for run in runs if run.final}
-    gaps = {}
-    for use, other in others.items():
-        theirs = {run.spec.seed: run.final.test_accuracy for run in other if run.final}
-        gaps[use] = [theirs[seed] - mine[seed] for seed in mine if seed in theirs]
-    best = max(gaps, key=lambda use: np.mean(gaps[use] or [-np.inf]), default=None)
-    if best is None or len(gaps[best]) < 2:
-        return []
-    mean, error = float(np.mean(gaps[best])), float(np.std(gaps[best], ddof=1) / np.sqrt(len(gaps[best])))
-    if mean <= 2 * error:
-        return []
-    name = others[best][0].method
-    return [f"{name} ends above {runs[0].method} (+{mean:.3f}); if it stays so on other rows, use it: {best}"]
+def is_above_zero(interval: Interval) -> bool:
+    """Whether the whole 95 % interval of a mean is above zero; False for one seed, which has no interval."""
+    return bool(interval.low > 0)
 
 
 def still_improving(runs: Sequence[Outcome]) -> list[str]:
-    """Whether test accuracy rose in the last third of the updates, beyond chance, and how many updates more it wants.
+    """A warning if test accuracy still rises in the last third of the updates, with how many more updates to try.
 
-    If a third gains ρ times what the one before did, the gain falls below noteworthy after so many thirds more.
+    If each third gains ρ times as much as the one before, the gain is below ``NOTEWORTHY`` after log(NOTEWORTHY / gain)
+    / log(ρ) more thirds.
     """
     curves = [run.test_accuracy for run in runs if run.final]
     points = min(map(len, curves), default=0)
@@ -149,19 +133,17 @@ def still_improving(runs: Sequence[Outcome]) -> list[str]:
         return []
     values = np.array([curve[-points:] for curve in curves])
     third = points // 3
-    # Means of neighbouring points: single measurements go up and down.
+    # Single evaluations are noisy, so compare means over thirds.
     ends = points - 2 * third, points - third, points
-    start, middle, end = (values[:, place - third : place].mean(axis=1) for place in ends)
-    gain, before = end - middle, float(np.mean(middle - start))
-    error = float(np.std(gain, ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else np.inf
-    last = float(gain.mean())
-    if last < NOTEWORTHY or last < 2 * error:
+    start, middle, last = (values[:, end - third : end].mean(axis=1) for end in ends)
+    gain, before = mean_of_means([last - middle]), float(np.mean(middle - start))
+    if gain.value < NOTEWORTHY or not is_above_zero(gain):
         return []
-    ratio = float(np.clip(last / before if before > 0 else 1.0, 0.2, 0.8))
-    thirds = max(1, int(np.ceil(np.log(NOTEWORTHY / last) / np.log(ratio))))
+    ratio = float(np.clip(gain.value / before if before > 0 else 1.0, 0.2, 0.8))
+    thirds = max(1, int(np.ceil(np.log(NOTEWORTHY / gain.value) / np.log(ratio))))
     updates = int(runs[0].spec.settings["updates"])
     more = -(-updates * thirds // 3)
     return [
-        f"{runs[0].method} is still improving at the end (+{last:.3f} in the last third): about {more:,} updates more; "
-        f"give --updates {updates + more}"
+        f"{runs[0].method} is still improving at the end (+{gain.value:.3f} in the last third): about {more:,} updates "
+        f"more; give --updates {updates + more}"
     ]

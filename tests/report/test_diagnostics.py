@@ -9,7 +9,7 @@ import pytest
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.learners.baseline import Baseline
-from metasched.runs import diagnostics
+from metasched.report import diagnostics
 from metasched.runs.outcome import Final
 
 LINEAR = Baseline("logistic regression", 0.67, 1.0)
