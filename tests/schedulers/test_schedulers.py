@@ -351,7 +351,7 @@ class TestMake:
 
     def test_every_file_that_makes_a_scheduler_is_known_by_its_name(self):
         files = {path.stem for path in Path(schedulers.__file__).parent.glob("*.py")}
-        assert files - {"__init__", "base", "arms", "resolve", "plans", "abstain", "switch"} == set(NAMES)
+        assert files - {"__init__", "base", "arms", "resolve", "plans", "combine"} == set(NAMES)
 
     @pytest.mark.parametrize("passes", [[1, 2], [1, 0, 2], 3])
     def test_refuses_passes_that_do_not_fit(self, passes):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from metasched.errors import flag, unknown, whole_number
-from metasched.schedulers.abstain import with_abstain
 from metasched.schedulers.base import Family, Scheduler, State, key_of_draw
+from metasched.schedulers.combine import switch, with_abstain
 from metasched.schedulers.cyclic import cyclic
 from metasched.schedulers.discounted_ucb import discounted_ucb
 from metasched.schedulers.epsilon_greedy import epsilon_greedy
@@ -21,7 +21,6 @@ from metasched.schedulers.sequential import sequential
 from metasched.schedulers.single import single
 from metasched.schedulers.sliding_ucb import sliding_ucb
 from metasched.schedulers.softmax import softmax
-from metasched.schedulers.switch import switch
 from metasched.schedulers.thompson import thompson
 from metasched.schedulers.ucb import ucb
 from metasched.schedulers.uniform import uniform

@@ -1,9 +1,12 @@
 """What a bandit remembers of its tasks, and the bounds that several schedulers compute from it."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from metasched.schedulers.base import Scheduler
 
 SCALES = ("spread", "fixed")
 """How large a reward difference is taken to be: as observed, or as given."""
@@ -46,10 +49,13 @@ def observe(arms: Arms, task: jax.Array, reward: jax.Array, discount: float = 1.
     )
 
 
-def update(arms: Arms, labels: jax.Array, task: jax.Array, reward: jax.Array, discount: float = 1.0) -> Arms:
-    """:func:`observe`, for schedulers that look at no labels."""
-    del labels
-    return observe(arms, task, reward, discount)
+def bandit(num_tasks: int, choose: Callable[[Arms], jax.Array], discount: float = 1.0) -> Scheduler:
+    """A scheduler that remembers rewards, chooses the task ``choose(arms)`` and looks at no labels."""
+    return Scheduler(
+        init=lambda key: first(num_tasks, key),
+        select=lambda arms, labels: choose(arms),  # noqa: ARG005
+        update=lambda arms, labels, task, reward: observe(arms, task, reward, discount),  # noqa: ARG005
+    )
 
 
 def spread(arms: Arms) -> jax.Array:
@@ -88,7 +94,7 @@ def upper_bound(arms: Arms, time: jax.Array, width: float, xi: float, scale: str
 
 
 def bonus(arms: Arms, upper: float, xi: float) -> jax.Array:
-    """What curiosity adds to the index of each task (N,): U·spread·√(ξ·log t / V_i), infinite for a task never drawn.
+    """What exploring adds to the index of each task (N,): U·spread·√(ξ·log t / V_i), infinite for a task never drawn.
 
     A Gittins index moves by as much as all its rewards do, so a bonus on a task's rewards may be added to its index.
     V_i fades with the rewards: a task left alone is tried again after a while.

@@ -1,7 +1,5 @@
 """UCB that forgets gradually, for rewards that drift."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
@@ -47,8 +45,7 @@ def discounted_ucb(
     weight = number("xi", xi, above=0.5)
     one_of("scale", scale, arms.SCALES)
 
-    def select(state: Arms, labels: jax.Array) -> jax.Array:
-        del labels
+    def choose(state: Arms) -> jax.Array:
         return arms.best(arms.upper_bound(state, jnp.maximum(state.visits.sum(), 1), width, weight, scale))
 
-    return Scheduler(partial(arms.first, num_tasks), select, partial(arms.update, discount=factor))
+    return arms.bandit(num_tasks, choose, factor)

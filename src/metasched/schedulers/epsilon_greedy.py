@@ -1,7 +1,5 @@
 """The best task so far, and now and then any task."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
@@ -42,11 +40,10 @@ def epsilon_greedy(num_tasks: int, epsilon: float = 0.1, decay: float = 0.0) -> 
     share = number("epsilon", epsilon, least=0, most=1)
     rate = number("decay", decay, least=0)
 
-    def select(state: Arms, labels: jax.Array) -> jax.Array:
-        del labels
+    def choose(state: Arms) -> jax.Array:
         whether, which = jax.random.split(key_of_draw(state.key, state.turn))
         explore = jax.random.uniform(whether) < share / (1 + rate * state.turn / num_tasks)
         anyone = jax.random.randint(which, (), 0, num_tasks, jnp.int32)
         return jnp.where(explore, anyone, arms.best(arms.untried_first(state, state.mean)))
 
-    return Scheduler(partial(arms.first, num_tasks), select, arms.update)
+    return arms.bandit(num_tasks, choose)

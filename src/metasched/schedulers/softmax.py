@@ -1,7 +1,5 @@
 """Boltzmann exploration: better tasks more often, by how much better they are."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
@@ -45,11 +43,10 @@ def softmax(num_tasks: int, temperature: float = 0.5, anneal: bool = False, scal
     shrinks = flag("anneal", anneal)
     one_of("scale", scale, arms.SCALES)
 
-    def select(state: Arms, labels: jax.Array) -> jax.Array:
-        del labels
+    def choose(state: Arms) -> jax.Array:
         noise = jax.random.gumbel(key_of_draw(state.key, state.turn), (num_tasks,))
         noise = noise / jnp.sqrt(jnp.maximum(state.visits, 1)) if shrinks else noise
         unit = tau * arms.spread(state) if scale == "spread" else tau
         return arms.best(arms.untried_first(state, state.mean + unit * noise))
 
-    return Scheduler(partial(arms.first, num_tasks), select, arms.update)
+    return arms.bandit(num_tasks, choose)

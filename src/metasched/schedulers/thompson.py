@@ -1,7 +1,5 @@
 """Thompson sampling: each task as often as it is likely to be the best."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
@@ -56,22 +54,20 @@ def thompson(
     fade = number("forget", forget, above=0, most=1)
     stretch = number("width", width, above=0)
 
-    def gaussian(state: Arms, labels: jax.Array) -> jax.Array:
-        del labels
+    def gaussian(state: Arms) -> jax.Array:
         noise = jax.random.normal(key_of_draw(state.key, state.turn), (num_tasks,))
         sigma = {"spread": arms.spread, "within": arms.within}.get(scale, lambda _: 1)(state)
         draws = state.mean + stretch * sigma * noise / jnp.sqrt(jnp.maximum(state.visits, LEAST))
         return arms.best(jnp.where(state.visits > LEAST, draws, jnp.inf))
 
-    def beta(state: Arms, labels: jax.Array) -> jax.Array:
-        del labels
+    def beta(state: Arms) -> jax.Array:
         good = state.visits * state.mean
         return arms.best(jax.random.beta(key_of_draw(state.key, state.turn), 1 + good, 1 + state.visits - good))
 
-    def update_clipped(state: Arms, labels: jax.Array, task: jax.Array, reward: jax.Array) -> Arms:
-        return arms.update(state, labels, task, jnp.clip(reward, 0, 1))
+    def observe_clipped(state: Arms, labels: jax.Array, task: jax.Array, reward: jax.Array) -> Arms:
+        del labels
+        return arms.observe(state, task, jnp.clip(reward, 0, 1))
 
-    init = partial(arms.first, num_tasks)
     if model == "beta":
-        return Scheduler(init, beta, update_clipped)
-    return Scheduler(init, gaussian, partial(arms.update, discount=fade))
+        return arms.bandit(num_tasks, beta)._replace(update=observe_clipped)
+    return arms.bandit(num_tasks, gaussian, fade)

@@ -1,7 +1,5 @@
 """The paper's UCB scheduler: the task whose mean reward could, with confidence, be the highest."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
@@ -46,9 +44,8 @@ def ucb(num_tasks: int, upper: float = 1.0, xi: float = 1.1, scale: str = "sprea
     weight = number("xi", xi, above=1)
     one_of("scale", scale, arms.SCALES)
 
-    def select(state: Arms, labels: jax.Array) -> jax.Array:
-        del labels
+    def choose(state: Arms) -> jax.Array:
         time = jnp.maximum(state.turn - num_tasks + 1, 1).astype(jnp.float32)
         return arms.best(arms.upper_bound(state, time, width, weight, scale))
 
-    return Scheduler(partial(arms.first, num_tasks), select, arms.update)
+    return arms.bandit(num_tasks, choose)

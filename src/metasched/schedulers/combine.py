@@ -1,0 +1,89 @@
+"""Schedulers made from schedulers: one more arm, "no source this time", and a choice among several."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from metasched.schedulers.base import Scheduler, State
+
+
+def with_abstain(scheduler: Scheduler) -> Scheduler:
+    """Let a scheduler of N + 1 arms choose among N tasks and, with arm N, none of them.
+
+    ``make("ucb", num_tasks=N, abstain=True)`` is ``with_abstain(ucb(N + 1))``. It is given the labels at the cursors of
+    the N tasks; the last arm, which has no rows, always shows label 0. Whoever asks reads ``task == N``
+    as *train on nothing*: no row is drawn, no cursor moves, the model stays as it is, and the arm is told the reward
+    measured then, like any other. What learns from rewards will thus leave sources that hurt; a static scheduler
+    abstains in its turn, whatever the rewards.
+
+    Args:
+        scheduler: for N + 1 arms.
+
+    Returns:
+        The scheduler for N tasks, of the same family.
+
+    Examples:
+        >>> import jax
+        >>> scheduler = ms.schedulers.with_abstain(ms.schedulers.single(3, task=2))
+        >>> int(scheduler.select(scheduler.init(jax.random.key(0)), np.zeros(2, "int32")))  # of tasks 0 and 1: neither
+        2
+    """
+
+    def padded(labels: jax.Array) -> jax.Array:
+        return jnp.append(labels, jnp.zeros((), labels.dtype))
+
+    def select(state: State, labels: jax.Array) -> jax.Array:
+        return scheduler.select(state, padded(labels))
+
+    def update(state: State, labels: jax.Array, task: jax.Array, reward: jax.Array) -> State:
+        return scheduler.update(state, padded(labels), task, reward)
+
+    return scheduler._replace(select=select, update=update)
+
+
+class SwitchState(NamedTuple):
+    """Which scheduler decides, int32 (), and the states of all."""
+
+    which: jax.Array
+    states: tuple[Any, ...]
+
+
+def switch(schedulers: Sequence[Scheduler], which: int = 0) -> Scheduler:
+    """The scheduler number ``which`` of several for the same tasks.
+
+    ``which`` is part of the state: one compiled program compares any number of schedulers, one run after another or
+    side by side under ``vmap``. Only the one that decides is told rewards.
+
+    Args:
+        schedulers: the several.
+        which: the number of the one that decides, from 0.
+
+    Returns:
+        The scheduler, which is active.
+
+    Examples:
+        >>> both = ms.schedulers.switch([ms.schedulers.cyclic(3), ms.schedulers.single(3, task=2)], which=1)
+        >>> ms.Chooser(both, 3).ask().task
+        2
+    """
+
+    def init(key: jax.Array) -> SwitchState:
+        return SwitchState(jnp.int32(which), tuple(scheduler.init(key) for scheduler in schedulers))
+
+    def select(state: SwitchState, labels: jax.Array) -> jax.Array:
+        def choose(scheduler: Scheduler, own: State) -> Any:
+            return lambda: jnp.asarray(scheduler.select(own, labels), jnp.int32)
+
+        task: jax.Array = jax.lax.switch(state.which, list(map(choose, schedulers, state.states)))
+        return task
+
+    def update(state: SwitchState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> SwitchState:
+        def updated(number: int, scheduler: Scheduler, own: State) -> State:
+            return jax.lax.cond(state.which == number, lambda: scheduler.update(own, labels, task, reward), lambda: own)
+
+        states = map(updated, range(len(schedulers)), schedulers, state.states)
+        return state._replace(states=tuple(states))
+
+    return Scheduler(init, select, update)
