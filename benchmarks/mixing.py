@@ -81,10 +81,10 @@ class Loop:
         self.target, self.reward_rows = corpus.target, max(1, size.batch // 2)
         self.chance = torch.Generator().manual_seed(seed)
         self.own = ms.Chooser("uniform", {TARGET: len(corpus.target)}, size.batch, seed=seed)
-        self.worth = self._worth()
+        self.transfer = self._transfer()
         self.turn, self.drawn = 0, []  # type: int, list[str]
 
-    def _worth(self) -> Transfer | None:
+    def _transfer(self) -> Transfer | None:
         makes = {"transfer": Transfer, "alignment": Alignment}.get(self.kind.get("reward", ""))
         if makes is None:
             return None
@@ -110,9 +110,9 @@ class Loop:
         self.drawn.append(draw.source)
 
     def _reward(self, loss: torch.Tensor) -> float:
-        if self.worth is not None:
+        if self.transfer is not None:
             chosen = torch.randperm(len(self.target), generator=self.chance)[: self.reward_rows]
-            return self.worth(target_batch=self.target[chosen])
+            return self.transfer(target_batch=self.target[chosen])
         return float(loss.detach()) if self.kind.get("reward") == "loss" else 0.0
 
 

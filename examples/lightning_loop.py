@@ -31,7 +31,7 @@ class Module(lightning.LightningModule):
     def __init__(self):
         super().__init__()
         self.network = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
-        self.worth = Transfer(self.network)
+        self.reward = Transfer(self.network)
 
     def transfer_batch_to_device(self, batch, device, number):
         return batch[0], super().transfer_batch_to_device(batch[1], device, number)
@@ -40,16 +40,16 @@ class Module(lightning.LightningModule):
         self.draw, (inputs, labels) = batch
         return cross_entropy(self.network(inputs), labels)
 
-    def on_after_backward(self):  # .grad is this batch's; accumulating several, tell self.worth(batch, target)
-        sampler.tell(self.draw, self.worth(target_batch=target))
+    def on_after_backward(self):  # .grad is this batch's; accumulating several, tell self.reward(batch, target)
+        sampler.tell(self.draw, self.reward(target_batch=target))
         cross_entropy(self.network(target[0]), target[1]).backward()
 
     def on_save_checkpoint(self, checkpoint):
-        checkpoint["schedule"] = {"sampler": sampler.state_dict(), "worth": self.worth.state_dict()}
+        checkpoint["schedule"] = {"sampler": sampler.state_dict(), "worth": self.reward.state_dict()}
 
     def on_load_checkpoint(self, checkpoint):
         sampler.load_state_dict(checkpoint["schedule"]["sampler"])
-        self.worth.load_state_dict(checkpoint["schedule"]["worth"])
+        self.reward.load_state_dict(checkpoint["schedule"]["worth"])
 
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.05)

@@ -35,12 +35,12 @@ loss_of = torch.nn.functional.cross_entropy
 sizes = {name: len(source) for name, source in sources.items()}
 sampler = BatchSampler(ms.Chooser("thompson", sizes, batch_size=20, forget=0.99), batches=150)
 loader = DataLoader(ConcatDataset(sources.values()), batch_sampler=sampler)
-worth = Transfer(model)  # keeps the target's gradient for 4 steps
+reward = Transfer(model)  # keeps the target's gradient for 4 steps
 
 for draw, (inputs, labels) in sampler.credit(loader):
     optimiser.zero_grad()
     loss_of(model(inputs), labels).backward()
-    sampler.tell(draw, worth(target_batch=target))  # from .grad, before anything is added to it
+    sampler.tell(draw, reward(target_batch=target))  # from .grad, before anything is added to it
     loss_of(model(target[0]), target[1]).backward()
     optimiser.step()
 

@@ -22,7 +22,7 @@ NEEDS = {
     "metasched.Comparison": "altair",
     "metasched.Model.save_onnx": "jax2onnx",
     "metasched.TaskSet.from_frame": "pyarrow",
-    "metasched.TaskSet.from_huggingface": "datasets.arrow_dataset",  # which the folder of tests of that name lacks
+    "metasched.TaskSet.from_huggingface": "datasets",
     "metasched.TaskSet.from_torch": "torch",
     "metasched.datasets.from_columns": "pyarrow",
     "metasched.datasets.from_images": "PIL",

@@ -289,7 +289,7 @@ def set_up(
         raise ConfigError(f"options {sorted(options)} need a scheduler given by name")
     name = scheduler if isinstance(scheduler, str) else "own"
     # Schedulers that look at the label that comes next need rows in their own order; the others do better shuffled.
-    # Whether a scheduler of one's own looks at labels nobody knows: it is taken to do so where there are any.
+    # Whether your own scheduler looks at labels nobody knows: it is taken to do so where there are any.
     labels = [task.labels for task in given.tasks] if isinstance(given, TaskSet) else settings["labels"]
     looks = needs_plan(name) or settings["labels"] is not None
     shuffle = settings["shuffle"]

@@ -1,15 +1,15 @@
-"""PyTorch: a chooser behind a ``DataLoader``, and what a batch was worth, from gradients.
+"""PyTorch: a chooser behind a ``DataLoader``, and rewards from gradients.
 
 >>> sampler = BatchSampler(Chooser("thompson", {"a": len(a), "b": len(b)}, batch_size=32), batches=1000)
 >>> loader = DataLoader(ConcatDataset([a, b]), batch_sampler=sampler, num_workers=4)
->>> worth = Transfer(model)                       # the target's gradient is kept for 4 steps
+>>> reward = Transfer(model)                      # the target's gradient is kept for 4 steps
 >>> for draw, batch in sampler.credit(loader):
 ...     loss(model, batch).backward()
-...     sampler.tell(draw, worth(target_batch=target))   # before the optimiser's step
+...     sampler.tell(draw, reward(target_batch=target))  # before the optimiser's step
 ...     optimiser.step(); optimiser.zero_grad()
 
 Workers prefetch, so several draws are under way at once; ``credit`` hands each batch out with the draw that made it.
-Under ``torch.distributed`` rank 0 decides and the others are told: all ranks train on the same draw, each on rows of
+Under ``torch.distributed`` rank 0 decides for all: the ranks train on the same draw, each on rows of
 its own, and the mean of what they tell counts. Those messages travel in a group of their own and cannot get mixed up
 with those of the training.
 """

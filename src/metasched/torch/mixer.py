@@ -8,11 +8,10 @@ from torch.utils import data
 
 from metasched.chooser import Chooser, Draw
 from metasched.errors import ConfigError, whole_number
-from metasched.torch.ranks import Ranks, Told
-from metasched.torch.sampler import with_arrays, with_tensors
+from metasched.torch.ranks import OnRanks, Ranks
 
 
-class Mixer(Told, data.IterableDataset):  # type: ignore[misc]
+class Mixer(OnRanks, data.IterableDataset):  # type: ignore[misc]
     """Batches of several iterables, as a chooser decides; yields (draw, batch) for ever, or ``batches`` of them.
 
     The sources are iterables of ready batches that can be iterated again, such as a ``DataLoader`` each: give *them*
@@ -49,8 +48,6 @@ class Mixer(Told, data.IterableDataset):  # type: ignore[misc]
         self._batches = None if batches is None else whole_number("batches", batches, least=1)
         self._ranks = Ranks()
         self._taken = [0] * len(sources)  # batches of each source in its present pass
-        self._delivered = 0
-        self._resumed = False
 
     def __iter__(self) -> Iterator[tuple[Draw, Any]]:
         if data.get_worker_info() is not None:
@@ -81,8 +78,7 @@ class Mixer(Told, data.IterableDataset):  # type: ignore[misc]
         Returns:
             Plain values and tensors.
         """
-        chooser = with_tensors(self.chooser.state_dict())
-        return {"delivered": self._delivered, "taken": list(self._taken), "chooser": chooser}
+        return self._state("taken", list(self._taken))
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
         """Go on with the very next batch; sources are read again up to where they were.
@@ -93,18 +89,8 @@ class Mixer(Told, data.IterableDataset):  # type: ignore[misc]
         Raises:
             MetaschedError: if it does not fit.
         """
-        delivered, taken = self._counted(stored)
-        self.chooser.load_state_dict(with_arrays(stored["chooser"]))
-        self._delivered, self._taken, self._resumed = delivered, taken, True
-
-    def _counted(self, stored: Any) -> tuple[int, list[int]]:
-        """How many batches were delivered, and taken from each source."""
-        try:
-            delivered, taken, _ = stored["delivered"], list(stored["taken"]), stored["chooser"]
-            if any(type(number) is not int or number < 0 for number in (delivered, *taken)):
-                raise ValueError
-        except (TypeError, KeyError, ValueError):
-            raise ConfigError("this is not what state_dict() of a Mixer returns") from None
+        delivered, taken = self._checked(stored, "taken")
         if len(taken) != len(self._sources):
             raise ConfigError(f"the state has {len(taken)} sources, this Mixer {len(self._sources)}")
-        return delivered, taken
+        self._load(stored, delivered)
+        self._taken = taken

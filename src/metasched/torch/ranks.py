@@ -1,8 +1,8 @@
-"""Processes that train together: who decides, and how the others hear of it."""
+"""Processes that train together: rank 0 decides, and the others receive its draws."""
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ def processes() -> int:
 
 
 class Ranks:
-    """How many processes train together, which one this is, and how rank 0 tells the others its draws."""
+    """How many processes train together, which one this is, and how draws and rewards travel between them."""
 
     def __init__(self) -> None:
         self.number = processes()
@@ -65,18 +65,20 @@ class Ranks:
         return float(total.item()) / self.number
 
 
-class Told:
-    """What is told its rewards on every rank: :attr:`chooser` is, on the first, which decides for all."""
+class OnRanks:
+    """What ``BatchSampler`` and ``Mixer`` share: rank 0 asks and tells the chooser for all; its state as tensors."""
 
     chooser: Chooser
     _ranks: Ranks
+    _delivered = 0  # batches of this pass that were handed out
+    _resumed = False  # whether the next pass is the rest of one that was stored
 
     def tell(self, draw: Draw, reward: float) -> None:
         """Say what a draw brought; under ``torch.distributed`` every rank tells, and the mean counts.
 
         Args:
             draw: one that was handed out.
-            reward: any finite number that is larger when the batch was worth more.
+            reward: any finite number that is larger when the batch helped more.
 
         Raises:
             MetaschedError: for a wrong draw or a reward that is no finite number.
@@ -96,3 +98,39 @@ class Told:
         """
         if self._ranks.first:
             self.chooser.forget(draw)
+
+    def _state(self, name: str, numbers: list[int]) -> dict[str, Any]:
+        return {"delivered": self._delivered, name: numbers, "chooser": with_tensors(self.chooser.state_dict())}
+
+    def _checked(self, stored: Any, name: str) -> tuple[int, list[int]]:
+        """How many batches were delivered, and the numbers under ``name``."""
+        try:
+            delivered, numbers, _ = stored["delivered"], list(stored[name]), stored["chooser"]
+            if any(type(number) is not int or number < 0 for number in (delivered, *numbers)):
+                raise ValueError
+        except (TypeError, KeyError, ValueError):
+            raise ConfigError(f"this is not what state_dict() of a {type(self).__name__} returns") from None
+        return delivered, numbers
+
+    def _load(self, stored: Mapping[str, Any], delivered: int) -> None:
+        self.chooser.load_state_dict(with_arrays(stored["chooser"]))
+        self._delivered, self._resumed = delivered, True
+
+
+def with_tensors(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A chooser's state with tensors for arrays; unsigned ones, which tensors can hardly store, by their bits."""
+    unsigned = [name for name, values in stored["arrays"].items() if values.dtype == np.uint32]
+    signed = {name: values.view(np.int32) if name in unsigned else values for name, values in stored["arrays"].items()}
+    arrays = {name: torch.from_numpy(np.array(values)) for name, values in signed.items()}
+    return {"facts": stored["facts"], "arrays": arrays, "unsigned": unsigned}
+
+
+def with_arrays(stored: Any) -> dict[str, Any]:
+    """The chooser's state that :func:`with_tensors` made this of."""
+    try:
+        facts, arrays = stored["facts"], {name: np.asarray(values) for name, values in stored["arrays"].items()}
+        for name in stored["unsigned"]:
+            arrays[name] = arrays[name].astype(np.int32, casting="safe").view(np.uint32)
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise ConfigError("this is not the state of a chooser that a BatchSampler or Mixer stored") from None
+    return {"facts": facts, "arrays": arrays}

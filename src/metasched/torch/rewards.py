@@ -1,4 +1,4 @@
-"""What a batch was worth to the target, from gradients of a PyTorch model.
+"""The reward of a batch, from gradients of a PyTorch model: how much it helps the target.
 
 ``transfer``: how fast the target's accuracy rises when the model learns the batch,
 
@@ -7,7 +7,7 @@
 a(w; rows) being the mean probability of the right label (accuracy made smooth), S the batch, T the target's rows, w the
 weights before the step. ``alignment``: the cosine of the two losses' gradients. Zero is the reward of learning nothing.
 
-Both leave the model as it was: ``.grad``, buffers (BatchNorm), training flags and the state of chance. They run in
+Both leave the model as it was: ``.grad``, buffers (BatchNorm), training flags and random states. They run in
 evaluation mode, so that dropout adds no noise, and under the autocast that is on.
 """
 
@@ -116,8 +116,8 @@ def alignment(
 class Transfer:
     """:func:`transfer` at every step, with the target's gradient kept for several.
 
-    Called as ``worth(batch, target_batch)`` it makes one more backward pass for the batch; as
-    ``worth(target_batch=target_batch)`` it reads what ``.grad`` holds, which costs nothing.
+    Called as ``reward(batch, target_batch)`` it makes one more backward pass for the batch; as
+    ``reward(target_batch=target_batch)`` it reads what ``.grad`` holds, which costs nothing.
 
     Args:
         model: as in :func:`transfer`.
@@ -134,9 +134,9 @@ class Transfer:
         >>> import torch
         >>> from metasched.torch import Transfer
         >>> model, batch = torch.nn.Linear(4, 2), (torch.rand(8, 4), torch.arange(8) % 2)
-        >>> worth = Transfer(model)
+        >>> reward = Transfer(model)
         >>> torch.nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
-        >>> worth(target_batch=batch) > 0  # what .grad is about to teach
+        >>> reward(target_batch=batch) > 0  # what .grad is about to teach
         True
     """
 
@@ -201,10 +201,10 @@ class Transfer:
             >>> import torch
             >>> from metasched.torch import Transfer
             >>> model, batch = torch.nn.Linear(4, 2), (torch.rand(8, 4), torch.arange(8) % 2)
-            >>> worth, later = Transfer(model), Transfer(model)
-            >>> reward = worth(batch, batch)
-            >>> later.load_state_dict(worth.state_dict())  # its next three rewards need no target
-            >>> later(batch) == reward
+            >>> reward, later = Transfer(model), Transfer(model)
+            >>> first = reward(batch, batch)
+            >>> later.load_state_dict(reward.state_dict())  # its next three rewards need no target
+            >>> later(batch) == first
             True
         """
         try:
@@ -296,7 +296,7 @@ def selected(model: Any, parameters: Parameters) -> list[Any]:
 
 @contextmanager
 def undisturbed(model: Any, train: bool = False) -> Iterator[None]:
-    """Whatever the model computes inside leaves modes, buffers, autocast's cache and chance as they were."""
+    """Whatever the model computes inside leaves modes, buffers, autocast's cache and random states as they were."""
     device = next(model.parameters()).device
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(module, dict(module._buffers)) for module in model.modules()] if train else []
@@ -309,7 +309,8 @@ def undisturbed(model: Any, train: bool = False) -> Iterator[None]:
     devices = [device] if device.type == "cuda" else []
     try:
         model.train(train)
-        for module, own in buffers:  # others in their place: a graph that waits for backward() may hold these
+        # Clones take the buffers' place, because a graph that waits for backward() may hold the buffers themselves.
+        for module, own in buffers:
             module._buffers = {name: None if value is None else value.detach().clone() for name, value in own.items()}
         with torch.random.fork_rng(devices), autocast:
             yield
@@ -349,7 +350,7 @@ def _flat(pair: Any, whose: str) -> tuple[torch.Tensor, torch.Tensor]:
 def _inner(left: Sequence[Any], right: Sequence[Any]) -> float:
     """⟨left, right⟩, layers added up in double precision.
 
-    An accelerator takes longer to begin a product than to make it: there the layers of a small model are one row.
+    On an accelerator starting a product costs more than the product, so the layers of a small model become one row.
     """
     pairs = [(one, other) for one, other in zip(left, right, strict=True) if one is not None and other is not None]
     if not pairs:

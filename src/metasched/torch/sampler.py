@@ -4,16 +4,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-import torch
 from torch.utils import data
 
 from metasched.chooser import Chooser, Draw
 from metasched.errors import ConfigError, whole_number
-from metasched.torch.ranks import Ranks, Told, processes
+from metasched.torch.ranks import OnRanks, Ranks, processes
 
 
-class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
+class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
     """Row numbers of a ``ConcatDataset``, batch by batch, as a chooser decides.
 
     Args:
@@ -50,9 +48,7 @@ class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
                 f"the smallest source's {smallest} rows, so that no two ranks train on the same row"
             )
         self._ranks = Ranks()  # it connects all processes, so it comes after everything that may be refused
-        self._delivered = 0  # batches of this epoch that credit() has handed out
-        self._waiting: deque[Draw] = deque()  # asked for and not yet handed out
-        self._resumed = False
+        self._waiting: deque[Draw] = deque()  # asked for (workers prefetch) and not yet handed out by credit()
 
     def __len__(self) -> int:
         return self._batches - (self._delivered if self._resumed else 0)
@@ -72,7 +68,7 @@ class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
             yield (start + mine).tolist()
 
     def _ask(self) -> Draw:
-        """The next draw; a loader cannot deliver an empty batch, so abstaining is for loops of one's own."""
+        """The next draw. A loader cannot deliver an empty batch, so only a loop of your own can abstain."""
         draw = self.chooser.ask()
         if not len(draw.rows):
             self.chooser.forget(draw)
@@ -103,11 +99,7 @@ class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
         Returns:
             Plain values and tensors: ``torch.load(weights_only=True)`` reads it.
         """
-        return {
-            "delivered": self._delivered,
-            "waiting": [draw.id for draw in self._waiting],
-            "chooser": with_tensors(self.chooser.state_dict()),
-        }
+        return self._state("waiting", [draw.id for draw in self._waiting])
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
         """Go on in the middle of an epoch, with the very next batch; every rank loads what rank 0 stored.
@@ -118,38 +110,6 @@ class BatchSampler(Told, data.Sampler):  # type: ignore[misc]
         Raises:
             MetaschedError: if it does not fit.
         """
-        delivered, undelivered = _counted(stored)
-        self.chooser.load_state_dict(with_arrays(stored["chooser"]))
+        delivered, undelivered = self._checked(stored, "waiting")
+        self._load(stored, delivered % self._batches)
         self._waiting = deque(draw for draw in self.chooser.open() if draw.id in undelivered)
-        self._delivered = delivered % self._batches
-        self._resumed = True
-
-
-def with_tensors(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A chooser's state with tensors for arrays; unsigned ones, which tensors can hardly store, by their bits."""
-    unsigned = [name for name, values in stored["arrays"].items() if values.dtype == np.uint32]
-    signed = {name: values.view(np.int32) if name in unsigned else values for name, values in stored["arrays"].items()}
-    arrays = {name: torch.from_numpy(np.array(values)) for name, values in signed.items()}
-    return {"facts": stored["facts"], "arrays": arrays, "unsigned": unsigned}
-
-
-def with_arrays(stored: Any) -> dict[str, Any]:
-    """The chooser's state that :func:`with_tensors` made this of."""
-    try:
-        facts, arrays = stored["facts"], {name: np.asarray(values) for name, values in stored["arrays"].items()}
-        for name in stored["unsigned"]:
-            arrays[name] = arrays[name].astype(np.int32, casting="safe").view(np.uint32)
-    except (TypeError, KeyError, ValueError, AttributeError):
-        raise ConfigError("this is not the state of a chooser that a BatchSampler or Mixer stored") from None
-    return {"facts": facts, "arrays": arrays}
-
-
-def _counted(stored: Any) -> tuple[int, set[int]]:
-    """How many batches were delivered, and the ids of those that were not."""
-    try:
-        delivered, waiting, _ = stored["delivered"], stored["waiting"], stored["chooser"]
-        if type(delivered) is not int or delivered < 0 or any(type(number) is not int for number in waiting):
-            raise ValueError
-        return delivered, {*waiting}
-    except (TypeError, KeyError, ValueError):
-        raise ConfigError("this is not what state_dict() of a BatchSampler returns") from None

@@ -4,7 +4,7 @@
 >>> trainer.train()
 
 Each source is a data set with rows that the model's collator takes. A step asks a chooser for one source, splits the
-draw into the step's micro-batches and processes, and tells the chooser what the step was worth to the target. TRL's
+draw into the step's micro-batches and processes, and tells the chooser how much the step helped the target. TRL's
 ``SFTTrainer`` and others of the family learn it from :class:`ScheduleMixin`.
 """
 

@@ -41,8 +41,8 @@ def rows_of(dataset: Any, numbers: Sequence[int]) -> list[Any]:
 
 
 @contextmanager
-def own_chance(*numbers: int) -> Iterator[None]:
-    """Chance decided by ``numbers`` alone; that of the training goes on afterwards as if nothing had been drawn.
+def own_random(*numbers: int) -> Iterator[None]:
+    """Random numbers decided by ``numbers`` alone; the training's own go on afterwards as if nothing had been drawn.
 
     A collator that masks at random then makes the same batch of the same draw, whenever and however often it is made.
     """

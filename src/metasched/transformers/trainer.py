@@ -1,4 +1,4 @@
-"""A ``Trainer`` that asks a chooser where the rows of each optimiser step come from, and tells it what they were worth.
+"""A ``Trainer`` that asks a chooser where the rows of each optimiser step come from, and tells it how much they helped.
 
 The rows of a step come from :meth:`ScheduleMixin.get_batch_samples`, when they are wanted and with every reward known.
 The loader that ``Trainer`` sees holds no rows; it only counts steps, and so may be skipped, or not, at a resume. All
@@ -16,20 +16,20 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import Trainer
 
-from metasched import schedulers
 from metasched.chooser import Chooser, Draw
 from metasched.errors import ConfigError, RunError, unknown, whole_number
 from metasched.schedulers.base import Scheduler
+from metasched.schedulers.resolve import AUTO, family
 from metasched.torch.rewards import Alignment, Parameters, Transfer, selected
 from metasched.transformers import checkpoint
-from metasched.transformers.rows import joined, own_chance, rows_of, sizes_of
+from metasched.transformers.rows import joined, own_random, rows_of, sizes_of
 
 _REWARDS = {"transfer": Transfer, "alignment": Alignment}
 _TARGET = "the target"
-_ROWS, _TARGET_ROWS = 0, 1  # what chance is for
+_ROWS, _TARGET_ROWS = 0, 1  # what random numbers are for
 
 
-_Trainer: Any = object  # in a class of one's own, the trainer that comes after the mixin
+_Trainer: Any = object  # in a class of your own, the trainer that comes after the mixin
 
 
 class ScheduleMixin(_Trainer):  # type: ignore[misc]
@@ -111,7 +111,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
         options = dict(scheduler_options or {})
         if "loss_weights" in options or options.get("abstain"):
-            raise ConfigError("loss_weights and abstain are for loops of one's own; leave them out")
+            raise ConfigError("loss_weights and abstain are for loops of your own; leave them out")
         self.chooser = Chooser(scheduler, sizes, math.prod(self._shape), **{"seed": seed, **options})
         mine = self._shape[0] * self._shape[2]
         share = max(1, min(mine // 2, self._shape[2])) if target_batch_size is None else target_batch_size
@@ -121,7 +121,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         self._every = whole_number("target_every", target_every, least=1)
         self._parameters = reward_parameters
         selected(self.model, reward_parameters)
-        self._worth: Transfer | None = None  # with the target's gradient in it; made when one is wanted
+        self._gradient_reward: Transfer | None = None  # it keeps the target's gradient; made when one is wanted
         self._seed = int(seed)
 
     # What Trainer calls
@@ -134,7 +134,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         """
         rows = self._shape[1] * self._shape[2]
         steps = math.ceil(self._source_rows / self.chooser.batch_size)
-        draws_nothing = torch.Generator()  # else every pass would draw a number from the training's chance
+        draws_nothing = torch.Generator()  # without it every pass would draw from the training's random numbers
         return DataLoader(
             range(steps * self.chooser.batch_size), batch_size=rows, collate_fn=len, generator=draws_nothing
         )
@@ -154,7 +154,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         self.draw = self.chooser.ask()
         self._unlogged += 1
         mine = self.draw.rows.reshape(self._shape)[:, self.args.process_index] + self._starts[str(self.draw.source)]
-        batches = [self._collated(rows, _ROWS, self.draw.id, place) for place, rows in enumerate(mine)]
+        batches = [self._collated(rows, _ROWS, self.draw.id, index) for index, rows in enumerate(mine)]
         return super().get_batch_samples(iter(batches), num_batches, device)
 
     def training_step(self, model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -195,7 +195,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         """
         super().save_model(output_dir, _internal_call)
         if _internal_call and output_dir is not None:
-            self._worth = None  # a checkpoint has no gradient in it: who goes on from here reads the target anew
+            self._gradient_reward = None  # as after a resume, because a checkpoint has no gradient in it
             if self.args.should_save:
                 checkpoint.save(Path(output_dir), {"target_reads": self._target_reads}, self.chooser.state_dict())
 
@@ -216,7 +216,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         """
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(checkpoint.newest(Path(self.args.output_dir)))
-        self._unlogged, self._worth = 0, None
+        self._unlogged, self._gradient_reward = 0, None
         if resume_from_checkpoint:
             facts, state = checkpoint.load(Path(resume_from_checkpoint))
             self.chooser.load_state_dict(state)
@@ -225,7 +225,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             self.chooser.forget(draw)
         return super().train(resume_from_checkpoint or None, *args, **kwargs)
 
-    # What a step was worth
+    # The reward of a step
 
     def _tell(self) -> None:
         """Tell the chooser the mean reward of all processes, which makes their choosers agree."""
@@ -253,10 +253,10 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         """The reward on this process."""
         if not isinstance(self._reward, str):
             return 0.0 if self._reward is None else float(self._reward(self))
-        if self._worth is None:
-            self._worth = _REWARDS[self._reward](self.model, self._target_loss, self._parameters, self._every)
+        if self._gradient_reward is None:
+            self._gradient_reward = _REWARDS[self._reward](self.model, self._target_loss, self._parameters, self._every)
         scaler = self.accelerator.scaler
-        return self._worth(target_batch=_TARGET, scale=1.0 if scaler is None else scaler.get_scale())
+        return self._gradient_reward(target_batch=_TARGET, scale=1.0 if scaler is None else scaler.get_scale())
 
     def _target_loss(self, model: Any, rows: Any) -> torch.Tensor:
         """The mean loss of target rows; each process reads others, at random, each time anew."""
@@ -275,10 +275,10 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             self._metrics = noted
         return loss
 
-    def _collated(self, numbers: Any, *chance: int) -> Any:
+    def _collated(self, numbers: Any, *stream: int) -> Any:
         """A batch of these rows of the joined data, without the columns that the model does not take."""
         collate = self._get_collator_with_removed_columns(self.data_collator, description="Training")
-        with own_chance(self._seed, self.args.process_index, *chance):
+        with own_random(self._seed, self.args.process_index, *stream):
             return collate(rows_of(self.train_dataset, numbers.tolist()))
 
 
@@ -286,7 +286,7 @@ def _learns(scheduler: str | Scheduler) -> bool:
     """Whether rewards mean anything to it; what ``auto`` chooses follows them."""
     if not isinstance(scheduler, str):
         return scheduler.family == "active"
-    return scheduler == "auto" or schedulers.family(scheduler) == "active"
+    return scheduler == AUTO or family(scheduler) == "active"
 
 
 class ScheduledTrainer(ScheduleMixin, Trainer):  # type: ignore[misc]

@@ -235,7 +235,7 @@ def test_a_kill_while_saving_leaves_the_checkpoint_before_it(whole, tmp_path, mo
 
 
 def test_the_page_runs(tmp_path):
-    page = Path(__file__).parent.parent / "docs" / "transformers.md"
+    page = Path(__file__).parents[2] / "docs" / "transformers.md"
     block = page.read_text().split("```python\n")[1].split("```")[0].replace("resume_from_checkpoint=True", "")
     rows = dict(zip(("wiki", "code", "mine"), tiny.SOURCES.values(), strict=True))
     names = {**rows, "held_out": tiny.TARGET, "model": tiny.model(), "args": tiny.arguments(tmp_path, max_steps=4)}

@@ -163,27 +163,27 @@ class TestKept:
             calls.append(len(rows[1]))
             return model(rows[0]), rows[1]
 
-        worth = Transfer(model, measure)
+        reward = Transfer(model, measure)
         for _ in range(9):
-            worth(batch, target)
+            reward(batch, target)
         assert calls.count(5) == 3
         assert calls.count(8) == 9
 
     def test_kept_it_is_that_of_the_weights_then(self):
         model, batch, target = small(), rows(8, 1), rows(5, 2)
-        worth = Transfer(model, every=2)
-        worth(batch, target)
+        reward = Transfer(model, every=2)
+        reward(batch, target)
         before = copy.deepcopy(model)
         with torch.no_grad():
             model[2].weight.add_(0.5)
-        late = worth(batch)
+        late = reward(batch)
         slope = torch.autograd.grad(goodness(before, target), list(before.parameters()))
         mine = torch.autograd.grad(goodness(model, batch), list(model.parameters()))
         length = sum(one.square().sum() for one in slope).sqrt()
         expected = sum((one * other).sum() for one, other in zip(slope, mine, strict=True)) / length
         assert late == pytest.approx(expected.item(), rel=1e-5)
         with pytest.raises(ConfigError, match="the target's gradient is due; give target_batch"):
-            worth(batch)
+            reward(batch)
 
 
 class TestState:
@@ -192,10 +192,10 @@ class TestState:
     def test_rewards_go_on_bit_for_bit_from_wherever_it_was_stored(self, kind, stop, tmp_path):
         """Weights change at every step, so that a gradient computed anew would show."""
 
-        def rewards_from(worth, model, steps):
+        def rewards_from(reward, model, steps):
             found = []
             for step in steps:
-                found.append(worth(rows(8, step), rows(5, 100 + step)))
+                found.append(reward(rows(8, step), rows(5, 100 + step)))
                 with torch.no_grad():
                     for parameter in model.parameters():
                         parameter += 0.1
@@ -223,12 +223,12 @@ class TestState:
         ],
     )
     def test_one_that_does_not_fit_is_one_line_and_changes_nothing(self, stored, message):
-        worth = Transfer(small(), every=4)
-        worth(rows(8), rows(5, 1))
-        before = worth.state_dict()
+        reward = Transfer(small(), every=4)
+        reward(rows(8), rows(5, 1))
+        before = reward.state_dict()
         with pytest.raises(ConfigError, match=message):
-            worth.load_state_dict(stored)
-        assert worth.state_dict() == before
+            reward.load_state_dict(stored)
+        assert reward.state_dict() == before
 
 
 class TestUndisturbed:
@@ -238,17 +238,17 @@ class TestUndisturbed:
         model = restless()
         optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
         scaler = torch.amp.GradScaler("cpu", enabled=scaled, init_scale=64.0)
-        worth = Transfer(model, every=2, train=train)
+        reward = Transfer(model, every=2, train=train)
         for step in range(4):
             for part in range(accumulate):
                 batch = rows(8, 10 * step + part)
                 with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
                     loss = cross_entropy(model, batch) / accumulate
                     if measure:
-                        assert np.isfinite(worth(batch, rows(5, 99)))
+                        assert np.isfinite(reward(batch, rows(5, 99)))
                 scaler.scale(loss).backward()
                 if measure:
-                    assert np.isfinite(worth(target_batch=rows(5, 99), scale=scaler.get_scale()))
+                    assert np.isfinite(reward(target_batch=rows(5, 99), scale=scaler.get_scale()))
             scaler.step(optimiser)
             scaler.update()
             optimiser.zero_grad()
@@ -337,7 +337,7 @@ class TestOnAnAccelerator:
             model = restless().cuda()
             optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
             scaler = torch.amp.GradScaler("cuda", init_scale=2.0**40)
-            worth, told = Transfer(model, every=1), []
+            reward, told = Transfer(model, every=1), []
             target = tuple(part.cuda() for part in rows(5, 2))
             for step in range(40):
                 inputs, labels = (part.cuda() for part in rows(8, step))
@@ -345,7 +345,7 @@ class TestOnAnAccelerator:
                     loss = nn.functional.cross_entropy(model(inputs), labels)
                 scaler.scale(loss).backward()
                 if measures:
-                    told.append(worth(target_batch=target, scale=scaler.get_scale()))
+                    told.append(reward(target_batch=target, scale=scaler.get_scale()))
                 scaler.step(optimiser)
                 scaler.update()
                 optimiser.zero_grad()
