@@ -24,10 +24,10 @@ def list_data(json: bool = False) -> None:
     from metasched import datasets
     from metasched.datasets import store
 
-    places = {file.path: store.find(file.path) for files in datasets.files().values() for file in files}
+    found = {file.path: store.find(file.path) for files in datasets.files().values() for file in files}
     if json:
-        found = {path: place and str(place) for path, place in places.items()}
-        print_json({"sets": {name: datasets.describe(name) for name in datasets.names()}, "files": found})
+        paths = {file: path and str(path) for file, path in found.items()}
+        print_json({"sets": {name: datasets.describe(name) for name in datasets.names()}, "files": paths})
         return
     width = max(map(len, datasets.names()))
     put("Sets, for 'metasched train' and ms.datasets.load:")
@@ -35,7 +35,7 @@ def list_data(json: bool = False) -> None:
         put(textwrap.fill(f"  {name:{width}}  {datasets.describe(name)}", 80, subsequent_indent=" " * (width + 4)))
     put("\nFiles they are made of:")
     for name, files in datasets.files().items():
-        present = sum(places[file.path] is not None for file in files)
+        present = sum(found[file.path] is not None for file in files)
         size = sum(file.size for file in files)
         put(f"  {name:{width}}  {present} of {len(files)} files here, {size / 1e6:,.1f} MB in all")
     put("\nLooked for in " + ", then ".join(map(str, store.folders())))
@@ -64,13 +64,11 @@ def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> 
     if not names:
         raise ConfigError(f"name what to fetch: {', '.join(known)}")
     for name in names:
-        missing = []
+        missing = [file for file in known[name] if not file.urls and store.find(file.path) is None]
         for file in known[name]:
-            if store.find(file.path) is None and not file.urls:
-                missing.append(file)
-                continue
-            with progress.counting(stderr(), file.path, quiet, in_bytes=True) as on_bytes:
-                put(str(store.locate(file, on_bytes)))
+            if file not in missing:
+                with progress.counting(stderr(), file.path, quiet, in_bytes=True) as on_bytes:
+                    put(str(store.locate(file, on_bytes)))
         if missing and len(missing) == len(known[name]):
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise StoreError(

@@ -26,14 +26,14 @@ FIRST_COLUMNS = b"row,prediction"
 SHOWN = 10
 """Rows that are printed where no file is asked for."""
 
-Place = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-Source = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="ROWS")]
+RunFolder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+RowsPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="ROWS")]
 
 
 @app.command
 def predict(
-    run: Place,
-    rows: Source,
+    run: RunFolder,
+    rows: RowsPath,
     out: Path | None = None,
     seed: int | None = None,
     data: Options = (),
@@ -72,11 +72,11 @@ def predict(
     count = len(found.names)
     name = "score" if not model.classes else "balanced accuracy" if about.balanced_accuracy else "accuracy"
     if json:
-        told: dict[str, Any] = {"rows": count}
+        result: dict[str, Any] = {"rows": count}
         if score is not None:
-            told |= {name.replace(" ", "_"): score, "labelled_rows": len(found.labelled)}
+            result |= {name.replace(" ", "_"): score, "labelled_rows": len(found.labelled)}
         plain = {key: np.asarray(column).tolist() for key, column in answers.items()}
-        print_json(told | ({"predictions": plain} if out is None else {"out": str(out), "replaced": replaced}))
+        print_json(result | ({"predictions": plain} if out is None else {"out": str(out), "replaced": replaced}))
         return
     if out is None:
         stdout().print(_as_table(answers, bool(model.classes)))
@@ -111,7 +111,7 @@ def _answers(model: "Model", found: "NewRows") -> dict[str, "Sequence[Any]"]:
         named = {f"p({name})": chance for name, chance in zip(model.classes, chances, strict=True)}
         return {"row": found.names, "prediction": predicted.tolist(), **named}
     numbers = predicted.reshape(len(predicted), -1).T
-    names = [f"prediction {place}" for place in range(1, len(numbers) + 1)] if len(numbers) > 1 else ["prediction"]
+    names = [f"prediction {number}" for number in range(1, len(numbers) + 1)] if len(numbers) > 1 else ["prediction"]
     return {"row": found.names, **dict(zip(names, numbers, strict=True))}
 
 
@@ -123,12 +123,12 @@ def _as_csv(answers: "Mapping[str, Sequence[Any]]") -> bytes:
 
 def _as_table(answers: "Mapping[str, Sequence[Any]]", classes: bool) -> Table:
     """The first rows; of the probabilities only the highest."""
-    told = {name: column for name, column in answers.items() if not (classes and name.startswith("p("))}
+    shown = {name: column for name, column in answers.items() if not (classes and name.startswith("p("))}
     if classes:
-        told["probability"] = np.max([answers[name] for name in answers if name not in told], axis=0)
+        shown["probability"] = np.max([answers[name] for name in answers if name not in shown], axis=0)
     table = Table(box=None, header_style="bold")
-    for name in told:
+    for name in shown:
         table.add_column(name, justify="left" if name == "prediction" else "right")
-    for line in islice(zip(*told.values(), strict=True), SHOWN):
+    for line in islice(zip(*shown.values(), strict=True), SHOWN):
         table.add_row(*(escape(cell) if isinstance(cell, str) else f"{cell:.4g}" for cell in line))
     return table
