@@ -87,8 +87,8 @@ def contrasts(cells: dict[str, CellRuns]) -> str:
             f"**{plain(ours)}**",
             str(tables.signed(compare.difference(ours, uniform))),
             str(tables.ratio(compare.gain_to_final(uniform, ours))),
-            told(compare.best_static(cell)),
-            told(compare.best_single(cell)).replace("single:", "task "),
+            with_name(compare.best_static(cell)),
+            with_name(compare.best_single(cell)).replace("single:", "task "),
             plain(cell.methods.get(USEFUL)),
         ]
         lines.append(f"| {' | '.join(words)} |")
@@ -166,10 +166,10 @@ def table(cells: dict[str, CellRuns]) -> str:
         words = [
             f"{cell.label}{', paper’s protocol' * (cell.regime == 'paper')}",
             plain(cell.methods[TARGET_ONLY]),
-            told(static),
-            told(active),
+            with_name(static),
+            with_name(active),
             str(tables.signed(compare.difference(active, static))),
-            told(compare.best_single(cell)).replace("single:", "task "),
+            with_name(compare.best_single(cell)).replace("single:", "task "),
         ]
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
@@ -187,7 +187,7 @@ def p_values(evidence: Iterable[Evidence]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def told(method: MethodRuns | None) -> str:
+def with_name(method: MethodRuns | None) -> str:
     """The interquartile mean of final test accuracies, and the name."""
     found = compare.score(method)
     return f"{found.value:.3f} {method.name}" if method and found else "–"

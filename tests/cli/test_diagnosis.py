@@ -51,7 +51,7 @@ def test_everything_survives_json(result):
 
 @pytest.mark.parametrize(("p", "text"), [(0.0, "0"), (0.5, "0.500"), (0.00012, "1e-04"), (1.0, "1.000")])
 def test_p_values_are_short(p, text):
-    assert tables.p_text(p) == text
+    assert str(tables.p_value(p)) == text
 
 
 class TestCharts:

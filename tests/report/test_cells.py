@@ -15,7 +15,7 @@ def test_a_seed_that_diverged_counts_as_chance_whatever_it_had_measured():
     half = made.changed(made.diverged(seed=1), updates=(1,), samples=(100,), test_accuracy=(0.6,))
     found = method(made.run(seed=2), half)
     assert found.finals() == {1: 0.1, 2: 0.5}
-    assert found.middle == pytest.approx(0.3)
+    assert found.median_final == pytest.approx(0.3)
     np.testing.assert_array_equal(found.curves("test_accuracy"), [[0.1, 0.3, 0.5], [0.6, np.nan, np.nan]])
 
 

@@ -34,7 +34,7 @@ class TestGoodFiles:
 
     def test_a_seed_that_diverged_is_named(self, tmp_path):
         results = made.loaded(tmp_path, [*few()[:-1], made.diverged("ucb", 2)])
-        assert "ucb diverged with seed 2 (at meta-update 7: loss is not finite)" in results.notes[0]
+        assert "ucb diverged with seed 2 (at update 7: loss is not finite)" in results.notes[0]
 
     def test_only_outcomes_are_read(self, tmp_path):
         made.write(tmp_path, few())

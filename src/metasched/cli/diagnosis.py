@@ -12,7 +12,7 @@ from metasched.dependence import OrderTest
 from metasched.errors import ConfigError, RunError
 from metasched.learners.diagnose import LARGEST_VARIATION, Diagnosis, Stationarity
 from metasched.optional import require
-from metasched.report.tables import p_text, terminal
+from metasched.report.tables import p_value, terminal
 
 SHADES = " ░▒▓█"
 FORMATS = (".html", ".pdf", ".png", ".svg")
@@ -41,10 +41,10 @@ def order_table(diagnosis: Diagnosis) -> Table:
     rows = [
         [
             task.name,
-            *map(p_text, (corrected, order.p_value, order.asymptotic_p_value)),
+            *(str(p_value(p)) for p in (corrected, order.p_value, order.asymptotic_p_value)),
             *map("{:.2f}".format, (order.cramers_v, order.expected_cramers_v, order.total_variation)),
             *map("{:.2f}".format, (order.stickiness, order.expected_stickiness)),
-            *map(p_text, (order.drift_p_value, order.local_p_value)),
+            *(str(p_value(p)) for p in (order.drift_p_value, order.local_p_value)),
         ]
         for task, order, corrected in zip(diagnosis.tasks.tasks, diagnosis.orders, diagnosis.p_values, strict=True)
     ]
@@ -111,13 +111,13 @@ def association_line(diagnosis: Diagnosis) -> str:
     names = [task.name for task in diagnosis.tasks.tasks]
     p = diagnosis.association_p_values
     linked = [
-        f"{names[j]} with {names[i]} (p {p_text(p[i, j])}, V {diagnosis.association.cramers_v[i, j]:.2f})"
+        f"{names[j]} with {names[i]} (p {p_value(p[i, j])}, V {diagnosis.association.cramers_v[i, j]:.2f})"
         for i in range(len(names))
         for j in range(i)
         if p[i, j] < diagnosis.orders[0].alpha
     ]
     smallest = p[np.tril_indices(len(p), k=-1)].min()
-    found = "; ".join(linked) if linked else f"none shown (smallest p {p_text(smallest)})"
+    found = "; ".join(linked) if linked else f"none shown (smallest p {p_value(smallest)})"
     return f"Association between tasks at equal positions, corrected over pairs: {found}"
 
 

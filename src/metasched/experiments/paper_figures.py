@@ -53,10 +53,10 @@ def scaled_errors(output: Output, results: Results) -> list[Figure]:
         if error is None or not error.by_class:
             continue
         points = [
-            {"name": name, "x": rounded(error.steps[place]), "y": rounded(value)}
+            {"name": name, "x": rounded(error.steps[index]), "y": rounded(value)}
             for name, values in error.by_class.items()
-            for place in thinned(len(error.steps))
-            if (value := values[place]) is not None
+            for index in thinned(len(error.steps))
+            if (value := values[index]) is not None
         ]
         ends = ", ".join(
             f"{name} {values[-1]:.2f}" for name, values in error.by_class.items() if values[-1:] != (None,)

@@ -46,8 +46,8 @@ class WideRow(NamedTuple):
 
 
 def _wide(first: str, second: str, names: Iterable[str]) -> Columns[WideRow]:
-    def at(place: int) -> tuple[str, Callable[[WideRow], Value]]:
-        return listed[place], lambda line: line.values[place] if place < len(line.values) else MISSING
+    def at(index: int) -> tuple[str, Callable[[WideRow], Value]]:
+        return listed[index], lambda line: line.values[index] if index < len(line.values) else MISSING
 
     listed = list(names)
     return [(first, lambda line: line.first), (second, lambda line: line.second), *map(at, range(len(listed)))]
@@ -242,14 +242,14 @@ def _published(cells: Sequence[CellRuns], pairs: Sequence[tuple[str, ...]]) -> s
     """What the published numbers say about a chain of claims: true, or false and where."""
     variants = [cell.variant for cell in cells]
     tables = {
-        place: table
-        for place, table in published.MERIT.get(cells[0].experiment, {}).items()
-        if (place in variants or place not in published.WEATHER_FEATURES)
+        source: table
+        for source, table in published.MERIT.get(cells[0].experiment, {}).items()
+        if (source in variants or source not in published.WEATHER_FEATURES)
         and all(set(pair) <= table.keys() for pair in pairs)
     }
     if not tables:
         return NOTHING
-    broken = [place for place, table in tables.items() if any(table[a] < table[b] for a, b in pairs)]
+    broken = [source for source, table in tables.items() if any(table[a] < table[b] for a, b in pairs)]
     if not broken:
         return "true"
     return "false" if len(tables) == 1 else f"false in {', '.join(broken)}"
@@ -262,10 +262,10 @@ def order_tests(output: Output, results: Results) -> list[Table]:
     if not evidence:
         raise UnavailableError("no evidence.json with tests of label order")
 
-    def printed(item: Evidence, place: int) -> Value:
+    def printed(item: Evidence, index: int) -> Value:
         if item.experiment == WEATHER.name:
             return published.P_VALUES_WEATHER
-        return p_value(dict(enumerate(published.P_VALUES.get(item.experiment, ()))).get(place))
+        return p_value(dict(enumerate(published.P_VALUES.get(item.experiment, ()))).get(index))
 
     note = (
         "Does the order of labels carry information? Permutation: the share of shuffles with a larger χ² of label and "
@@ -283,7 +283,7 @@ def order_tests(output: Output, results: Results) -> list[Table]:
         ("V", lambda row: number(row[2].association, "{:.2f}")),
         ("p published", lambda row: printed(*row[:2])),
     )
-    rows = [(item, place, test) for item in evidence for place, test in enumerate(item.order)]
+    rows = [(item, index, test) for item in evidence for index, test in enumerate(item.order)]
     return [table(output, note, columns, rows, evidence)]
 
 
@@ -296,7 +296,7 @@ def transition_matrix(output: Output, results: Results) -> list[Table]:
     tables = []
     for item in evidence:
         most = max(map(len, item.transitions.values()))
-        names = [*item.classes, *(f"label {place}" for place in range(len(item.classes), most))]
+        names = [*item.classes, *(f"label {index}" for index in range(len(item.classes), most))]
         matrices = [(task, names, matrix) for task, matrix in item.transitions.items()]
         note = "Probability of the label of the column after the label of the row. "
         if item.experiment == WEATHER.name:
@@ -340,9 +340,9 @@ def _rows_used(output: Output, cell: CellRuns) -> Table:
     rows = []
     for name in SCHEDULERS:
         drawn = cell.methods[name].drawn_by_label if name in cell.methods else None
-        for place, (task, counts) in enumerate(zip(cell.about.tasks, () if drawn is None else drawn, strict=False)):
+        for index, (task, counts) in enumerate(zip(cell.about.tasks, () if drawn is None else drawn, strict=False)):
             ours = [*counts, *[np.nan] * len(classes)][: len(classes)]
-            printed = published.ROWS_USED[name][place] if compared else ()
+            printed = published.ROWS_USED[name][index] if compared else ()
             rows.append(WideRow(name, task, [number(float(count), "{:,.0f}") for count in (*ours, *printed)]))
     note = f"Rows drawn by scheduler, task and event, mean over seeds; {cell.variant}."
     if compared:

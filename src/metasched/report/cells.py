@@ -58,7 +58,7 @@ class MethodRuns:
         return dict(sorted({**diverged, **finals}.items())) if finals or not measures else {}
 
     @cached_property
-    def middle(self) -> float:
+    def median_final(self) -> float:
         """Median final accuracy over seeds."""
         return float(np.median(list(self.finals().values())))
 

@@ -56,7 +56,7 @@ def might_do(needed: int | None) -> str:
 
 def best(methods: Iterable[MethodRuns]) -> MethodRuns | None:
     """The method with the largest median final accuracy; the first of equals, None of none."""
-    return max(methods, key=lambda method: method.middle, default=None)
+    return max(methods, key=lambda method: method.median_final, default=None)
 
 
 def best_static(cell: CellRuns) -> MethodRuns | None:
@@ -85,7 +85,7 @@ def thresholds(cell: CellRuns) -> dict[float, str]:
     marks = {} if cell.threshold is None else {cell.threshold: "fixed before the run"}
     static = best_static(cell)
     if static is not None and (cell.threshold is None or cell.regime == "few-label"):
-        marks.setdefault(static.middle, f"final accuracy of {static.name}")
+        marks.setdefault(static.median_final, f"final accuracy of {static.name}")
     return marks
 
 
@@ -98,8 +98,8 @@ def arrivals(method: MethodRuns, threshold: float) -> dict[int, tuple[float, flo
         if run.diverged:
             by_seed[run.spec.seed] = (np.inf, longest)
         elif run.samples:
-            place = statistics.stays_from(run.test_accuracy, threshold)
-            by_seed[run.spec.seed] = (np.inf if place is None else run.samples[place], max(run.samples))
+            index = statistics.stays_from(run.test_accuracy, threshold)
+            by_seed[run.spec.seed] = (np.inf if index is None else run.samples[index], max(run.samples))
     return by_seed if method.updates else {}
 
 
@@ -126,7 +126,7 @@ def gain_over(baseline: MethodRuns | None, method: MethodRuns | None, threshold:
 
 def gain_to_final(baseline: MethodRuns | None, method: MethodRuns | None) -> Bounded | None:
     """The gain in samples until test accuracy stays at the baseline's median final one."""
-    return gain_over(baseline, method, baseline.middle if baseline else None)
+    return gain_over(baseline, method, baseline.median_final if baseline else None)
 
 
 @lru_cache(maxsize=8192)

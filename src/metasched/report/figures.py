@@ -54,12 +54,12 @@ def contrasts(output: Output, results: Results) -> list[Figure]:
     baselines = " or ".join(dict.fromkeys(answer.baseline.name for answer in found))
     strokes = [stroke(name) for name in dict.fromkeys(row["name"] for row in rows)]
     plot = plots.differences(output.name, rows, strokes, f"test accuracy less that of {baselines}")
-    told = "; ".join(f"{row['label']} {row['value']:+.3f} ({row['words']})" for row in rows)
+    listed = "; ".join(f"{row['label']} {row['value']:+.3f} ({row['words']})" for row in rows)
     what = "Each method" if len(found) == 1 else " and ".join(dict.fromkeys(answer.ours.name for answer in found))
     if len(found) > 1 and not any(answer.planned for answer in found):
         what = "The best method that chooses, picked after the fact,"
     note = f"{what} less {baselines}, paired by seed, with the bootstrap 95 % interval; filled: a difference is shown."
-    panel = Panel("", plot, f"Differences in final test accuracy from {baselines}: {told}.", "")
+    panel = Panel("", plot, f"Differences in final test accuracy from {baselines}: {listed}.", "")
     return [Figure(output.name, output.title, note, (panel,), tuple(answer.cell for answer in found))]
 
 
@@ -117,7 +117,7 @@ def curves(output: Output, cells: Sequence[CellRuns]) -> Figure:
         methods = [method for method in shown(cell) if method.name != TARGET_ONLY]
         points = [point for method in methods for point in points_of(method, _known_medians(method.curves("samples")))]
         levels: Data = [
-            {"name": method.name, "y": rounded(method.middle)} for method in shown(cell) if method not in methods
+            {"name": method.name, "y": rounded(method.median_final)} for method in shown(cell) if method not in methods
         ]
         if cell.threshold is not None and compare.named(cell) is None:
             levels.append({"name": THRESHOLD.name, "y": cell.threshold, "optional": True})
@@ -161,7 +161,7 @@ def schedules(output: Output, results: Results) -> list[Figure]:
 def _shares(cell: CellRuns) -> list[Panel]:
     """Of the method that a cell speaks for; where none was planned, of the best that choose."""
     planned = compare.named(cell)
-    active = sorted((method for method in shown(cell) if method.family == "active"), key=lambda one: -one.middle)
+    active = sorted((method for method in shown(cell) if method.family == "active"), key=lambda one: -one.median_final)
     methods = [planned[0]] if planned else active[:MOST_SCHEDULES]
     panels = []
     for method in methods:
@@ -201,9 +201,9 @@ def points_of(method: MethodRuns, x: Floats) -> Iterable[dict[str, Any]]:
     if not method.updates:
         return
     bands = np.stack([x, *statistics.median_band(method.curves("test_accuracy"))])
-    for place in thinned(len(x)):
-        if np.isfinite(bands[:, place]).all():
-            values = map(rounded, bands[:, place])
+    for index in thinned(len(x)):
+        if np.isfinite(bands[:, index]).all():
+            values = map(rounded, bands[:, index])
             yield {"name": method.name, **dict(zip(("x", "y", "low", "high"), values, strict=True))}
 
 
@@ -220,5 +220,5 @@ def _known_medians(values: Floats) -> Floats:
 
 def in_words(cell: CellRuns, against: str) -> str:
     """What the lines of a cell show, for people who cannot see them."""
-    ends = ", ".join(f"{method.name} {method.middle:.3f}" for method in shown(cell))
+    ends = ", ".join(f"{method.name} {method.median_final:.3f}" for method in shown(cell))
     return f"Lines of test accuracy against {against}, {cell.label}. Median final accuracy: {ends}."

@@ -52,7 +52,7 @@ def _row(cell: CellRuns, method: MethodRuns) -> Row:
     if uniform is None or method is uniform:
         return Row(method.name, score)
     draws = any(run.samples and run.samples[-1] for run in method.runs)
-    arrival = compare.median_samples(method, uniform.middle) if draws else None
+    arrival = compare.median_samples(method, uniform.median_final) if draws else None
     return Row(method.name, score, signed(compare.difference(method, uniform)), samples(arrival)._replace(interval=""))
 
 

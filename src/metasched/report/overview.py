@@ -163,5 +163,5 @@ def _leaderboard(output: Output, cell: CellRuns) -> Table:
         "medians. Exploratory, against the best static baseline: paired difference, sign-flip p corrected over methods "
         "(Holm). " + (f"Thresholds: {origins}." if origins else "No threshold.")
     )
-    ranked = sorted(cell.methods.values(), key=lambda method: -method.middle)
+    ranked = sorted(cell.methods.values(), key=lambda method: -method.median_final)
     return table(output, note, columns, ranked, [cell], part=cell.key, title=cell.title)

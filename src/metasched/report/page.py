@@ -121,7 +121,7 @@ def write(report: Report, out: Path, on_step: Callable[[int, int], object] = max
 
 
 def file_name(key: str) -> str:
-    """A key as the name of a file and of a place on the page."""
+    """A key as the name of a file and of an anchor on the page."""
     return re.sub(r"[^A-Za-z0-9.=-]+", "-", key).strip("-.").lower() or "piece"
 
 
@@ -182,9 +182,9 @@ def render(report: Report, files: str) -> str:
     environment.filters |= {"file_name": file_name, "sort_key": _sort_key, "origins": origins}
     environment.globals |= {"caption": tables.caption, "is_number": lambda value: isinstance(value, Number)}
     specs = {
-        f"{file_name(figure.key)}-{place}": panel_spec(panel)
+        f"{file_name(figure.key)}-{index}": panel_spec(panel)
         for figure in report.figures
-        for place, panel in enumerate(figure.panels, start=1)
+        for index, panel in enumerate(figure.panels, start=1)
     }
     titles = dict.fromkeys(output.section for output in outputs().values())
     sections = {title: [made for made in report.folded if made.output.section == title] for title in titles}

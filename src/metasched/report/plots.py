@@ -95,11 +95,11 @@ def stroke(name: str) -> Stroke:
 
 
 def in_order(names: Sequence[str]) -> list[Stroke]:
-    """Lines for classes, told apart by their place."""
+    """Lines for classes, told apart by their position."""
     dashes: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 2))
     count = len(IN_ORDER)
     return [
-        Stroke(name, IN_ORDER[place % count], dashes[place // count % len(dashes)]) for place, name in enumerate(names)
+        Stroke(name, IN_ORDER[index % count], dashes[index // count % len(dashes)]) for index, name in enumerate(names)
     ]
 
 
@@ -186,12 +186,12 @@ def shares(key: str, sources: Sequence[Share], rows_drawn: float, colour: str) -
     table = [
         {
             "source": source.name,
-            "x": rounded(rows_drawn * place / len(source.shares)),
-            "x2": rounded(rows_drawn * (place + 1) / len(source.shares)),
+            "x": rounded(rows_drawn * index / len(source.shares)),
+            "x2": rounded(rows_drawn * (index + 1) / len(source.shares)),
             "share": rounded(share),
         }
         for source in sources
-        for place, share in enumerate(source.shares)
+        for index, share in enumerate(source.shares)
     ]
     most = max((float(source.shares.max()) for source in sources), default=1.0) or 1.0
     axis = altair.Axis(values=_ticks(rows_drawn), format=WHOLE, grid=False)
@@ -247,12 +247,12 @@ def _labels(points: Data, levels: Sequence[dict[str, Any]], low: float, high: fl
     gap = LABEL_PIXELS * (high - low) / LINES_HEIGHT
     names = sorted(ends, key=lambda name: ends[name][1])
     heights = [min(max(ends[name][1], low), high) for name in names]
-    for place in range(1, len(heights)):
-        heights[place] = max(heights[place], heights[place - 1] + gap)
+    for index in range(1, len(heights)):
+        heights[index] = max(heights[index], heights[index - 1] + gap)
     if heights and heights[-1] > high:
         heights[-1] = high
-        for place in range(len(heights) - 2, -1, -1):
-            heights[place] = min(heights[place], heights[place + 1] - gap)
+        for index in range(len(heights) - 2, -1, -1):
+            heights[index] = min(heights[index], heights[index + 1] - gap)
     return [{"name": name, "x": end, "y": rounded(y)} for name, y in zip(names, heights, strict=True)]
 
 

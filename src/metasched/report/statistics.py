@@ -49,7 +49,7 @@ class Bounded(NamedTuple):
 
 
 def stays_from(values: Sequence[float], threshold: float) -> int | None:
-    """The first place from which all values are at or above ``threshold``; None if there is none.
+    """The first index from which all values are at or above ``threshold``; None if there is none.
 
     >>> stays_from([0.2, 0.7, 0.5, 0.6, 0.8], 0.6)
     3

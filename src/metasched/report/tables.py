@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from rich.box import SIMPLE_HEAD
@@ -71,8 +71,8 @@ def table(
     """A table by its columns; ``part`` tells the tables of one output apart."""
     values = tuple(tuple(value(row) for _, value in columns) for row in rows)
     heads = (
-        Column(name, not any(isinstance(row[place], Number) for row in values))
-        for place, (name, _) in enumerate(columns)
+        Column(name, not any(isinstance(row[index], Number) for row in values))
+        for index, (name, _) in enumerate(columns)
     )
     key = f"{output.name}-{part}" if part else output.name
     return Table(key, title or output.title, note, tuple(heads), values, tuple(sources))
@@ -153,15 +153,10 @@ def ratio(gain: Bounded | None) -> Number:
 
 
 def p_value(p: float | None) -> Number:
-    """A p-value."""
-    return MISSING if p is None or math.isnan(p) else Number(p_text(p), p)
-
-
-def p_text(p: float) -> str:
-    """A p-value in a table: three decimals, or how small it is."""
-    if p == 0:
-        return "0"
-    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}"
+    """A p-value: three decimals, or how small it is."""
+    if p is None or math.isnan(p):
+        return MISSING
+    return Number("0" if p == 0 else f"{p:.3f}" if p >= 0.001 else f"{p:.0e}", p)
 
 
 def percent(share: float | None) -> Number:
@@ -187,10 +182,10 @@ def _brackets(low: float, high: float, render: Callable[[float], str]) -> str:
 
 def without_gaps(table: Table) -> Table:
     """The table less the columns in which nothing is known."""
-    places = [place for place in range(len(table.columns)) if any(str(row[place]) != NOTHING for row in table.rows)]
+    indices = [index for index in range(len(table.columns)) if any(str(row[index]) != NOTHING for row in table.rows)]
     return table._replace(
-        columns=tuple(table.columns[place] for place in places),
-        rows=tuple(tuple(row[place] for place in places) for row in table.rows),
+        columns=tuple(table.columns[index] for index in indices),
+        rows=tuple(tuple(row[index] for index in indices) for row in table.rows),
     )
 
 
@@ -210,19 +205,14 @@ def as_csv(table: Table) -> str:
 
 def _in_three(value: Value) -> list[str]:
     """A value and the ends of its interval."""
-    if isinstance(value, str):
-        return [_defused(value), "", ""]
+    if isinstance(value, str):  # a spreadsheet must not take a name for a formula
+        return [f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value, "", ""]
     first = _plain(value.value) if math.isfinite(value.value) else value.text.replace(NOTHING, "")
     return [first, *(map(_plain, (value.low, value.high)) if value.interval else ("", ""))]
 
 
 def _plain(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.10g}"
-
-
-def _defused(text: str) -> str:
-    """A spreadsheet must not take a name for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
 _MATHS = ("<", ">", r"\geq", r"\leq", r"\infty", r"\surd", r"\cdot", r"\times", "-", r"\to", "^2", r"\chi", r"\frac12")
@@ -263,22 +253,12 @@ def _latex_row(values: Sequence[str]) -> str:
     return " & ".join(map(latex, values)) + r" \\"
 
 
-def terminal(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[int] = (0,), title: str = ""
-) -> RichTable:
-    """A table; columns of ``words`` are aligned left, those of numbers right. Nothing in it is markup."""
-    table = RichTable(
-        title=title or None, title_justify="left", box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold"
-    )
-    for place, heading in enumerate(headings):
-        word = place in words
-        table.add_column(
-            Text(heading),
-            justify="left" if word else "right",
-            min_width=None if word else 5,
-            overflow="fold",
-            vertical="bottom",
-        )
+def terminal(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> RichTable:
+    """A table for a terminal: names on the left, then numbers, aligned right. Nothing in it is markup."""
+    table = RichTable(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
+    for index, heading in enumerate(headings):
+        align = {"justify": "right", "min_width": 5} if index else {"justify": "left"}
+        table.add_column(Text(heading), overflow="fold", vertical="bottom", **align)
     for row in rows:
         table.add_row(*map(Text, row))
     return table

@@ -79,8 +79,8 @@ def decide(
     lead = _clause(gap, BASELINE, who)
     if gap.kind != "open":
         lead = f"{who} is {standing[gap.kind]} {BASELINE} ({points(gap.difference)})"
-    told = f"{lead}; {_clause(best, TARGET_ONLY, 'it' if name == 'ours' else name)}"
-    return Verdict("too few seeds", told[0].upper() + told[1:])
+    sentence = f"{lead}; {_clause(best, TARGET_ONLY, 'it' if name == 'ours' else name)}"
+    return Verdict("too few seeds", sentence[0].upper() + sentence[1:])
 
 
 def _with_sources(
