@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
@@ -43,14 +44,11 @@ from metasched.tasks import TaskSet
 
 CONNECT_SECONDS = 5.0
 WAIT_SECONDS = 1.0
-MOST_SETS = 8
-"""Task sets that a worker keeps for its next orders."""
 FILES = (METRICS, PREVIOUS, NEWEST, WEIGHTS, ABOUT, OUTCOME)
 """A run beside its description, in the order of writing. A kill between two files must leave a run that can go on: no
 checkpoint without the metrics that led to it, and the outcome, which says that all is done, comes last."""
 LARGEST_FILE = 4 * 1024**3
 _SIDE_BY_SIDE = 32
-_SETS: dict[str, TaskSet] = {}
 
 Files = Mapping[str, bytes]
 """How far a run is: the content of each of its files."""
@@ -259,14 +257,14 @@ def serve(
         yield Answer(ending="refused", error=refused)
         return
     keep_compiled_programs()
-    ray = require("ray", "ray")
+    stored = require("ray", "ray").get(list(files))
     with tempfile.TemporaryDirectory(prefix="metasched-run-") as scratch:
         jobs = []
-        for number, (described, stored) in enumerate(zip(descriptions, ray.get(list(files)), strict=True)):
+        for number, described in enumerate(descriptions):
             own = Path(scratch) / str(number)
             folder.create({own: msgspec.json.decode(described, type=Description)})
-            unpack(stored, own)
-            jobs.append(job_of(own, _fetched(ray, tasks[number])))
+            unpack(stored[number], own)
+            jobs.append(job_of(own, _fetched(tasks[number])))
         yield from _made(jobs, seconds)
 
 
@@ -297,14 +295,11 @@ def _made(jobs: Sequence[Job], seconds: float) -> Iterator[Progress | Answer]:
             return
 
 
-def _fetched(ray: Any, reference: Any) -> TaskSet:
-    """Rows from Ray's store; the last few sets stay for the next order."""
-    name = reference.hex()
-    if name not in _SETS:
-        if len(_SETS) >= MOST_SETS:
-            del _SETS[next(iter(_SETS))]
-        _SETS[name] = ray.get(reference)
-    return _SETS[name]
+@lru_cache(maxsize=8)
+def _fetched(reference: Any) -> TaskSet:
+    """Rows from Ray's store; a worker keeps the last few sets for its next orders."""
+    tasks: TaskSet = require("ray", "ray").get(reference)
+    return tasks
 
 
 def pack(where: Path) -> Files:
