@@ -24,7 +24,7 @@ from metasched.datasets.rows import Reading, read_rows
 from metasched.experiments.datasets import cifar100, climatenet, extreme_weather, glyphs, mnist, reviews, uci
 from metasched.learners import model_file
 from metasched.report import results
-from metasched.runs import checkpoint, folder, outcome
+from metasched.runs import checkpoint, folder, outcome, records
 
 Damage = Callable[[Random, Sequence[bytes]], list[Edit]]
 
@@ -75,7 +75,7 @@ def formats(place: Path) -> dict[str, Format]:
         "model.json": Format((files["model.json"],), _json_or_bytes, _reads_model(files)),
         "model.safetensors": Format((files["model.safetensors"],), edits, _reads_weights(files)),
         "run.json": Format((files["run.json"],), _json_or_bytes, _in_run("run.json", files, folder.describe)),
-        "metrics": Format((files["metrics.jsonl"],), _lines, _in_run("metrics.jsonl", files, folder.read_records)),
+        "metrics": Format((files["metrics.jsonl"],), _lines, _in_run("metrics.jsonl", files, records.read)),
         "outcome": Format(
             (files["outcome.jsonl"],),
             _lines,

@@ -13,6 +13,7 @@ from helpers import Stop, make_regression, make_tasks
 from metasched.errors import ConfigError, DataError, RunError
 from metasched.runs import compare as comparing
 from metasched.runs import outcome as outcomes
+from metasched.runs import records as metrics
 from metasched.runs import runner as engine
 from metasched.runs.compare import FOLDS, fold_sets, methods_of, run_methods
 from metasched.runs.sweep import Setup
@@ -55,14 +56,14 @@ def more():
 @pytest.fixture
 def counted(monkeypatch):
     """Method and seed of every run that is trained."""
-    trained, real = [], engine.folder.append_records
+    trained, real = [], metrics.append
 
     def append(place, records):
         described = engine.folder.describe(place)
         trained.append((described.method, described.spec.seed))
         real(place, records)
 
-    monkeypatch.setattr(engine.folder, "append_records", append)
+    monkeypatch.setattr(metrics, "append", append)
     return trained
 
 

@@ -7,7 +7,7 @@ import metasched as ms
 from helpers import make_line as line
 from helpers import make_tasks
 from metasched.errors import RunError
-from metasched.runs import folder
+from metasched.runs import folder, records
 from metasched.runs.jobs import make_jobs
 
 
@@ -86,12 +86,12 @@ def test_links_are_not_followed_to_runs(tmp_path):
 
 
 def test_a_line_cut_short_by_a_kill_is_dropped(tmp_path):
-    folder.append_records(tmp_path, [line(1), line(2), line(3)])
+    records.append(tmp_path, [line(1), line(2), line(3)])
     path = tmp_path / "metrics.jsonl"
     path.write_text(path.read_text()[:-5])
-    assert folder.read_records(tmp_path) == [line(1), line(2)]
-    assert folder.read_records(tmp_path, 1) == [line(1)]
-    folder.keep_records(tmp_path, [line(1)])
+    assert records.read(tmp_path) == [line(1), line(2)]
+    assert records.read(tmp_path, 1) == [line(1)]
+    records.keep(tmp_path, [line(1)])
     assert [json.loads(each) for each in path.read_text().splitlines()] == [line(1)]
 
 
@@ -156,7 +156,7 @@ class TestLinks:
         (tmp_path / "precious").write_text("mine")
         (tmp_path / "metrics.jsonl").symlink_to(tmp_path / "precious")
         with pytest.raises(RunError, match="is a link"):
-            folder.append_records(tmp_path, [line(1)])
+            records.append(tmp_path, [line(1)])
         assert (tmp_path / "precious").read_text() == "mine"
 
 
@@ -175,7 +175,7 @@ def test_a_pipe_for_a_lock_is_refused_and_not_waited_for(tmp_path):
 
 def test_a_deleted_folder_is_one_sentence(tmp_path):
     gone = tmp_path / "gone"
-    for work in (lambda: folder.append_records(gone, [line(1)]), lambda: folder.sync_metrics(gone)):
+    for work in (lambda: records.append(gone, [line(1)]), lambda: records.flush(gone)):
         with pytest.raises(RunError, match=r"metrics\.jsonl: cannot write"):
             work()
     with pytest.raises(RunError, match="gone: cannot write"), folder.locked(gone):

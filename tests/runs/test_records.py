@@ -6,7 +6,7 @@ import pytest
 
 from helpers import make_line as line
 from metasched.errors import RunError
-from metasched.runs.records import LONGEST_LINE, as_line, check, read_lines
+from metasched.runs.records import LONGEST_LINE, append, check, read
 
 FINAL = {
     "test_accuracy": 0.5,
@@ -25,15 +25,15 @@ def path(tmp_path):
 
 
 def put(path, *records):
-    path.write_bytes(b"".join(map(as_line, records)))
+    append(path.parent, records)
 
 
 def test_what_was_written_comes_back(path):
     records = [line(1, loss=float("nan")), line(2, test_accuracy=0.5, test_rows=3), line(3, final=FINAL)]
     put(path, *records)
-    assert str(list(read_lines(path))) == str(records)
-    assert list(read_lines(path, 0)) == []
-    assert len(list(read_lines(path, 2))) == 2
+    assert str(read(path.parent)) == str(records)
+    assert read(path.parent, 0) == []
+    assert len(read(path.parent, 2)) == 2
 
 
 @pytest.mark.parametrize("rest", [b"{", b"\xff\n", b'{"seed":0,"update":2}', b"[" * 9999 + b"\n", b"\0" * 50 + b"\n"])
@@ -41,7 +41,7 @@ def test_what_is_no_whole_json_ends_the_list(path, rest):
     put(path, line(1))
     with path.open("ab") as stream:
         stream.write(rest)
-    assert list(read_lines(path)) == [line(1)]
+    assert read(path.parent) == [line(1)]
 
 
 @pytest.mark.parametrize(
@@ -62,19 +62,19 @@ def test_what_is_no_whole_json_ends_the_list(path, rest):
 def test_a_line_of_other_keys_or_types_is_named_with_the_place(path, record, said):
     path.write_text(json.dumps(record) + "\n")
     with pytest.raises(RunError, match=rf"metrics\.jsonl, line 1: .*{said}.*start the run again"):
-        list(read_lines(path))
+        read(path.parent)
 
 
 def test_a_line_without_end_is_not_read_to_its_end(path):
     with path.open("wb") as stream:
         stream.truncate(100 * LONGEST_LINE)
-    assert list(read_lines(path)) == []
+    assert read(path.parent) == []
 
 
 def test_a_pipe_is_not_waited_for(path):
     os.mkfifo(path)
     with pytest.raises(RunError, match="is no file of data"):
-        list(read_lines(path))
+        read(path.parent)
 
 
 HOLDER = Path("a/metrics.jsonl")

@@ -13,7 +13,7 @@ from helpers import Stop, make_tasks, stop_after
 from metasched.errors import ConfigError, RunError
 from metasched.learners import model_file, reference_results
 from metasched.learners.networks import mlp
-from metasched.runs import checkpoint, folder
+from metasched.runs import checkpoint, records
 
 CONFIG = ms.AlgorithmOne(batch_size=4, updates=6)
 JOINT = ms.Joint(batch_size=4, updates=6)
@@ -252,14 +252,14 @@ class TestModel:
         with pytest.raises(RunError, match="network made in Python"):
             ms.load_model(tmp_path / "a")
 
-    @pytest.mark.parametrize("moment", ["write_whole", "sync_metrics"])
+    @pytest.mark.parametrize("moment", ["write_whole", "flush"])
     def test_a_kill_or_ctrl_c_around_the_last_checkpoint_loses_no_model(self, tasks, tmp_path, monkeypatch, moment):
         """The last checkpoint alone could not give the adapted model back: the model must be there before it is."""
-        places = {"write_whole": model_file, "sync_metrics": folder}
+        places = {"write_whole": model_file, "flush": records}
         real = getattr(places[moment], moment)
 
         def interrupted(path, *content):
-            if moment == "sync_metrics" or path.name == "model.json":
+            if moment == "flush" or path.name == "model.json":
                 monkeypatch.setattr(places[moment], moment, real)
                 raise KeyboardInterrupt
             real(path, *content)

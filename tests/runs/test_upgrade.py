@@ -41,6 +41,7 @@ def test_outcomes_of_the_last_version_are_read_with_what_their_neighbours_share(
     assert [each.spec.seed for each in (first, second, third)] == [0, 1, 0]
     assert first.spec.options == second.spec.options == {"upper": 0.5}
     assert third.spec.options == {}
+    assert [each.run for each in (first, second, third)] == [each.spec.name for each in (first, second, third)]
     assert first.final == outcomes.Final(
         test_accuracy=0.5,
         initial_test_accuracy=0.25,

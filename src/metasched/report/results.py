@@ -15,8 +15,9 @@ from metasched.report.outputs import EXPERIMENTS, READERS, outputs
 from metasched.report.remarks import REMARKS, Remarks
 from metasched.report.remarks import read as read_remarks
 from metasched.runs import outcome
-from metasched.runs.folder import METRICS, RUN
+from metasched.runs.folder import RUN
 from metasched.runs.outcome import OWN_RUNS, About, Origin, Outcome, Study
+from metasched.runs.records import METRICS
 
 OWN = ("outcome.jsonl", "outcomes.jsonl")
 """What is read in the folder of a run."""

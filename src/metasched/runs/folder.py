@@ -5,9 +5,8 @@ A finished run has ``outcome.jsonl``, one line, and its model (:mod:`metasched.l
 Kill a run at any moment and it can go on with the same numbers. That rests on the order in which files are written:
 
 1. the folder, then ``run.json``: a run begins to exist when its description is there, whole;
-2. lines of ``metrics.jsonl``, appended; a line that was cut short is dropped when the run goes on;
-3. a checkpoint (:mod:`metasched.runs.checkpoint`), but only after the metrics that led to it are on the disk. To go on,
-   lines beyond the checkpoint are cut off and computed again;
+2. lines of ``metrics.jsonl`` (:mod:`metasched.runs.records`), appended;
+3. a checkpoint (:mod:`metasched.runs.checkpoint`), but only after the metrics that led to it are on the disk;
 4. at the end the model, the last checkpoint and ``outcome.jsonl``. The outcome comes last: whoever sees it knows that
    everything else is there.
 
@@ -27,15 +26,13 @@ from msgspec import Struct
 
 from metasched import untrusted
 from metasched.errors import RunError
-from metasched.files import PART, append, make_folder, write_error, write_whole
+from metasched.files import PART, make_folder, write_error, write_whole
 from metasched.learners.model_file import ABOUT as MODEL
-from metasched.runs import upgrade
+from metasched.runs import records, upgrade
 from metasched.runs.outcome import About, Family, Origin, Study
-from metasched.runs.records import as_line, read_lines
 from metasched.runs.spec import RunSpec
 
 FORMAT = 3
-METRICS = "metrics.jsonl"
 RUN = "run.json"
 OUTCOME = "outcome.jsonl"
 COMPARISON = "comparison.json"
@@ -183,7 +180,7 @@ def model_folder(folder: Path, seed: int | None = None) -> Path:
 def _why_no_model(folder: Path) -> str:
     if not (folder / OUTCOME).exists():
         return f"the run has not ended: metasched resume {folder}"
-    if any("diverged" in record for record in read_records(folder)[-1:]):
+    if any("diverged" in record for record in records.read(folder)[-1:]):
         return "the run diverged; choose another seed"
     return "the run was made by an earlier metasched; train again in another folder"
 
@@ -231,24 +228,3 @@ def locked(folder: Path) -> Iterator[None]:
         except OSError:
             raise BusyError(f"{folder}: another process is working on this run; wait for it or stop it") from None
         yield
-
-
-def append_records(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Add a line for each record to the metrics."""
-    append(folder / METRICS, b"".join(map(as_line, records)))
-
-
-def sync_metrics(folder: Path) -> None:
-    """Flush the metrics to the disk, so that a checkpoint written next is never ahead of them."""
-    append(folder / METRICS, b"", durable=True)
-
-
-def read_records(folder: Path, most: int | None = None) -> list[dict[str, Any]]:
-    """The first ``most`` whole lines of the metrics, or all; a line that a kill cut short ends the list."""
-    path = folder / METRICS
-    return list(read_lines(path, most)) if path.exists() else []
-
-
-def keep_records(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Leave only these records in the metrics, those up to a checkpoint; later ones will be computed again."""
-    write_whole(folder / METRICS, b"".join(map(as_line, records)))

@@ -1,4 +1,9 @@
-"""The lines of ``metrics.jsonl``: one an update, what a line has, and reading them back with every type checked."""
+"""The records of a run: ``metrics.jsonl``, one line for each update. Everything that is read back is checked.
+
+Lines are appended without waiting for the disk, which would slow down short updates. Before a checkpoint is written the
+file is flushed, so that a checkpoint is never ahead of the records that led to it. When a run goes on, lines beyond its
+checkpoint are cut off (:func:`keep`) and computed again.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,16 +14,18 @@ from msgspec import UNSET, Struct, UnsetType
 
 from metasched import untrusted
 from metasched.errors import RunError
+from metasched.files import append as append_bytes
+from metasched.files import write_whole
 from metasched.runs.outcome import Final
 from metasched.runs.spec import Count
 
+METRICS = "metrics.jsonl"
 LONGEST_LINE = 64 * 1024**2
-"""Bytes beyond which a line is none of ours."""
+"""A line has at most so many bytes."""
 _FIX = "start the run again in another folder"
-_Accuracies = list[float | None]
 
 
-class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UpdateRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One update, with the rate as its learner calls it; the last one of a run has ``final``."""
 
     seed: Count
@@ -33,12 +40,12 @@ class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     learning_rate: float | UnsetType = UNSET
     test_accuracy: float | UnsetType = UNSET
     initial_test_accuracy: float | UnsetType = UNSET
-    test_accuracy_by_class: _Accuracies | UnsetType = UNSET
+    test_accuracy_by_class: list[float | None] | UnsetType = UNSET
     test_rows: Count | UnsetType = UNSET
     final: Final | UnsetType = UNSET
 
 
-class LastLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DivergedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The update whose loss was no longer finite, and why: the run ended there."""
 
     seed: Count
@@ -46,25 +53,28 @@ class LastLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     diverged: str
 
 
-def as_line(record: Mapping[str, Any]) -> bytes:
-    """A record as it stands in the file."""
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+def append(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Add a line for each record to the metrics of a run."""
+    append_bytes(folder / METRICS, _lines(records))
 
 
-def read_lines(path: Path, most: int | None = None) -> Iterator[dict[str, Any]]:
-    """The first ``most`` records of a file, or all; the first line that is not whole JSON ends them."""
-    with untrusted.opened(path, _FIX) as stream:
-        number = 0
-        while number != most:
-            number += 1
-            content = stream.readline(LONGEST_LINE)
-            if not content.endswith(b"\n"):
-                return
-            try:
-                record = json.loads(content)
-            except (ValueError, RecursionError):
-                return
-            yield _checked(record, number, f"{path}, line {number}")
+def flush(folder: Path) -> None:
+    """Wait until the metrics are on the disk."""
+    append_bytes(folder / METRICS, b"", durable=True)
+
+
+def keep(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Leave only these records in the metrics, those up to a checkpoint."""
+    write_whole(folder / METRICS, _lines(records))
+
+
+def read(folder: Path, most: int | None = None) -> list[dict[str, Any]]:
+    """The first ``most`` records of a run, or all; the first line that is not whole JSON ends the list.
+
+    A kill may cut the last line short, and a power cut may leave the end of the file full of zeros.
+    """
+    path = folder / METRICS
+    return list(_read(path, most)) if path.exists() else []
 
 
 def check(records: Sequence[Mapping[str, Any]], updates: int, total: int, shape: tuple[int, ...], holder: Path) -> None:
@@ -81,13 +91,33 @@ def check(records: Sequence[Mapping[str, Any]], updates: int, total: int, shape:
             raise RunError(f"{holder}, line {record['update']}: is not the last; {_FIX}")
 
 
+def _lines(records: Sequence[Mapping[str, Any]]) -> bytes:
+    return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
+
+
+def _read(path: Path, most: int | None) -> Iterator[dict[str, Any]]:
+    with untrusted.opened(path, _FIX) as stream:
+        number = 0
+        while number != most:
+            number += 1
+            content = stream.readline(LONGEST_LINE)
+            if not content.endswith(b"\n"):
+                return
+            try:
+                record = json.loads(content)
+            except (ValueError, RecursionError):
+                return
+            yield _checked(record, number, f"{path}, line {number}")
+
+
 def _checked(record: Any, number: int, holder: str) -> dict[str, Any]:
-    form: type[Line] | type[LastLine] = LastLine if isinstance(record, dict) and "diverged" in record else Line
-    line: Line | LastLine = untrusted.checked(record, form, holder, _FIX)
-    if line.update != number:
-        raise RunError(f"{holder}: is of update {line.update}; {_FIX}")
-    if isinstance(line, Line) and max(line.tasks, default=0) > len(line.drawn):
-        raise RunError(f"{holder}: names task {max(line.tasks)} of {len(line.drawn)}; {_FIX}")
+    diverged = isinstance(record, dict) and "diverged" in record
+    form: type[UpdateRecord | DivergedRecord] = DivergedRecord if diverged else UpdateRecord
+    typed = untrusted.checked(record, form, holder, _FIX)
+    if typed.update != number:
+        raise RunError(f"{holder}: is of update {typed.update}; {_FIX}")
+    if isinstance(typed, UpdateRecord) and max(typed.tasks, default=0) > len(typed.drawn):
+        raise RunError(f"{holder}: names task {max(typed.tasks)} of {len(typed.drawn)}; {_FIX}")
     return dict(record)
 
 

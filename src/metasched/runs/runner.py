@@ -28,11 +28,11 @@ from metasched.learners.protocol import State
 from metasched.planning.plan import Plan
 from metasched.runs import checkpoint, folder
 from metasched.runs import outcome as outcomes
+from metasched.runs import records as metrics
 from metasched.runs.folder import Description
 from metasched.runs.jobs import Job
 from metasched.runs.lease import Lease, leased
 from metasched.runs.outcome import Outcome
-from metasched.runs.records import check
 from metasched.schedulers import Scheduler
 from metasched.schedulers.resolve import SINGLE, SchedulerSpec, build, needs_plan, plan_options
 from metasched.tasks import TaskSet
@@ -282,7 +282,7 @@ class _Group:
                     records[index] += mine
                     path = self._leased_folder(index)
                     if path is not None:
-                        folder.append_records(path, mine)
+                        metrics.append(path, mine)
                 # Then the model of a run that has ended: its last checkpoint says that it is done, and the model that
                 # was evaluated cannot be made from it.
                 for index, (state, kept) in moved().items():
@@ -344,13 +344,14 @@ class _Group:
         template = self._alone(index, fresh)
         stored = checkpoint.load(path, trees.size(template))
         if stored is None:
-            folder.keep_records(path, [])
+            metrics.keep(path, [])
             return fresh, []
         tensors, update = stored
         alone = trees.unflatten(template, tensors, f"{path}: the checkpoint", "run")
-        records = folder.read_records(path, update)
-        check(records, update, self.jobs[index].settings.updates, alone.stream.drawn.shape, path / folder.METRICS)
-        folder.keep_records(path, records)
+        records = metrics.read(path, update)
+        shape, total = alone.stream.drawn.shape, self.jobs[index].settings.updates
+        metrics.check(records, update, total, shape, path / metrics.METRICS)
+        metrics.keep(path, records)
         stream = alone.stream._replace(scheduler=fresh.stream.scheduler)
         state = alone._replace(stream=stream, hyperparameters=fresh.hyperparameters)
         return self._with_scheduler(index, state, alone.stream.scheduler), records
@@ -360,7 +361,7 @@ class _Group:
         for index in indices:
             path = self._leased_folder(index)
             if path is not None:
-                folder.sync_metrics(path)
+                metrics.flush(path)
                 checkpoint.save(path, trees.flatten(self._alone(index, states[index])), int(states[index].update))
 
     def _keep_model(self, index: int, models: Models) -> Model:

@@ -9,6 +9,7 @@ import msgspec
 from metasched.errors import RunError
 from metasched.learners.renamed import REMOVED, SETTINGS
 from metasched.learners.settings import LEARNERS, AlgorithmOne
+from metasched.runs.spec import RunSpec
 
 FORMAT = 2
 
@@ -64,8 +65,12 @@ def _laid_over(below: Any, above: Any) -> Any:
 
 
 def outcome(old: Mapping[str, Any]) -> dict[str, Any]:
-    """An outcome of format 2: it kept two fields of ``final`` beside it, and gave another one a shorter name."""
-    new = {**old, "format": 3, "spec": upgrade_spec(msgspec.convert(old.get("spec"), dict[str, Any]))}
+    """An outcome of format 2: it kept two fields of ``final`` beside it, and gave another one a shorter name.
+
+    The run is named after its new spec.
+    """
+    spec = upgrade_spec(msgspec.convert(old.get("spec"), dict[str, Any]))
+    new = {**old, "format": 3, "spec": spec, "run": msgspec.convert(spec, RunSpec).name}
     if isinstance(old.get("final"), dict):
         final = dict(old["final"])
         for name, before in (("test_accuracy_by_class", "by_class"), ("drawn_by_label", "drawn_by_label")):

@@ -35,10 +35,11 @@ from metasched.runs.checkpoint import NEWEST, PREVIOUS
 from metasched.runs.compiled import keep_compiled_programs
 from metasched.runs.executors.queue import BUSY_SECONDS, Bundle, OnCounts, Work, folder_of
 from metasched.runs.executors.worker import Answer, failed, job_of, one_thread, refusal
-from metasched.runs.folder import METRICS, OUTCOME, BusyError, Description
+from metasched.runs.folder import OUTCOME, BusyError, Description
 from metasched.runs.jobs import Job
 from metasched.runs.lease import Lease, leased
 from metasched.runs.origin import versions
+from metasched.runs.records import METRICS
 from metasched.runs.runner import CHECKPOINT_SECONDS, OnOutcome
 from metasched.tasks import TaskSet
 
