@@ -84,7 +84,7 @@ DEFAULTS_THEN = {"ucb": {"upper": 2.0}, "thompson": {"forget": 1.0}}
     ("name", "cell"), [(name, cell.name) for name, experiment in PAPER.items() for cell in experiment.cells]
 )
 def test_the_papers_cells_have_the_settings_of_their_results(name, cell):
-    path = RESULTS / name / f"{cell}.jsonl"
+    path = RESULTS / name / f"{cell}.jsonl.gz"
     if not path.exists():
         pytest.skip(f"no results of {name}/{cell}")
     runs = {run.method: run for run in outcome.read(path) if run.family != "ceiling"}
@@ -164,7 +164,7 @@ def test_the_noisy_cells_are_the_rows_of_their_results(needs, name):
     needs(*(file.path for file in FILES["digits"]))
     cell = EXPERIMENTS["noisy"].cell(name)
     tasks = target_drawn(EXPERIMENTS["noisy"].load(cell), cell.draw_labels, 0, tuning=False)
-    run = next(run for run in outcome.read(RESULTS / "noisy" / f"{name}.jsonl") if run.spec.seed == 0)
+    run = next(run for run in outcome.read(RESULTS / "noisy" / f"{name}.jsonl.gz") if run.spec.seed == 0)
     assert tasks.fingerprint == run.spec.data.fingerprint
     assert tasks.useful == run.about.useful
 

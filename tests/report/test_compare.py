@@ -174,7 +174,7 @@ class TestPlanned:
 )
 def test_numbers_of_our_results_are_what_they_were(cell, method, numbers):
     """Computed once by hand-written medians, means and enumerations; six of the last one's seeds diverged."""
-    (kept,) = load([Path(__file__).parents[2] / "results" / f"{cell}.jsonl"]).cells
+    (kept,) = load([Path(__file__).parents[2] / "results" / f"{cell}.jsonl.gz"]).cells
     tested = kept.methods[method]
     score, test = compare.score(tested), compare.against_best_static(kept)[tested]
     assert (score.value, score.low, test.difference.value, test.p_holm) == pytest.approx(numbers, abs=1e-9)
