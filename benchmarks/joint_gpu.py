@@ -15,7 +15,7 @@ import common  # first: it sets the number of threads of the host
 import jax
 import numpy as np
 
-from metasched.planning import bellman_jax, coupled_rewards, solve_joint
+from metasched.planning import bellman, coupled_rewards, solve_joint
 from metasched.planning.bellman import table_bytes
 from metasched.planning.payoffs import Coupled
 
@@ -32,8 +32,8 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{jax.devices()[0].device_kind}, JAX {jax.__version__}, float64")
     for tasks in options.tasks:
-        for long in options.long or [bellman_jax.LONG]:
-            bellman_jax.LONG = long
+        for long in options.long or [bellman.LONG]:
+            bellman.LONG = long
             jax.clear_caches()
             measure(tasks, options)
 
@@ -43,21 +43,21 @@ def measure(tasks, options):
     labels, states = 10, 10**tasks
     Ps, A = common.random_problem(tasks, labels)
     with jax.enable_x64(True):
-        bellman = bellman_jax.jax_bellman(Ps, Coupled(A), options.discount)
-        V = bellman.sweep(bellman.constant(0.0), None).block_until_ready()  # compiles
+        operator = bellman.jax_bellman(Ps, Coupled(A), options.discount)
+        V = operator.sweep(operator.constant(0.0), None).block_until_ready()  # compiles
         seconds = []
         for _ in range(options.sweeps):
             start = time.perf_counter()
-            V = bellman.sweep(V, None).block_until_ready()
+            V = operator.sweep(V, None).block_until_ready()
             seconds.append(time.perf_counter() - start)
-        del bellman, V
+        del operator, V
     moved = (tasks + 2) * 8 * states
     floor, sweep = moved / options.bandwidth, float(np.median(seconds))
     start = time.perf_counter()
     policy = solve_joint(Ps, coupled_rewards(A), options.discount, "jax", tolerance=options.tolerance)
     whole = time.perf_counter() - start
     print(
-        f"{states:,} states, stride {bellman_jax.LONG}: {moved / 1e9:.3g} GB a sweep, floor {floor * 1e3:.3g} ms at "
+        f"{states:,} states, stride {bellman.LONG}: {moved / 1e9:.3g} GB a sweep, floor {floor * 1e3:.3g} ms at "
         f"{options.bandwidth / 1e12:.3g} TB/s, measured {sweep * 1e3:.3g} ms, {sweep / floor:.2f} times the floor; "
         f"solved in {whole:.2f} s (compiling and copying the values to the host included), {policy.iterations} sweeps, "
         f"residual {policy.residual:.1e}, {table_bytes(tasks, labels) / 1e9:.3g} GB set aside"

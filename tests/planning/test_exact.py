@@ -119,16 +119,16 @@ class TestJax:
     @pytest.mark.parametrize("long", [1, 3, 10**9])
     def test_it_agrees_with_numpy(self, long, monkeypatch):
         jax = pytest.importorskip("jax")
-        from metasched.planning import bellman_jax
+        from metasched.planning import bellman
 
-        monkeypatch.setattr(bellman_jax, "LONG", long)
+        monkeypatch.setattr(bellman, "LONG", long)
         jax.clear_caches()
         chains, _ = problem(3, 3, seed=10)
         payoffs = Tabular(np.random.default_rng(11).normal(size=(3, 3, 3, 3)))
         here = numpy_bellman(chains, payoffs, 0.97)
         V, x = np.random.default_rng(12).normal(size=(2, 27))
         with jax.enable_x64(True):
-            there = bellman_jax.jax_bellman(chains, payoffs, 0.97)
+            there = bellman.jax_bellman(chains, payoffs, 0.97)
             swept = there.sweep(V, None)
             actions = there.greedy(V, swept, 1e-12)
             np.testing.assert_allclose(np.asarray(swept), here.sweep(V, None), rtol=0, atol=1e-14)

@@ -4,12 +4,14 @@ from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import metasched as ms
 from helpers import make_own_label_tasks, make_tasks
 from metasched.errors import ConfigError
 from metasched.planning import gittins_index
-from metasched.planning.plan import Probe, make
+from metasched.planning.plan import Probe, make, replay
 
 
 def probe_of(tasks, seed=0):
@@ -110,3 +112,23 @@ def test_labels_of_their_own_are_planned_separably():
 def test_bad_options_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
         planned_for(make_tasks(), **options)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=9), min_size=1, max_size=4), st.integers(1, 20))
+def test_replayed_rows_are_those_of_a_plain_walk_with_cursors(sequences, batch_size):
+    seen = []
+
+    def choose(labels):
+        seen.append(labels.tolist())
+        return int(labels.sum() + len(seen)) % len(sequences)
+
+    drawn = replay(choose, [np.array(own, np.int32) for own in sequences], 4, batch_size, 12)
+    expected, cursors = np.zeros((len(sequences), 4), int), [0] * len(sequences)
+    for step, labels in enumerate(seen):
+        assert labels == [own[cursor] for own, cursor in zip(sequences, cursors, strict=True)]
+        task = (sum(labels) + step + 1) % len(sequences)
+        for _ in range(batch_size):
+            expected[task, sequences[task][cursors[task]]] += 1
+            cursors[task] = (cursors[task] + 1) % len(sequences[task])
+    np.testing.assert_array_equal(drawn, expected)

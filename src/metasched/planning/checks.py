@@ -84,14 +84,6 @@ def as_floats(values: ArrayLike, name: str, *, copy: bool = False) -> Floats:
     return floats
 
 
-def as_count(value: Any, name: str, least: int = 1) -> int:
-    """``value`` as an integer of at least ``least``."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise ConfigError(f"{name} is {value}; give an integer of at least {least}")
-    return int(value)
-
-
 def as_positive(value: Any, name: str) -> float:
     """``value`` as a float above zero; infinity is allowed."""
     if not is_number(value) or math.isnan(value) or value <= 0:

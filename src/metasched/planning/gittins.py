@@ -15,6 +15,8 @@ to a label that never occurs, is the extreme case: ν(c) = r(c).
 
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -189,3 +191,33 @@ def _level(index: Floats, tie: Floats) -> Floats:
     start = np.maximum.accumulate(np.where(drops, np.arange(index.shape[1]), 0), axis=1)
     levelled: Floats = np.take_along_axis(falling, start, 1)
     return levelled
+
+
+def gittins_index_jax(P: jax.Array, r: jax.Array, discount: float) -> jax.Array:
+    """Indices (N, C) of N chains P (N, C, C) with rewards r (N, C) in JAX, to be computed again while training runs.
+
+    The algorithm of :func:`gittins_index` without its blocks, one label at a time: O(C³), in the precision of ``r``.
+    A label that never occurs (a row of zeros) has its reward as its index.
+    """
+    return jax.vmap(lambda matrix, rewards: _one_chain_jax(matrix, rewards, discount))(P, r)
+
+
+def _one_chain_jax(P: jax.Array, r: jax.Array, discount: float) -> jax.Array:
+    size = len(r)
+    top = r.max()
+    leak = 1 - discount * jnp.minimum(P.sum(axis=1), 1)
+    totals = jnp.stack([r - top, jnp.ones_like(r), leak])  # reward, time, chance of no further visit
+
+    def eliminate(_: int, state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        Q, totals, index, present = state
+        ratio = jnp.where(present, totals[0] / totals[1], -jnp.inf)
+        pivot = ratio.argmax()
+        index = index.at[pivot].set(ratio[pivot])
+        present = present.at[pivot].set(False)
+        row, column = Q[pivot] * present, Q[:, pivot] * present
+        column = column / (row.sum() + totals[2, pivot])
+        return Q + jnp.outer(column, row), totals + column * totals[:, pivot, None], index, present
+
+    start = (discount * P, totals, jnp.zeros_like(r), jnp.ones(size, bool))
+    index: jax.Array = jax.lax.fori_loop(0, size, eliminate, start)[2]
+    return index + top

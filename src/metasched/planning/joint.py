@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metasched.errors import DataError, unknown
+from metasched.errors import DataError, MetaschedError, unknown, whole_number
 from metasched.planning.approximate import FrozenIndices, choose_frozen, choose_myopic, choose_top
-from metasched.planning.bellman import Bellman, numpy_bellman, table_bytes
-from metasched.planning.checks import Floats, as_chains, as_count, as_discount, as_positive, first_true, spell
+from metasched.planning.bellman import Bellman, jax_bellman, numpy_bellman, table_bytes
+from metasched.planning.checks import Floats, as_chains, as_discount, as_positive, first_true, spell
 from metasched.planning.exact import Solution, optimal, value_of
-from metasched.planning.lp import lp_bytes, lp_value
 from metasched.planning.payoffs import Payoffs, Separable, as_payoffs
 from metasched.planning.policy import Policy, joint_states
 from metasched.planning.rollout import choose_rollout
@@ -79,12 +79,14 @@ def solve_joint(
         (0, True)
     """
     problem = _problem(Ps, rewards, discount)
-    tolerance, max_iterations = as_positive(tolerance, "tolerance"), as_count(max_iterations, "max_iterations")
+    tolerance, max_iterations = as_positive(tolerance, "tolerance"), whole_number("max_iterations", max_iterations, 1)
     time_budget = as_positive(time_budget, "time_budget")
     decision_budget = as_positive(decision_budget, "decision_budget")
     limit = None if memory_limit is None else as_positive(memory_limit, "memory_limit")
     shape = problem.payoffs.shape
-    width = widest(shape, problem.discount, decision_budget) if top is None else min(as_count(top, "top"), shape[0])
+    width = (
+        widest(shape, problem.discount, decision_budget) if top is None else min(whole_number("top", top, 1), shape[0])
+    )
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     reason = "asked for"
@@ -102,7 +104,7 @@ def solve_joint(
         "jax": lambda: _tabular(
             problem, limit or accelerator_bytes(), table_bytes, lambda: _sweep_jax(problem, wanted)
         ),
-        "lp": lambda: _tabular(problem, limit, lp_bytes, lambda: _linear_program(problem)),
+        "lp": lambda: _tabular(problem, limit, _lp_bytes, lambda: _linear_program(problem)),
         "myopic": lambda: Policy(shape, choose_myopic(problem.payoffs)),
         "frozen-gittins": lambda: Policy(shape, choose_frozen(FrozenIndices(*problem))),
         "rollout": lambda: Policy(shape, choose_rollout(FrozenIndices(*problem))),
@@ -183,17 +185,51 @@ def _sweep(make: Callable[[Floats, Payoffs, float], Bellman], problem: Problem, 
 
 
 def _sweep_jax(problem: Problem, wanted: tuple[float, int]) -> Solution:
-    import jax
-
-    from metasched.planning.bellman_jax import jax_bellman
-
     with jax.enable_x64(True):
         return _sweep(jax_bellman, problem, wanted)
 
 
 def _linear_program(problem: Problem) -> Solution:
     bellman = numpy_bellman(*problem)
-    V = lp_value(*problem)
+    V = _lp_value(*problem)
     improved = bellman.sweep(V, None)
     actions = bellman.greedy(V, improved, 1e-9 * problem.payoffs.scale)
     return Solution(V, actions, float(np.abs(improved - V).max()), iterations=1)
+
+
+def _lp_bytes(tasks: int, classes: int) -> int:
+    """Bytes of the constraints, with as much again three times for HiGHS's own copies and factors."""
+    return 4 * int(classes**tasks) * tasks * (12 * (classes + 1) + 8)
+
+
+def _lp_value(chains: Floats, payoffs: Payoffs, discount: float) -> Floats:
+    """Optimal values (Cᴺ,) by the paper's linear program, solved by HiGHS: small problems, and a second opinion.
+
+        minimise Σ_s V(s)   subject to   V(s) ≥ r(s, i) + γ Σ_s' P_i(s, s') V(s')   for all s, i
+
+    (D. P. de Farias, B. Van Roy, Operations Research 51, 2003). P_i is I ⊗ … ⊗ P_i ⊗ … ⊗ I, kept sparse: each of the
+    N·Cᴺ constraints has at most C + 1 coefficients.
+    """
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    tasks, classes, _ = chains.shape
+    states = classes**tasks
+    blocks = []
+    for task in range(tasks):
+        before, after = sparse.identity(classes**task), sparse.identity(classes ** (tasks - 1 - task))
+        move = sparse.kron(sparse.kron(before, sparse.csr_array(chains[task])), after)
+        blocks.append(discount * move - sparse.identity(states))
+    rewards = payoffs.table(tuple(range(tasks)), np.zeros(tasks, np.int64)).reshape(-1)
+    result = linprog(
+        np.ones(states),
+        A_ub=sparse.vstack(blocks, format="csr"),
+        b_ub=-rewards,
+        bounds=(None, None),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if not result.success:
+        raise MetaschedError(f"the linear program was not solved: {result.message}; use method='numpy'")
+    value: Floats = np.asarray(result.x, np.float64)
+    return value

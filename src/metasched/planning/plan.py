@@ -1,6 +1,6 @@
 """From transitions and rewards to a plan: which task to draw on, given the labels at all cursors. Knows no network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -15,8 +15,8 @@ from metasched.planning.gittins import gittins_index
 from metasched.planning.joint import METHODS, solve_joint
 from metasched.planning.payoffs import coupled_rewards
 from metasched.planning.policy import Policy
-from metasched.planning.replay import replay
-from metasched.tasks import TaskSet
+from metasched.tasks import Labels, TaskSet
+from metasched.tasks.cursors import advance, batch_rows, labels_at, starts_of
 
 
 class Probe(NamedTuple):
@@ -139,3 +139,26 @@ def make(
     )
     coupled = tasks.shared_labels and rewards != "separable"
     return Plan(tasks, transitions, gamma, coupled, batch_size, cursor, method, measure)
+
+
+def replay(
+    choose: Callable[[NDArray[np.int64]], int],
+    labels: Sequence[Labels],
+    num_classes: int,
+    batch_size: int,
+    batches: int,
+) -> NDArray[np.int64]:
+    """Rows (N, C), by task and label, that would be drawn in ``batches`` batches of ``batch_size`` rows; no training.
+
+    ``choose(labels (N,)) -> task`` sees the labels at the cursors. The cursor of the chosen task moves on by the batch
+    and wraps round; the others rest.
+    """
+    sizes, rows = np.array([len(own) for own in labels]), np.concatenate(labels).astype(np.int64)
+    starts, cursors = starts_of(sizes), np.zeros_like(sizes)
+    drawn = np.zeros((len(sizes), num_classes), np.int64)
+    for _ in range(batches):
+        task = choose(labels_at(rows, starts, cursors))
+        batch = starts[task] + batch_rows(cursors[task], sizes[task], batch_size)
+        drawn[task] += np.bincount(rows[batch], minlength=num_classes)
+        cursors = advance(cursors, sizes, task, batch_size, "rested")
+    return drawn

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from metasched.errors import number, whole_number
-from metasched.planning.gittins_jax import gittins_index_jax
+from metasched.planning.gittins import gittins_index_jax
 from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
