@@ -122,7 +122,7 @@ def test_the_page_has_what_the_terminal_says_and_so_has_one_made_from_the_folder
 
 def test_a_better_method_is_named_with_the_command_that_uses_it(tmp_path, monkeypatch):
     monkeypatch.setattr(comparing, "GRIDS", {"joint": ((0.01,),)})
-    asked = {"seeds": 3, "config": SMALL, "network": ms.networks.mlp(2, (8,))}
+    asked = {"seeds": 3, "learner": SMALL, "network": ms.networks.mlp(2, (8,))}
     words = ["cyclic", "best-single"]
     out = tmp_path / "a b"
     (line,) = [line for line in ms.compare(sources_that_differ(), words, out=out, **asked).warnings if "above" in line]
@@ -178,7 +178,7 @@ def test_controls_are_always_there_and_a_source_smaller_than_a_batch_makes_batch
         found.verdict == "Too few seeds to tell whether cyclic is better than uniform or target-only: give at least 7"
     )
     assert "source 'small' has 7 rows, fewer than a batch of 20" in found.warnings[0]
-    assert found.outcomes[0].spec.config["batch_size"] == 7
+    assert found.outcomes[0].spec.settings["batch_size"] == 7
 
 
 @pytest.mark.parametrize("seeds", [0, 1, True])

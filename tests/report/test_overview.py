@@ -2,10 +2,12 @@
 
 from itertools import product
 
+import msgspec
 import numpy as np
 import pytest
 
 import made_up_results as made
+from metasched.report import overview
 from metasched.report.outputs import UnavailableError
 from metasched.report.page import make
 from metasched.report.tables import without_gaps
@@ -124,3 +126,37 @@ class TestPlanned:
     def test_says_that_everything_is_exploratory_where_no_method_was_named(self, everything):
         with pytest.raises(UnavailableError, match="every comparison is exploratory"):
             make("planned", everything)
+
+
+def test_the_linear_model_stands_among_the_methods_best_first(tmp_path):
+    (cell,) = made.compared(tmp_path).cells
+    assert [(row[0], row[1].value) for row in overview.method_rows(cell)] == [
+        ("logistic regression alone", 0.7),
+        ("thompson", 0.6),
+        ("uniform", 0.5),
+        ("target-only", 0.4),
+    ]
+    assert overview.method_headings(cell)[1] == "accuracy"
+
+
+def test_scores_are_means_over_seeds_and_not_those_of_the_middle_half(tmp_path):
+    finals = [0.1, 0.5, 0.5, 0.6]
+    runs = [made.own("ucb", seed, curve=(0.1, final)) for seed, final in enumerate(finals)]
+    ((_, score, _, _),) = overview.method_rows(made.loaded(tmp_path, *([run] for run in runs)).cells[0])
+    assert score.value == np.mean(finals)
+    half = (score.high - score.low) / 2
+    assert score.text == f"{np.mean(finals):.3f} ± {half:.3f}"
+
+
+def test_numbers_to_predict_have_scores(tmp_path):
+    (cell,) = made.compared(tmp_path).cells
+    cell = type(cell)(**{**vars(cell), "remarks": msgspec.structs.replace(cell.remarks, measure="score")})
+    assert overview.method_headings(cell)[1] == "score"
+
+
+def test_the_page_has_a_table_for_each_cell_of_own_runs(tmp_path):
+    made.compared(tmp_path / "a")
+    results = made.loaded(tmp_path, [made.own("ucb")], made.plain_cell({"ucb": [(0.1, 0.5)]}, samples=(1, 2)))
+    tables = make("methods", results)
+    assert [table.key for table in tables] == ["methods-coffee 0a joint", "methods-mine/own runs"]
+    assert "Logistic regression has the 30 labelled rows of the target alone." in tables[0].note

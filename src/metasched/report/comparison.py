@@ -20,11 +20,11 @@ from metasched.learners.networks import Network
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.settings import LearnerSettings, settings_of
 from metasched.report import compare as statistics
-from metasched.report import diagnostics, methods, remarks, tables
+from metasched.report import diagnostics, overview, remarks, tables
 from metasched.report.cells import CellRuns
 from metasched.report.remarks import Remarks
 from metasched.report.results import of_outcomes
-from metasched.report.verdict import Verdict, decide
+from metasched.report.verdict import Verdict, decide_on
 from metasched.runs.compare import OnProgress, methods_of, run_methods, runs_of, subject
 from metasched.runs.executors import AUTO, Machines
 from metasched.runs.outcome import Outcome, by_cell
@@ -87,9 +87,7 @@ class Comparison:
     @cached_property
     def decision(self) -> Verdict:
         """The case that the verdict states, and the sentence."""
-        ours, uniform, alone = (self.cell.methods[name] for name in (self.ours, BASELINE, TARGET_ONLY))
-        finals = [list(method.finals().values()) for method in (ours, uniform, alone)]
-        return decide(*finals, fewer=statistics.gain_to_final(uniform, ours), subject=ours.subject)
+        return decide_on(self.cell, self.cell.methods[self.ours], self.cell.methods[BASELINE])
 
     @property
     def verdict(self) -> str:
@@ -105,8 +103,8 @@ class Comparison:
         Returns:
             Several lines of text.
         """
-        headings = [heading.replace("rows to ", "rows to\n") for heading in methods.headings(self.cell)]
-        lines = [[row.name, str(row.score), str(row.difference), str(row.rows)] for row in methods.rows(self.cell)]
+        headings = [heading.replace("rows to ", "rows to\n") for heading in overview.method_headings(self.cell)]
+        lines = [[str(value) for value in row] for row in overview.method_rows(self.cell)]
         console = Console(file=io.StringIO(), width=width, color_system=None)
         console.print(tables.terminal(headings, lines))
         shares = ", ".join(f"{name} {share:.0%}" for name, share in self.sources().items())

@@ -92,7 +92,7 @@ def makes(name: str, title: str, section: str, *, after: str = "", curves: bool 
 
 def outputs() -> Mapping[str, Output]:
     """Every figure and table by name, those of plugins included, in the order of the page."""
-    from metasched.report import figures, methods, overview  # noqa: F401 (their functions register)
+    from metasched.report import figures, overview  # noqa: F401 (their functions register)
 
     plugins.register_all("outputs")
     sections = dict.fromkeys([*OF_ANY_RUNS, *(output.section for output in _OUTPUTS.values())])

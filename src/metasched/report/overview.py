@@ -1,17 +1,20 @@
-"""The tables of any runs: planned contrasts, the best of each kind, every method."""
+"""The tables of any runs: methods beside a linear model, planned contrasts, the best of each kind, leaderboards."""
 
 import math
 from collections.abc import Iterable
+from operator import itemgetter
 
 import numpy as np
 
 from metasched.report import compare
 from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
-from metasched.report.outputs import COMPARISONS, NOTES, Output, UnavailableError, makes
+from metasched.report.outputs import COMPARISONS, FIRST, NOTES, Output, UnavailableError, makes
 from metasched.report.results import Results
 from metasched.report.tables import (
+    MISSING,
     NOTHING,
     Columns,
+    Number,
     Table,
     Value,
     estimate,
@@ -39,6 +42,59 @@ def _regime(cell: CellRuns) -> str:
 def _corrected(over: int, what: str) -> str:
     """The heading of p-values: how they are corrected."""
     return f"p (Holm over {over} {what})" if over > 1 else "p (not corrected)"
+
+
+@makes("methods", "Every method and the linear model", FIRST, after="contrasts")
+def methods(output: Output, results: Results) -> list[Table]:
+    """The table that ``metasched compare`` prints, for every cell of the user's own runs."""
+    cells = [cell for cell in results.cells if cell.own]
+    if not cells:
+        raise UnavailableError("no runs of one's own")
+    found = []
+    for cell in cells:
+        columns = [(heading, itemgetter(index)) for index, heading in enumerate(method_headings(cell))]
+        note = (
+            "Mean over seeds ± half of its bootstrap 95 % interval; the mean difference by seed with its interval, not "
+            "corrected for several comparisons; source rows drawn until test accuracy stays at the median final one of "
+            f"{BASELINE}."
+        )
+        if cell.remarks:
+            rows = f"the {cell.about.target_rows} labelled rows of the target alone"
+            note += f" {cell.remarks.linear.capitalize()} has {rows}."
+        part, title = (cell.key, cell.title) if len(cells) > 1 else ("", "")
+        found.append(table(output, note, columns, method_rows(cell), [cell], part=part, title=title))
+    return found
+
+
+def method_headings(cell: CellRuns) -> list[str]:
+    """The headings of :func:`method_rows`."""
+    measure = cell.remarks.measure if cell.remarks else "accuracy"
+    return ["method", measure, f"− {BASELINE}", f"rows to {BASELINE}'s end"]
+
+
+def method_rows(cell: CellRuns) -> list[tuple[str, Number, Number, Number]]:
+    """By method, best first: its name, mean score, difference from the baseline, and rows until it ends like that.
+
+    The linear model is among them, where one was fitted.
+    """
+    rows = [_method_row(cell, method) for method in cell.methods.values()]
+    if cell.remarks:
+        linear = Number(f"{cell.remarks.score:.3f}", cell.remarks.score)
+        rows.append((f"{cell.remarks.linear} alone", linear, MISSING, MISSING))
+    return sorted(rows, key=lambda row: -row[1].value)
+
+
+def _method_row(cell: CellRuns, method: MethodRuns) -> tuple[str, Number, Number, Number]:
+    mean, uniform = compare.mean(method), cell.methods.get(BASELINE)
+    if mean is None:
+        return method.name, MISSING, MISSING, MISSING
+    spread = "" if math.isnan(mean.low) else f" ± {(mean.high - mean.low) / 2:.3f}"
+    score = Number(f"{mean.value:.3f}{spread}", *mean)
+    if uniform is None or method is uniform:
+        return method.name, score, MISSING, MISSING
+    draws = any(run.samples and run.samples[-1] for run in method.runs)
+    arrival = samples(compare.median_samples(method, uniform.median_final) if draws else None)
+    return method.name, score, signed(compare.difference(method, uniform)), arrival._replace(interval="")
 
 
 @makes("planned", "Planned contrasts", COMPARISONS)
