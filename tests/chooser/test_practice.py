@@ -331,3 +331,8 @@ def test_log_is_flat_and_counts_by_source():
         "draws/code": 2.0,
     }
     assert chooser.shares(last=1) == {"web": 1.0, "books": 0.0, "code": 0.0}
+
+
+def test_one_source_alone_is_a_word_for_a_chooser_too():
+    chooser = ms.Chooser("single:books", {"web": 100, "books": 50}, batch_size=2)
+    assert {chooser.ask().source for _ in range(3)} == {"books"}

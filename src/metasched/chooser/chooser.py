@@ -43,7 +43,8 @@ class Chooser:
     Every method may be called from any thread.
 
     Args:
-        scheduler: a name of ``ms.schedulers.names()``, ``"auto"`` or ``"target-only"``, or a :class:`Scheduler`.
+        scheduler: a name of ``ms.schedulers.names()``, ``"auto"``, ``"target-only"`` or ``"single:<source>"``, or a
+            :class:`Scheduler`.
         sources: the number of rows of each source, by name or in a list, None for a stream of unknown size; a
             :class:`TaskSet`; or the number of streams.
         batch_size: rows of one draw.
