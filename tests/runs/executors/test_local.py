@@ -168,7 +168,7 @@ executor.run(jobs_in(Path({out!r}), datasets.load({data!r}), ['uniform'], config
 def test_workers_end_with_a_driver_that_is_killed_and_others_go_on_from_the_checkpoints(tmp_path):
     data, out, notes, here = tmp_path / "mine.npz", tmp_path / "out", tmp_path / "notes", Path(__file__).parent
     save_npz(make_tasks(), data)
-    paths = [str(here), str(here.parent.parent)]
+    paths = [str(here), str(here.parent.parent / "shared")]
     script = DRIVER.format(paths=paths, work=str(tmp_path / "work"), notes=str(notes), out=str(out), data=str(data))
     driver = subprocess.Popen([sys.executable, "-c", script])
 
