@@ -1,8 +1,19 @@
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
 import msgspec
 import pytest
 
-from metasched.errors import DataError
+import metasched as ms
+from metasched.errors import DataError, RunError
+from metasched.runs import folder
 from metasched.runs import outcome as outcomes
+from metasched.runs.upgrade import upgrade_spec
+
+STORED = Path(__file__).parent / "stored" / "0.1"
+"""What version 0.1 wrote: a finished run with its model, one that was interrupted, and some runs of a comparison."""
 
 OLD = [
     {
@@ -65,4 +76,57 @@ def test_a_line_of_this_version_takes_nothing_from_what_others_share(tmp_path):
 def test_what_was_written_by_the_version_before_the_last_is_refused(tmp_path):
     lines = [{"shared": {**OLD[0]["shared"], "format": 1}}, *OLD[1:]]
     with pytest.raises(DataError, match=r"line 3: is not an outcome of format 3 \(its format is 1\)"):
+        list(outcomes.read(put(tmp_path / "a.jsonl", lines)))
+
+
+class TestStored:
+    def test_a_finished_run_has_the_settings_of_its_learner(self):
+        found = folder.describe(STORED / "finished").spec
+        assert (found.learner, found.reward, found.abstain) == ("joint", "transfer", False)
+        usual = asdict(ms.Joint(updates=3, batches_per_update=3, eval_every=2))
+        assert found.settings == usual
+
+    def test_its_outcome_is_read_and_its_model_loads(self, tmp_path):
+        (run,) = outcomes.read(STORED / "finished" / "outcome.jsonl")
+        assert run.spec == folder.describe(STORED / "finished").spec
+        assert run.final.test_accuracy == pytest.approx(0.7727, abs=1e-4)
+        for name in ("model.json", "model.safetensors"):
+            shutil.copy(STORED / "finished" / name, tmp_path)
+        rows = {"a": [0.0, 1.0], "b": [0.5, -0.5], "c": [1.0, 2.0]}
+        alone, within = (ms.load_model(path).predict(rows) for path in (tmp_path, STORED / "finished"))
+        assert alone.tolist() == within.tolist()
+        assert set(alone) <= {"calm", "storm"}
+
+    def test_one_that_was_interrupted_is_refused_in_one_line_that_says_what_to_do(self, tmp_path):
+        shutil.copytree(STORED / "unfinished", tmp_path / "a")
+        with pytest.raises(
+            RunError, match=r"begun by metasched 0\.1, .* let metasched 0\.1 end it, or"
+        ):
+            ms.resume(tmp_path / "a")
+
+    def test_runs_of_a_comparison_are_read(self):
+        found = list(outcomes.read(STORED / "comparison" / "outcomes.jsonl"))
+        assert len(found) == 3
+        assert {run.study.regime for run in found} == {"own runs"}
+        assert all("learning_rate" in run.spec.settings for run in found)
+
+
+def old_spec(**config):
+    return {**json.loads((STORED / "unfinished" / "run.json").read_text())["spec"], "config": config}
+
+
+def test_settings_of_algorithm_1_have_their_new_names():
+    new = upgrade_spec(old_spec(meta_updates=5, inner_rate=0.1, outer_rate=0.2, source_weight=1.0, reward="gain"))
+    assert new["settings"] == {"updates": 5, "inner_rate": 0.1, "outer_rate": 0.2}
+    assert (new["reward"], new["abstain"]) == ("gain", False)
+    assert "config" not in new
+
+
+@pytest.mark.parametrize(("name", "value"), [("row_weights", True), ("initial_share", 0.5), ("adapt_on_target", 3)])
+def test_a_setting_that_no_longer_exists_is_refused_by_name_unless_it_did_nothing(name, value, tmp_path):
+    assert name not in upgrade_spec(old_spec(**{name: type(value)(0)}))["settings"]
+    with pytest.raises(RunError, match=f"{name} is {value}, a setting that no longer exists; use metasched 0.1"):
+        upgrade_spec(old_spec(**{name: value}))
+    lines = [{"shared": {**OLD[0]["shared"], "spec": {**OLD[0]["shared"]["spec"], "config": {name: value}}}}, *OLD[1:]]
+    with pytest.raises(DataError, match=f"line 3: .*{name} is {value}"):
         list(outcomes.read(put(tmp_path / "a.jsonl", lines)))
