@@ -17,7 +17,7 @@ from metasched.cli import main
 NAMES = ("calm", "rain", "storm")
 FEATURES = 6
 LABELLED = 24
-QUICK = ["--meta-updates", "6", "--batches-per-update", "10", "--seeds", "2", "--methods", "thompson,uniform"]
+QUICK = ["--updates", "6", "--batches-per-update", "10", "--seeds", "2", "--methods", "thompson,uniform"]
 
 
 def table(path, rows, random, shuffled=False):

@@ -134,14 +134,14 @@ class TestRuns:
         curve = np.linspace(0.5, 0.8, 15)
         (line,) = diagnostics.still_improving(runs(like, curve, curve + 0.001, curve - 0.002))
         assert "still improving at the end (+0.107 in the last third)" in line
-        assert "give --meta-updates " in line
+        assert "give --updates " in line
 
     def test_how_many_more_follows_from_how_the_gain_shrinks(self, like):
         curve = 0.8 - 0.3 * 0.5 ** (np.arange(30) / 10)  # every third gains half of what the one before did
         (line,) = diagnostics.still_improving(runs(like, curve, curve + 0.001))
         gain = curve[20:].mean() - curve[10:20].mean()
         thirds = int(np.ceil(np.log(diagnostics.NOTEWORTHY / gain) / np.log(0.5)))
-        assert f"about {10 * thirds} updates more; give --meta-updates {30 + 10 * thirds}" in line
+        assert f"about {10 * thirds} updates more; give --updates {30 + 10 * thirds}" in line
 
     def test_a_flat_curve_a_noisy_one_and_a_short_one_do_not(self, like):
         random = np.random.default_rng(0)
