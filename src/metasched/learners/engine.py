@@ -25,7 +25,7 @@ from metasched.learners.meta import meta
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, MakeLearner, State, Update
 from metasched.learners.replicas import over_replicas
-from metasched.learners.settings import AlgorithmOne, Joint, LearnerSettings
+from metasched.learners.settings import AlgorithmOne, Joint, LearnerSettings, why_diverged
 from metasched.learners.stream import Data, device_data, host_rows, target_rows
 from metasched.tasks import TaskSet
 
@@ -304,7 +304,7 @@ def _records(
         update = done + number + 1
         if not np.isfinite(row.loss):
             rates = float(began.inner_rate), float(began.outer_rate), float(row.rate)
-            cause = program.objective.settings.why_diverged(*rates)
+            cause = why_diverged(program.objective.settings, *rates)
             return [*records, {"update": update, "diverged": cause}]
         records.append(_record(program, row, update, counts))
     return records

@@ -83,7 +83,14 @@ class LearnerSettings:
         return tuple(getattr(self, name) for name in self.rate_names)
 
     def with_rates(self, rates: tuple[float, ...]) -> Self:
-        """The same settings with other learning rates, in the order of ``rate_names``."""
+        """The same settings with other learning rates.
+
+        Args:
+            rates: in the order of ``rate_names``.
+
+        Returns:
+            New settings.
+        """
         return replace(self, **dict[str, Any](zip(self.rate_names, rates, strict=True)))
 
     @property
@@ -173,13 +180,6 @@ class LearnerSettings:
         scored = 2 * min(self.eval_rows, len(tasks.test.labels))
         return min(max(1, math.ceil(scored / (EVALUATION_SHARE * update))), self.updates)
 
-    def why_diverged(self, inner: float, outer: float, rate: float) -> str:
-        """The likely reason for a loss that is no longer finite at ``rate``, and what to do about it.
-
-        ``inner`` and ``outer`` are the rates that the run began with.
-        """
-        raise NotImplementedError
-
 
 @dataclass(frozen=True, kw_only=True)
 class Joint(LearnerSettings):
@@ -191,6 +191,8 @@ class Joint(LearnerSettings):
         2
         >>> learner.resolve(tasks).batches_per_update  # ⌊40 / 10⌋, of the smallest task
         4
+        >>> learner.with_rates((0.01,)).learning_rate
+        0.01
     """
 
     name: ClassVar[str] = "joint"
@@ -208,14 +210,6 @@ class Joint(LearnerSettings):
             raise ConfigError("target_batch ucb is for Algorithm 1; give uniform or all, or take learner meta")
         return super()._checked()
 
-    def why_diverged(self, inner: float, outer: float, rate: float) -> str:
-        """The likely reason for a loss that is no longer finite, and what to do about it."""
-        del inner
-        return (
-            f"the loss is no longer finite at learning rate {rate:.3g}; "
-            f"lower learning_rate (now starts at {outer:g}) or give clip_norm"
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class AlgorithmOne(LearnerSettings):
@@ -228,6 +222,8 @@ class AlgorithmOne(LearnerSettings):
         >>> learner = ms.AlgorithmOne(batch_size=10, updates=2, inner_rate=0.1)
         >>> ms.train(tasks, learner=learner).records[-1]["update"]
         2
+        >>> learner.with_rates((0.03, 3e-3)).resolve(tasks).rates
+        (0.03, 0.003)
     """
 
     name: ClassVar[str] = "meta"
@@ -260,18 +256,6 @@ class AlgorithmOne(LearnerSettings):
         """SGD steps on one scheduled batch."""
         return self.steps_per_batch
 
-    def why_diverged(self, inner: float, outer: float, rate: float) -> str:
-        """The likely reason for a loss that is no longer finite, and what to do about it."""
-        if not math.isfinite(rate) or rate > 2 * inner:
-            return (
-                f"the loss is no longer finite: the inner rate grew from {inner:g} to {rate:.3g}; "
-                f"lower outer_rate (now {outer:g}) or give clip_norm"
-            )
-        return (
-            f"the loss is no longer finite: the inner loop overflowed at rate {rate:.3g}; "
-            f"lower inner_rate (now starts at {inner:g}) or give clip_norm"
-        )
-
 
 LEARNERS: dict[str, type[Joint] | type[AlgorithmOne]] = {kind.name: kind for kind in (AlgorithmOne, Joint)}
 """The learners by the words for them."""
@@ -286,3 +270,17 @@ def settings_of(learner: str | LearnerSettings) -> LearnerSettings:
     if learner not in LEARNERS:
         raise unknown("learner", learner, LEARNERS)
     return LEARNERS[learner]()
+
+
+def why_diverged(settings: LearnerSettings, inner: float, outer: float, rate: float) -> str:
+    """The likely reason for a loss that is no longer finite at ``rate``, and what to do about it.
+
+    ``inner`` and ``outer`` are the rates that the run began with.
+    """
+    if isinstance(settings, Joint):
+        what = f" at learning rate {rate:.3g}; lower learning_rate (now starts at {outer:g})"
+    elif not math.isfinite(rate) or rate > 2 * inner:
+        what = f": the inner rate grew from {inner:g} to {rate:.3g}; lower outer_rate (now {outer:g})"
+    else:
+        what = f": the inner loop overflowed at rate {rate:.3g}; lower inner_rate (now starts at {inner:g})"
+    return f"the loss is no longer finite{what} or give clip_norm"
