@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 
-from metasched.experiments.cifar import CIFAR
 from metasched.experiments.definition import REGIMES, Cell, Experiment
-from metasched.experiments.digits import DIGITS
 from metasched.experiments.methods import paper_methods, source_methods
+from metasched.experiments.paper_sets import CIFAR, DIGITS, WEATHER, WEATHER_POINTS
 from metasched.experiments.sources import ACTIVITY, GAS, MANY, NOISY, REVIEWS, ROTATED, SCRIPTS
-from metasched.experiments.weather import WEATHER
-from metasched.experiments.weather_points import WEATHER_POINTS
 
 __all__ = [
     "EXPERIMENTS",

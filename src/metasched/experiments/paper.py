@@ -32,8 +32,8 @@ from metasched.runs.jobs import Job
 from metasched.runs.origin import device
 from metasched.runs.outcome import OURS, Final, Outcome, Study
 from metasched.runs.status import WORK
-from metasched.runs.sweep import GRIDS, Finish, Finished, Rates, Rows, Setup, tune
-from metasched.schedulers.resolve import SINGLE
+from metasched.runs.sweep import GRIDS, Finish, Finished, Method, Rates, Rows, Setup, tune
+from metasched.schedulers.resolve import SINGLE, TARGET_ONLY, USEFUL
 from metasched.tasks import TEST, TaskSet
 
 TUNING_SEEDS = (1001, 1002)
@@ -41,6 +41,9 @@ TUNING_SEEDS = (1001, 1002)
 MORE_TUNING_SEEDS = (1001, 1002, 1003, 1004)
 """Where each seed has labels of its own."""
 QUICK_TEST_ROWS = 300
+WHOLE = "digits"
+"""The experiment that a quick run has with all cells and methods."""
+QUICK_BASELINES = ("cyclic", "uniform", TARGET_ONLY, USEFUL)
 SHOWN_LABELS = 30
 """Where labels are drawn by seed, cells with so many are the planned ones, and keep a schedule for the figures."""
 
@@ -118,7 +121,7 @@ def _run_cells(
         rates = {} if tuning is None else tuning["chosen"]
         jobs = [
             job
-            for method in experiment.methods(rows[0][1])
+            for method in _methods(experiment, rows[0][1], request.quick)
             for job in setup.jobs(method, rows, _rates(rates.get(method.name), setup), study)
         ]
         name = f"{experiment.name}/{cell.name}"
@@ -164,10 +167,20 @@ def _tuned_in(experiment: Experiment, learner: str) -> Cell:
 
 
 def quick_cells(experiment: Experiment, wanted: Sequence[Cell]) -> list[Cell]:
-    """The cells of a quick run: all of digits; elsewhere the paper regime and one cell of each other regime."""
-    everywhere = ("few-label-30", "joint-30", *(("robust-40",) if experiment.name == "cifar" else ()))
-    kept = experiment.name == "digits"
-    return [cell for cell in wanted if kept or cell.regime == "paper" or cell.name in everywhere]
+    """The cells of a quick run: all of digits; elsewhere the paper regime and one cell with 30 labels."""
+    everywhere = ("few-label-30", "joint-30")
+    return [cell for cell in wanted if experiment.name == WHOLE or cell.regime == "paper" or cell.name in everywhere]
+
+
+def _methods(experiment: Experiment, tasks: TaskSet, short: bool) -> list[Method]:
+    """The methods of an experiment; in a quick run all of digits, elsewhere the paper's, ours and the baselines.
+
+    Every run of a convolutional network takes a second or more, and single tasks would be half of all runs.
+    """
+    found = list(experiment.methods(tasks))
+    if not short or experiment.name == WHOLE:
+        return found
+    return [method for method in found if method.role in ("paper", OURS) or method.name in QUICK_BASELINES]
 
 
 def quick(cell: Cell) -> Cell:
@@ -343,10 +356,12 @@ def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[s
     tasks = _tasks(experiment, cell, request)
     setup = _setup(experiment, cell)
     jobs = [
-        job for method in experiment.methods(tasks) for job in setup.jobs(method, [(0, tasks)], setup.learner.rates)
+        job
+        for method in _methods(experiment, tasks, request.quick)
+        for job in setup.jobs(method, [(0, tasks)], setup.learner.rates)
     ]
     names = [job.description.method for job in jobs]
-    alone = dict(zip(names, engine.seconds_per_update(jobs), strict=True))
+    alone = dict(zip(names, engine.seconds_per_update(jobs, 1 if request.quick else 5), strict=True))
     steps = _steps(asdict(cell.config))
 
     def timed(outcome: Outcome) -> Outcome:

@@ -39,6 +39,7 @@ from metasched.runs.sweep import (
     best_single,
     tune,
 )
+from metasched.runs.upgrade import upgrade_spec
 from metasched.schedulers import Scheduler
 from metasched.schedulers.resolve import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY, check_word
 from metasched.tasks import TEST, VALIDATION, TaskSet
@@ -256,14 +257,25 @@ def _claimed(
         folder.refuse_content(out, COMPARISON)
         make_folder(out)
     with folder.locked(out):
-        stored = (
-            untrusted.read_json(mark, dict[str, Any], "compare again in another folder") if mark.exists() else asked
-        )
+        again = "compare again in another folder"
+        stored = _upgraded(untrusted.read_json(mark, dict[str, Any], again)) if mark.exists() else asked
         _refuse_fewer_seeds(out, stored.get("seeds"), seeds)
         if found := dict(differences(stored | {"seeds": asked["seeds"]}, asked)):
             raise RunError(f"{out}: holds a comparison {first_in_words(found)}; choose another folder")
         write_json(mark, asked)
         yield
+
+
+def _upgraded(stored: dict[str, Any]) -> dict[str, Any]:
+    """What version 0.1 wrote, which knew only words for schedulers, as this version writes it."""
+    words, config = stored.get("schedulers"), stored.get("config")
+    if not isinstance(words, list) or not isinstance(config, dict):
+        return stored
+    spec = upgrade_spec({"learner": stored.get("learner"), "config": config})
+    own = {"options": {}, "reward": spec["reward"], "abstain": spec["abstain"]}
+    kept = {key: stored.get(key) for key in ("data", "learner", "network", "seeds")}
+    methods = {str(word): {"scheduler": word, **own} for word in words}
+    return {**kept, "methods": methods, "tuned": True, "settings": spec["settings"]}
 
 
 def _plain(method: Method) -> dict[str, Any]:
