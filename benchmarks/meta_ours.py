@@ -11,8 +11,7 @@ from meta_work import TASKS, Work
 import metasched as ms
 from metasched.learners import engine, gradients, rewards
 from metasched.learners.checks import checked_objective
-from metasched.learners.gradients import Scene
-from metasched.learners.inner import Schedule
+from metasched.learners.inner import Scene, Schedule
 from metasched.learners.losses import task_loss
 from metasched.schedulers.base import Scheduler
 

@@ -16,8 +16,8 @@ from helpers import as_float64, make_tasks
 from metasched import schedulers
 from metasched.errors import ConfigError
 from metasched.learners import gradients
-from metasched.learners.gradients import Estimator, MetaParameters, Scene
-from metasched.learners.inner import Adapted, Schedule
+from metasched.learners.gradients import Estimator, MetaParameters
+from metasched.learners.inner import Adapted, Scene, Schedule
 from metasched.learners.losses import Heads, Losses, Objective, Rows, squared_error
 from metasched.learners.networks import Network, mlp
 from metasched.learners.rewards import scaled

@@ -9,9 +9,8 @@ import pytest
 import metasched as ms
 from helpers import Stop, make_own_label_tasks, make_tasks, stop_after
 from metasched.errors import ConfigError, RunError
-from metasched.learners.joint import target_batch
 from metasched.learners.networks import mlp, num_outputs
-from metasched.learners.stream import device_data
+from metasched.learners.stream import device_data, target_batch
 from scenes import follow
 
 NETWORK = mlp(3, (6,))

@@ -11,8 +11,7 @@ import metasched as ms
 from helpers import as_float64, make_own_label_tasks, make_regression, make_tasks
 from metasched.errors import ConfigError
 from metasched.learners import gradients, rewards
-from metasched.learners.gradients import Scene
-from metasched.learners.inner import Schedule, Start
+from metasched.learners.inner import Scene, Schedule, Start
 from metasched.learners.losses import goodness, row_scores
 from metasched.learners.networks import Network, mlp
 from metasched.learners.rewards import Evaluation, Turn, evaluate

@@ -6,8 +6,7 @@ import metasched as ms
 from metasched import schedulers
 from metasched.learners import engine, rewards
 from metasched.learners.checks import checked_objective
-from metasched.learners.gradients import Scene
-from metasched.learners.inner import Schedule
+from metasched.learners.inner import Scene, Schedule
 from metasched.learners.meta import meta
 from metasched.learners.networks import mlp, num_outputs
 from metasched.schedulers.base import Scheduler

@@ -19,7 +19,7 @@ from metasched.learners.inner import (
     Adapted,
     Journey,
     RateTree,
-    Schedule,
+    Scene,
     Start,
     batch_numbers,
     first_walk,
@@ -27,10 +27,10 @@ from metasched.learners.inner import (
     rates_by_array,
     trained_arrays,
 )
-from metasched.learners.losses import Objective, Rows, target_loss, task_loss
+from metasched.learners.losses import Objective, target_loss, task_loss
 from metasched.learners.networks import Weights
 from metasched.learners.settings import AlgorithmOne
-from metasched.learners.stream import Batch, Data, Stream
+from metasched.learners.stream import Batch, Data, Stream, loss_arguments
 
 
 class MetaParameters(NamedTuple):
@@ -41,17 +41,6 @@ class MetaParameters(NamedTuple):
 
     weights: Weights
     log_rate: Any
-
-
-class Scene(NamedTuple):
-    """What an estimator needs beside λ; ``batch`` are the target's rows, ``reward_index`` says which reward."""
-
-    objective: Objective
-    schedule: Schedule
-    data: Data
-    batch: Rows
-    stream: Stream
-    reward_index: jax.Array
 
 
 Found: TypeAlias = tuple[tuple[jax.Array, Adapted], MetaParameters]
@@ -89,31 +78,29 @@ def through(adapt: Adapt) -> Callable[[Scene, MetaParameters], Found]:
 
 def scanned(scene: Scene, start: Start) -> Adapted:
     """JAX keeps every intermediate value of every step: least arithmetic, most memory."""
-    objective, schedule, data, _, stream, reward_index = scene
 
     def step(journey: Journey, number: jax.Array) -> tuple[Journey, jax.Array]:
-        journey, (batch, _) = one_batch(objective, schedule, data, start, reward_index, journey, number)
+        journey, (batch, _) = one_batch(scene, start, journey, number)
         return journey, batch.chosen
 
-    first = (first_walk(objective, data, start), stream)
-    (walk, stream), tasks = lax.scan(step, first, batch_numbers(objective.settings))
+    (walk, stream), tasks = lax.scan(step, (first_walk(scene, start), scene.stream), batch_numbers(scene))
     return Adapted(walk.weights, stream, tasks)
 
 
 def rematerialised(scene: Scene, start: Start) -> Adapted:
     """√m segments: only the weights between segments are kept, and each segment is walked again on the way back."""
-    objective, schedule, data, _, stream, reward_index = scene
-    numbers = batch_numbers(objective.settings)
+    numbers = batch_numbers(scene)
     length = max(1, math.isqrt(len(numbers)))
     whole = len(numbers) // length * length
 
+    # Two levels: a segment keeps its first weights only, and while it is walked again each step keeps only its own.
     @jax.checkpoint
     def segment(carry: tuple[Journey, Start], numbers: jax.Array) -> tuple[Journey, jax.Array]:
         journey, start = carry
 
         @jax.checkpoint
         def step(journey: Journey, number: jax.Array) -> tuple[Journey, jax.Array]:
-            journey, (batch, _) = one_batch(objective, schedule, data, start, reward_index, journey, number)
+            journey, (batch, _) = one_batch(scene, start, journey, number)
             return journey, batch.chosen
 
         return lax.scan(step, journey, numbers)
@@ -122,21 +109,20 @@ def rematerialised(scene: Scene, start: Start) -> Adapted:
         after: tuple[Journey, jax.Array] = segment((journey, start), numbers)
         return after
 
-    begin = (first_walk(objective, data, start), stream)
-    journey, first = lax.scan(several, begin, numbers[:whole].reshape(-1, length))
+    journey, first = lax.scan(several, (first_walk(scene, start), scene.stream), numbers[:whole].reshape(-1, length))
     (walk, stream), rest = several(journey, numbers[whole:])
     return Adapted(walk.weights, stream, jnp.concatenate([first.reshape(-1), rest]))
 
 
 def stored(scene: Scene, start: Start) -> Adapted:
     """Only the weights before each step are kept; the way back takes one Hessian-vector product for each step."""
-    objective, schedule = scene.objective, scene.schedule
+    objective = scene.objective
 
+    # A custom derivative may not close over traced arrays, so those of the scene are arguments.
     def walk_all(start: Start, data: Data, stream: Stream, reward_index: jax.Array) -> tuple[Adapted, Any]:
+        here = scene._replace(data=data, stream=stream, reward_index=reward_index)
         (walk, stream), (batches, weights) = lax.scan(
-            partial(one_batch, objective, schedule, data, start, reward_index),
-            (first_walk(objective, data, start), stream),
-            batch_numbers(objective.settings),
+            partial(one_batch, here, start), (first_walk(here, start), stream), batch_numbers(here)
         )
         return Adapted(walk.weights, stream, batches.chosen), (start, data, batches, weights)
 
@@ -159,12 +145,10 @@ def _walk_back(
 
     def unfit(carry: Start, kept: tuple[Batch, Weights]) -> tuple[Start, None]:
         batch, before = kept
-        rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
-        log_weights = None if data.log_weights is None else data.log_weights[batch.rows]
+        scheduled = loss_arguments(objective, data, batch)
 
         def unstep(so_far: Start, before: Weights) -> tuple[Start, None]:
-            here = start._replace(weights=before)
-            by_step = _step_back(objective, here, log_weights, rows, head, so_far.weights)
+            by_step = _step_back(objective, start._replace(weights=before), scheduled, so_far.weights)
             return jax.tree.map(jnp.subtract, so_far, by_step), None
 
         back, _ = lax.scan(unstep, carry, before, reverse=True)
@@ -178,9 +162,7 @@ def _walk_back(
     return result
 
 
-def _step_back(
-    objective: Objective, start: Start, log_weights: jax.Array | None, rows: Rows, head: jax.Array, v: Weights
-) -> Start:
+def _step_back(objective: Objective, start: Start, scheduled: Any, v: Weights) -> Start:
     """What one step subtracts from the derivatives: that of φ = ⟨ρ ⊙ v, g(w)⟩ by the weights and the rates.
 
     φ is the derivative of the loss in the direction ρ ⊙ v, found in forward mode, so this is reverse over forward: the
@@ -192,9 +174,9 @@ def _step_back(
         direction = jax.tree.map(
             lambda v, rate, moves: rate * v if moves else jnp.zeros_like(v), v, rates_by_array(rates, v), trained
         )
-        slope: jax.Array = jax.jvp(
-            lambda weights: task_loss(objective, weights, log_weights, rows, head), (weights,), (direction,)
-        )[1]
+        slope: jax.Array = jax.jvp(lambda weights: task_loss(objective, weights, *scheduled), (weights,), (direction,))[
+            1
+        ]
         return slope
 
     if cast(AlgorithmOne, objective.settings).inner_rates == "scalar":

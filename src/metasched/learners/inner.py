@@ -11,7 +11,7 @@ from metasched.learners.losses import Objective, Rows, task_loss
 from metasched.learners.networks import Network, Weights
 from metasched.learners.rewards import Evaluation, Reward, Turn, evaluate, one_of, target_slope
 from metasched.learners.settings import AlgorithmOne, LearnerSettings
-from metasched.learners.stream import Batch, Data, Stream, advance, next_batch
+from metasched.learners.stream import Batch, Data, Stream, advance, loss_arguments, next_batch
 from metasched.schedulers.base import Scheduler
 
 RateTree: TypeAlias = Any
@@ -23,6 +23,21 @@ class Schedule(NamedTuple):
 
     scheduler: Scheduler
     rewards: tuple[Reward, ...]
+
+
+class Scene(NamedTuple):
+    """What a meta-update works with beside λ.
+
+    ``batch`` are the target's rows of the outer loss. ``reward_index`` says which of the schedule's rewards the
+    scheduler is told: runs with different rewards share one compiled program.
+    """
+
+    objective: Objective
+    schedule: Schedule
+    data: Data
+    batch: Rows
+    stream: Stream
+    reward_index: jax.Array
 
 
 class Start(NamedTuple):
@@ -66,95 +81,73 @@ def rates_by_array(rates: RateTree, weights: Weights) -> Any:
     return jax.tree.map(lambda _: rates, weights) if isinstance(rates, jax.Array) else rates
 
 
-def descend(
-    objective: Objective, weights: Weights, rates: RateTree, log_weights: jax.Array | None, batch: Rows, head: jax.Array
-) -> Weights:
-    """One SGD step w ← w − rate · ∇loss(w) on one batch."""
-    gradient = jax.grad(task_loss, argnums=1)(objective, weights, log_weights, batch, head)
-    trained = trained_arrays(objective.network, weights, objective.settings)
-    by_array = rates_by_array(rates, weights)
-    return jax.tree.map(lambda w, g, rate, moves: w - rate * g if moves else w, weights, gradient, by_array, trained)
-
-
 def fit(objective: Objective, data: Data, start: Start, batch: Batch) -> tuple[Weights, Weights]:
-    """R = ``steps_per_batch`` steps on one batch from ``start.weights``; also the weights before each step (R, …)."""
-    rows = data.sources.take(batch.rows)
-    log_weights = None if data.log_weights is None else data.log_weights[batch.rows]
-    head = objective.heads.of_task(batch.task)
+    """R = ``steps_per_batch`` steps w ← w − ρ ⊙ ∇loss(w) on one batch; also the weights before each step (R, …)."""
+    scheduled = loss_arguments(objective, data, batch)
+    trained = trained_arrays(objective.network, start.weights, objective.settings)
+    rates = rates_by_array(start.rates, start.weights)
 
     def step(weights: Weights, _: None) -> tuple[Weights, Weights]:
-        return descend(objective, weights, start.rates, log_weights, rows, head), weights
+        gradient = jax.grad(task_loss, argnums=1)(objective, weights, *scheduled)
+        after = jax.tree.map(lambda w, g, rate, moves: w - rate * g if moves else w, weights, gradient, rates, trained)
+        return after, weights
 
-    if objective.settings.inner_steps == 1:
+    if objective.settings.inner_steps == 1:  # the usual case, without a loop of one turn
         after, before = step(start.weights, None)
         return after, jax.tree.map(lambda leaf: leaf[None], before)
     return lax.scan(step, start.weights, None, length=objective.settings.inner_steps)
 
 
-def one_batch(
-    objective: Objective,
-    schedule: Schedule,
-    data: Data,
-    start: Start,
-    reward_index: jax.Array,
-    journey: Journey,
-    number: jax.Array,
-) -> tuple[Journey, tuple[Batch, Weights]]:
-    """Select, train, evaluate, tell: one turn of the inner loop. ``reward_index`` says which reward.
+def one_batch(scene: Scene, start: Start, journey: Journey, number: jax.Array) -> tuple[Journey, tuple[Batch, Weights]]:
+    """Select, train, evaluate, tell: one turn of the inner loop, T = ``number``.
 
-    After each batch the scheduler is told its reward. For a scheduler that ignores it this costs nothing: the compiler
-    drops what nobody reads. With ``abstain`` the scheduler has an arm N: such a batch trains nothing, moves no cursor
-    and draws no rows, and is told its reward like any other.
+    For a scheduler that ignores rewards this costs nothing: the compiler drops what nobody reads. With ``abstain`` the
+    scheduler has an arm N. Such a batch trains nothing, moves no cursor and draws no rows, and the scheduler is told
+    its reward as after any other.
     """
     walk, stream = journey
-    batch = next_batch(schedule.scheduler, objective, data, stream)
-    walk, reward, before = learn(objective, schedule.rewards, data, start, reward_index, walk, batch, number)
-    stream = advance(schedule.scheduler, objective.settings, data, stream, batch, reward)
+    batch = next_batch(scene.schedule.scheduler, scene.objective, scene.data, stream)
+    walk, reward, before = learn(scene, start, walk, batch, number)
+    stream = advance(scene.schedule.scheduler, scene.objective.settings, scene.data, stream, batch, reward)
     return (walk, stream), (batch, before)
 
 
-def learn(
-    objective: Objective,
-    rewards: tuple[Reward, ...],
-    data: Data,
-    start: Start,
-    reward_index: jax.Array,
-    walk: Walk,
-    batch: Batch,
-    number: jax.Array,
-) -> tuple[Walk, jax.Array, Weights]:
+def learn(scene: Scene, start: Start, walk: Walk, batch: Batch, number: jax.Array) -> tuple[Walk, jax.Array, Weights]:
     """What a batch makes of a model, its reward, and the weights (R, …) before each step on it."""
+    objective, schedule, data, *_ = scene
     weights, before = fit(objective, data, start._replace(weights=walk.weights), batch)
     if objective.abstain:
+        # A select and not a condition: replicas side by side may differ here.
         weights = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), weights, walk.weights)
     evaluation = evaluate(objective, weights, data.reward_rows)
-    rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
+    _, rows, head = loss_arguments(objective, data, batch)
+    # A reward informs the scheduler, whose choices have no derivative: nothing may flow back through it.
     old, new = lax.stop_gradient((walk.weights, weights))
     slope = slope_now(objective, data, old, walk.slope, number)
     turn = Turn(number, old, new, walk.evaluation, evaluation, rows, head, batch.trains, data.reward_rows, slope)
-    reward = lax.stop_gradient(one_of(rewards, reward_index, objective, turn))
+    reward = lax.stop_gradient(one_of(schedule.rewards, scene.reward_index, objective, turn))
     return Walk(weights, evaluation, None if walk.slope is None else slope), reward, before
 
 
 def first_slope(settings: LearnerSettings, weights: Weights) -> Weights | None:
-    """Room for a slope that is kept, before there is one; a slope that is found anew for each batch needs none."""
+    """Room for a slope that is kept for several batches; one that is computed for each batch needs none."""
     return None if settings.slope_every == 1 else jax.tree.map(jnp.zeros_like, lax.stop_gradient(weights))
 
 
 def slope_now(objective: Objective, data: Data, weights: Weights, before: Weights | None, number: jax.Array) -> Weights:
-    """The target's slope for batch ``number`` ≥ 1: found anew every ``slope_every`` batches, else that of the last."""
+    """The target's slope for batch ``number`` ≥ 1: computed every ``slope_every`` batches, else that of the last."""
     if before is None:
         return target_slope(objective, weights, data.reward_rows)
     due = (number - 1) % objective.settings.slope_every == 0
     return lax.cond(due, lambda: target_slope(objective, weights, data.reward_rows), lambda: before)
 
 
-def first_walk(objective: Objective, data: Data, start: Start) -> Walk:
+def first_walk(scene: Scene, start: Start) -> Walk:
     """Where a meta-update begins."""
-    evaluation = evaluate(objective, start.weights, data.reward_rows)
-    return Walk(start.weights, evaluation, first_slope(objective.settings, start.weights))
+    evaluation = evaluate(scene.objective, start.weights, scene.data.reward_rows)
+    return Walk(start.weights, evaluation, first_slope(scene.objective.settings, start.weights))
 
 
-def batch_numbers(settings: LearnerSettings) -> jax.Array:
+def batch_numbers(scene: Scene) -> jax.Array:
     """T = 1 … m."""
-    return jnp.arange(1, (settings.batches_per_update or 0) + 1)
+    return jnp.arange(1, (scene.objective.settings.batches_per_update or 0) + 1)

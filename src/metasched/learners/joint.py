@@ -10,14 +10,24 @@ from jax import lax
 
 from metasched.learners.folds import Folds
 from metasched.learners.inner import Schedule, first_slope, slope_now
-from metasched.learners.losses import Objective, Rows, score, target_loss, task_loss
+from metasched.learners.losses import Objective, score, target_loss, task_loss
 from metasched.learners.meta import optimiser, seed_keys
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, Update
 from metasched.learners.replicas import copies_of, each_copy, mean_reward
 from metasched.learners.rewards import Turn, evaluate, one_of
-from metasched.learners.settings import Joint, LearnerSettings
-from metasched.learners.stream import Batch, Data, Stream, advance, first_stream, next_batch, without
+from metasched.learners.settings import Joint
+from metasched.learners.stream import (
+    Batch,
+    Data,
+    Stream,
+    advance,
+    first_stream,
+    loss_arguments,
+    next_batch,
+    target_batch,
+    without,
+)
 
 
 class Parameters(NamedTuple):
@@ -26,7 +36,7 @@ class Parameters(NamedTuple):
     weights: Weights
 
 
-class Model(NamedTuple):
+class ModelState(NamedTuple):
     """What one step hands to the next of a model; ``slope`` is there where it is kept for several steps."""
 
     parameters: Parameters
@@ -37,8 +47,8 @@ class Model(NamedTuple):
 class JointState(NamedTuple):
     """All that one step hands to the next; storing it is a checkpoint. ``copies`` are stacked like the folds."""
 
-    model: Model
-    copies: tuple[Model, ...]
+    model: ModelState
+    copies: tuple[ModelState, ...]
     stream: Stream
     key: jax.Array
     update: jax.Array
@@ -55,8 +65,8 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
 
     S is the scheduled batch, under the head of its task; T are ``batch_size`` of the target's labelled rows, drawn anew
     for every step, or all (``target_batch="all"``, or where there are no more). An update is m such steps. Where
-    the scheduler abstains, the step is on T alone. The optimiser's rate falls geometrically
-    from the first step to the last.
+    the scheduler abstains, the step is on T alone. The optimiser's rate falls geometrically from the first step to
+    the last.
     """
     settings = cast(Joint, objective.settings)
     batches = settings.batches_per_update or 0
@@ -68,7 +78,7 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
     def init(data: Data, seed: Any, hyperparameters: Hyperparameters) -> JointState:
         weights_key, scheduler_key, target_key = seed_keys(seed)
         parameters = Parameters(objective.network.init(weights_key, data.validation.inputs[:1]))
-        model = Model(
+        model = ModelState(
             parameters, stepper(hyperparameters.outer_rate).init(parameters), first_slope(settings, parameters.weights)
         )
         return JointState(
@@ -81,8 +91,8 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
         )
 
     def trained(
-        data: Data, state: JointState, model: Model, batch: Batch | None, number: jax.Array
-    ) -> tuple[Model, jax.Array]:
+        data: Data, state: JointState, model: ModelState, batch: Batch | None, number: jax.Array
+    ) -> tuple[ModelState, jax.Array]:
         """The model after a step on the batch and on target rows, and their loss before it."""
         target = target_batch(settings, data.validation, state.key, number)
 
@@ -90,33 +100,23 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
             on_target = target_loss(objective, parameters.weights, target)
             if batch is None:
                 return on_target, on_target
-            rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
-            log_weights = None if data.log_weights is None else data.log_weights[batch.rows]
             share = settings.source_weight * batch.trains if objective.abstain else settings.source_weight
-            return share * task_loss(objective, parameters.weights, log_weights, rows, head) + on_target, on_target
+            scheduled = loss_arguments(objective, data, batch)
+            return share * task_loss(objective, parameters.weights, *scheduled) + on_target, on_target
 
         (_, on_target), gradient = jax.value_and_grad(loss, has_aux=True)(model.parameters)
         change, moments = stepper(state.hyperparameters.outer_rate).update(gradient, model.optimiser, model.parameters)
-        return Model(optax.apply_updates(model.parameters, change), moments, model.slope), on_target
+        return ModelState(optax.apply_updates(model.parameters, change), moments, model.slope), on_target
 
     def valued(
-        data: Data, state: JointState, before: Model, after: Model, batch: Batch, number: jax.Array
-    ) -> tuple[Model, jax.Array]:
+        data: Data, state: JointState, before: ModelState, after: ModelState, batch: Batch, number: jax.Array
+    ) -> tuple[ModelState, jax.Array]:
         """The model after the step, with the slope it keeps, and the batch's reward."""
         old, new = before.parameters.weights, after.parameters.weights
         slope = slope_now(objective, data, old, before.slope, number + 1)
-        turn = Turn(
-            number + 1,
-            old,
-            new,
-            evaluate(objective, old, data.reward_rows),
-            evaluate(objective, new, data.reward_rows),
-            data.sources.take(batch.rows),
-            objective.heads.of_task(batch.task),
-            batch.trains,
-            data.reward_rows,
-            slope,
-        )
+        was, now = (evaluate(objective, weights, data.reward_rows) for weights in (old, new))
+        _, rows, head = loss_arguments(objective, data, batch)
+        turn = Turn(number + 1, old, new, was, now, rows, head, batch.trains, data.reward_rows, slope)
         reward = one_of(schedule.rewards, state.hyperparameters.reward_index, objective, turn)
         return after._replace(slope=None if before.slope is None else slope), reward
 
@@ -127,7 +127,7 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
         if batch is None:
             return state._replace(model=model), (on_target, jnp.int32(0))
 
-        def one(fold: Folds, copy: Model) -> tuple[Model, jax.Array]:
+        def one(fold: Folds, copy: ModelState) -> tuple[ModelState, jax.Array]:
             known = without(data, fold)
             return valued(known, state, copy, trained(known, state, copy, batch, number)[0], batch, number)
 
@@ -150,12 +150,3 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
         )
 
     return Learner(init, update)
-
-
-def target_batch(settings: LearnerSettings, validation: Rows, key: jax.Array, number: jax.Array) -> Rows:
-    """The target's rows of step ``number``: B drawn without replacement, or all when there are no more than B."""
-    count = len(validation.labels)
-    if settings.target_batch == "all" or count <= settings.batch_size:
-        return validation
-    chance = jax.random.fold_in(jax.random.wrap_key_data(key), number)
-    return validation.take(jax.random.choice(chance, count, (settings.batch_size,), replace=False))

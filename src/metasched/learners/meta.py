@@ -5,20 +5,21 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import optax
+from jax import lax
 
 from metasched.learners import gradients
 from metasched.learners.folds import Folds
-from metasched.learners.gradients import Estimator, MetaParameters, Scene
-from metasched.learners.held_out_schedule import follow, rehearse
-from metasched.learners.inner import Adapted, Schedule
+from metasched.learners.gradients import MetaParameters, start_of
+from metasched.learners.inner import Adapted, Scene, Schedule, Walk, batch_numbers, first_walk, learn
 from metasched.learners.losses import Objective, Rows, score
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, Update
-from metasched.learners.replicas import copies_of, each_copy
+from metasched.learners.replicas import copies_of, each_copy, mean_reward
 from metasched.learners.settings import AlgorithmOne, LearnerSettings
-from metasched.learners.stream import Data, Stream, first_stream, without
+from metasched.learners.stream import Data, Stream, advance, first_stream, next_batch, target_batch, without
 from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
+from metasched.schedulers.base import Scheduler
 
 
 class ClassBandit(NamedTuple):
@@ -51,17 +52,30 @@ class MetaState(NamedTuple):
 
 def meta(objective: Objective, schedule: Schedule) -> Learner:
     """Algorithm 1 as a learner: λ starts as the network's initial weights and the inner rate of the run."""
-    settings = cast(AlgorithmOne, objective.settings)
+    settings, width = cast(AlgorithmOne, objective.settings), objective.heads.width
 
-    def stepper(rate: Any) -> optax.GradientTransformation:
-        return optimiser(settings, rate, settings.updates)
+    def outer(hyperparameters: Hyperparameters) -> optax.GradientTransformation:
+        return optimiser(settings, hyperparameters.outer_rate, settings.updates)
 
     def init(data: Data, seed: Any, hyperparameters: Hyperparameters) -> MetaState:
-        return first_state(objective, schedule, stepper(hyperparameters.outer_rate), data, seed, hyperparameters)
+        weights_key, scheduler_key, outer_key = seed_keys(seed)
+        weights = objective.network.init(weights_key, data.validation.inputs[:1])
+        parameters = MetaParameters(weights, first_rates(settings, hyperparameters.inner_rate, weights))
+        bandit = ClassBandit(arms.first(width, jax.random.fold_in(outer_key, 1)), jnp.int32(-1), jnp.float32(0))
+        moments = outer(hyperparameters).init(parameters)
+        return MetaState(
+            parameters,
+            moments,
+            first_stream(schedule.scheduler, data, width, scheduler_key),
+            jax.random.key_data(outer_key),
+            jnp.int32(0),
+            hyperparameters,
+            bandit if settings.target_batch == "ucb" else None,
+            copies_of(Copy(parameters, moments), data.folds),
+        )
 
     def update(data: Data, state: MetaState) -> tuple[MetaState, Update]:
-        estimator = gradients.find(settings.gradient)
-        return meta_update(objective, schedule, estimator, stepper(state.hyperparameters.outer_rate), data, state)
+        return meta_update(objective, schedule, outer(state.hyperparameters), data, state)
 
     return Learner(init, update)
 
@@ -85,33 +99,6 @@ def seed_keys(seed: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     return weights, scheduler, target
 
 
-def first_state(
-    objective: Objective,
-    schedule: Schedule,
-    outer: optax.GradientTransformation,
-    data: Data,
-    seed: Any,
-    hyperparameters: Hyperparameters,
-) -> MetaState:
-    """The state before any meta-update; every random number of the run follows from ``seed``."""
-    settings, width = cast(AlgorithmOne, objective.settings), objective.heads.width
-    weights_key, scheduler_key, outer_key = seed_keys(seed)
-    weights = objective.network.init(weights_key, data.validation.inputs[:1])
-    parameters = MetaParameters(weights, first_rates(settings, hyperparameters.inner_rate, weights))
-    bandit = ClassBandit(arms.first(width, jax.random.fold_in(outer_key, 1)), jnp.int32(-1), jnp.float32(0))
-    moments = outer.init(parameters)
-    return MetaState(
-        parameters,
-        moments,
-        first_stream(schedule.scheduler, data, width, scheduler_key),
-        jax.random.key_data(outer_key),
-        jnp.int32(0),
-        hyperparameters,
-        bandit if settings.target_batch == "ucb" else None,
-        copies_of(Copy(parameters, moments), data.folds),
-    )
-
-
 def first_rates(settings: AlgorithmOne, rate: jax.Array, weights: Weights) -> Any:
     """The logarithm of the inner rate, once or for each array or weight."""
     start = jnp.log(rate)
@@ -122,51 +109,92 @@ def first_rates(settings: AlgorithmOne, rate: jax.Array, weights: Weights) -> An
 
 
 def meta_update(
-    objective: Objective,
-    schedule: Schedule,
-    estimator: Estimator,
-    outer: optax.GradientTransformation,
-    data: Data,
-    state: MetaState,
+    objective: Objective, schedule: Schedule, outer: optax.GradientTransformation, data: Data, state: MetaState
 ) -> tuple[MetaState, Update]:
     """Step k of Algorithm 1: schedule and adapt, then λ ← optimiser(λ, ∇_λ ℓ).
 
     With folds the copies find the schedule; then they and the learner itself adapt along it.
     """
+    estimator = gradients.find(cast(AlgorithmOne, objective.settings).gradient)
+    batch, bandit = validation_batch(objective, data.validation, state)
+    scene = Scene(objective, schedule, data, batch, state.stream, state.hyperparameters.reward_index)
+    after = None
+    if data.folds:
+        # Rewards must come from rows that a model has not seen, and every model must see the same source batches. So
+        # the copies walk the inner loop first, without derivatives, and what they chose together is fixed for all.
+        tasks, after = held_out_schedule(scene, tuple(copy.parameters for copy in state.copies))
+        follower, first = follow(tasks)
+        stream = state.stream._replace(scheduler=first)
+        scene = scene._replace(schedule=schedule._replace(scheduler=follower), stream=stream)
 
-    def outer_step(data: Data, batch: Rows, stream: Stream, copy: Copy) -> tuple[Copy, jax.Array, Adapted]:
-        scene = Scene(objective, schedule, data, batch, stream, state.hyperparameters.reward_index)
+    def outer_step(scene: Scene, copy: Copy) -> tuple[Copy, jax.Array, Adapted]:
         (value, adapted), gradient = estimator.find(scene, copy.parameters)
         change, moments = outer.update(gradient, copy.optimiser, copy.parameters)
         return Copy(optax.apply_updates(copy.parameters, change), moments), value, adapted
 
     def copy_step(fold: Folds, copy: Copy) -> Copy:
-        return outer_step(without(data, fold), validation_batch(objective, fold.kept, state)[0], stream, copy)[0]
+        own = validation_batch(objective, fold.kept, state)[0]
+        return outer_step(scene._replace(data=without(data, fold), batch=own), copy)[0]
 
-    stream, after = state.stream, None
-    if data.folds:
-        parameters = tuple(copy.parameters for copy in state.copies)
-        tasks, after = rehearse(objective, schedule, data, parameters, stream, state.hyperparameters.reward_index)
-        follower, first = follow(tasks)
-        schedule, stream = schedule._replace(scheduler=follower), stream._replace(scheduler=first)
     copies = tuple(each_copy(copy_step, data.folds, state.copies))
-    batch, bandit = validation_batch(objective, data.validation, state)
-    learned, value, adapted = outer_step(data, batch, stream, Copy(state.parameters, state.optimiser))
+    learned, value, adapted = outer_step(scene, Copy(state.parameters, state.optimiser))
     accuracy = score(objective, adapted.weights, data.validation)
     following = state._replace(
         parameters=learned.parameters,
         optimiser=learned.optimiser,
         stream=adapted.stream if after is None else after,
         update=state.update + 1,
-        classes=None if bandit is None else _told(bandit, accuracy),
+        classes=None if bandit is None else _rewarded(bandit, accuracy),
         copies=copies,
     )
-    rate = jnp.exp(_mean(state.parameters.log_rate))
+    rates = [leaf.ravel() for leaf in jax.tree.leaves(state.parameters.log_rate)]
+    rate = jnp.exp(jnp.concatenate(rates).mean())
     return following, Update(value, accuracy, adapted.tasks, rate, adapted.weights, state.parameters.weights)
 
 
-def _mean(tree: Any) -> jax.Array:
-    return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)]).mean()
+def held_out_schedule(scene: Scene, copies: tuple[MetaParameters, ...]) -> tuple[jax.Array, Stream]:
+    """The tasks int32 (m,) of an update's batches, and the stream after them.
+
+    ``copies`` are stacked like the folds. They walk the inner loop in step. After each batch the scheduler is told the
+    mean over copies of its reward on the fold that the copy does not train on.
+    """
+    objective, schedule, data, *_ = scene
+
+    def step(carry: tuple[tuple[Walk, ...], Stream], number: jax.Array) -> tuple[Any, jax.Array]:
+        walks, stream = carry
+        batch = next_batch(schedule.scheduler, objective, data, stream)
+
+        def one(fold: Folds, copy: tuple[Walk, MetaParameters]) -> tuple[Walk, jax.Array]:
+            known = scene._replace(data=without(data, fold))
+            walk, reward, _ = learn(known, start_of(copy[1]), copy[0], batch, number)
+            return walk, reward
+
+        walks, reward = mean_reward(each_copy(one, data.folds, tuple(zip(walks, copies, strict=True))))
+        return (walks, advance(schedule.scheduler, objective.settings, data, stream, batch, reward)), batch.chosen
+
+    def begin(fold: Folds, parameters: MetaParameters) -> Walk:
+        return first_walk(scene._replace(data=without(data, fold)), start_of(parameters))
+
+    walks = tuple(each_copy(begin, data.folds, copies))
+    (_, after), tasks = lax.scan(step, (walks, scene.stream), batch_numbers(scene))
+    return tasks, after
+
+
+def follow(tasks: jax.Array) -> tuple[Scheduler, Any]:
+    """The scheduler that draws ``tasks`` (m,) in turn, whatever it is told, and its first state."""
+
+    def select(state: Any, labels: jax.Array) -> jax.Array:
+        del labels
+        task: jax.Array = state[1][state[0]]
+        return task
+
+    def update(state: Any, labels: jax.Array, task: jax.Array, reward: jax.Array) -> Any:
+        del labels, task, reward
+        return state[0] + 1, state[1]
+
+    # The tasks are part of the state and not of the functions, which may not close over traced arrays.
+    first = (jnp.int32(0), tasks)
+    return Scheduler(lambda key: first, select, update, family="static"), first  # noqa: ARG005
 
 
 def validation_batch(objective: Objective, validation: Rows, state: MetaState) -> tuple[Rows, ClassBandit | None]:
@@ -176,11 +204,9 @@ def validation_batch(objective: Objective, validation: Rows, state: MetaState) -
     order within a class; the class is told by how much validation accuracy had risen one meta-update later.
     """
     settings, rows = objective.settings, len(validation.labels)
-    if settings.target_batch == "all" or rows <= settings.batch_size:
-        return validation, state.classes
+    if state.classes is None or rows <= settings.batch_size:
+        return target_batch(settings, validation, state.key, state.update), state.classes
     key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.update)
-    if settings.target_batch == "uniform" or state.classes is None:
-        return validation.take(jax.random.choice(key, rows, (settings.batch_size,), replace=False)), None
     present = jnp.zeros(objective.heads.width).at[validation.labels].add(1) > 0
     time = jnp.maximum(state.classes.arms.turn, 1).astype(jnp.float32)
     bounds = jnp.where(present, arms.upper_bound(state.classes.arms, time, 1.0, 1.1, "spread"), -jnp.inf)
@@ -189,8 +215,8 @@ def validation_batch(objective: Objective, validation: Rows, state: MetaState) -
     return validation.take(chosen), state.classes._replace(taken=arms.best(bounds))
 
 
-def _told(bandit: ClassBandit, accuracy: jax.Array) -> ClassBandit:
-    """The bandit with the reward of the class it took; the first measurement has nothing to compare with."""
+def _rewarded(bandit: ClassBandit, accuracy: jax.Array) -> ClassBandit:
+    """The bandit with the reward of the class it took; the first accuracy has nothing to be compared with."""
     first = bandit.arms.turn == 0
     gain = jnp.where(first, 0.0, accuracy - bandit.accuracy)
     return ClassBandit(arms.observe(bandit.arms, bandit.taken, gain), bandit.taken, accuracy)

@@ -106,6 +106,21 @@ def next_batch(scheduler: Scheduler, objective: Objective, data: Data, stream: S
     return Batch(labels, chosen, task, rows, chosen == task)
 
 
+def loss_arguments(objective: Objective, data: Data, batch: Batch) -> tuple[jax.Array | None, Rows, jax.Array]:
+    """What :func:`~metasched.learners.losses.task_loss` takes of a batch: log weights (B,), rows, and the head."""
+    log_weights = None if data.log_weights is None else data.log_weights[batch.rows]
+    return log_weights, data.sources.take(batch.rows), objective.heads.of_task(batch.task)
+
+
+def target_batch(settings: LearnerSettings, validation: Rows, key: jax.Array, number: jax.Array) -> Rows:
+    """The target's rows of step ``number``: B drawn without replacement, or all when there are no more than B."""
+    count = len(validation.labels)
+    if settings.target_batch == "all" or count <= settings.batch_size:
+        return validation
+    chance = jax.random.fold_in(jax.random.wrap_key_data(key), number)
+    return validation.take(jax.random.choice(chance, count, (settings.batch_size,), replace=False))
+
+
 def advance(
     scheduler: Scheduler, settings: LearnerSettings, data: Data, stream: Stream, batch: Batch, reward: jax.Array
 ) -> Stream:
