@@ -18,8 +18,8 @@ from metasched.errors import ConfigError
 from metasched.learners import gradients
 from metasched.learners.gradients import Estimator, MetaParameters
 from metasched.learners.inner import Adapted, Scene, Schedule
-from metasched.learners.losses import Heads, Losses, Objective, Rows, squared_error
-from metasched.learners.networks import Network, mlp
+from metasched.learners.losses import Losses, Objective, Rows, squared_error
+from metasched.learners.networks import Heads, Network, mlp
 from metasched.learners.rewards import scaled
 from metasched.learners.stream import Data, Stream, device_data
 from scenes import first_of, objective_for, program_for, scene_of

@@ -1,4 +1,4 @@
-"""What can be said to be wrong before anything is compiled: shapes, losses, memory."""
+"""Checks before anything is compiled: shapes, losses, memory."""
 
 import os
 from dataclasses import replace

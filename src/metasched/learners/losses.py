@@ -1,4 +1,4 @@
-"""What a model's outputs are worth: heads, losses and scores."""
+"""Losses and scores of a model's outputs."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from metasched.errors import DataError
-from metasched.learners.networks import Network, Weights, head_width, num_heads
+from metasched.learners.networks import Heads, Network, Weights, heads_of
 from metasched.learners.settings import LearnerSettings
 from metasched.tasks import TaskSet
 
@@ -28,23 +28,6 @@ def cross_entropy(outputs: jax.Array, label: jax.Array) -> jax.Array:
 def squared_error(outputs: jax.Array, targets: jax.Array) -> jax.Array:
     """½·‖outputs − targets‖²."""
     return 0.5 * jnp.sum((outputs - targets) ** 2)
-
-
-class Heads(NamedTuple):
-    """How outputs are read: ``number`` heads of ``width`` each, head h with ``classes[h]`` real classes."""
-
-    number: int
-    width: int
-    classes: tuple[int, ...]
-
-    @property
-    def target(self) -> int:
-        """The target's head: the only one, or the last."""
-        return self.number - 1
-
-    def of_task(self, task: jax.Array) -> jax.Array:
-        """The head of a task: its own, or the one that all share."""
-        return task if self.number > 1 else jnp.zeros_like(task)
 
 
 class Losses(NamedTuple):
@@ -91,30 +74,18 @@ def objective_of(
     tasks: TaskSet, network: Network, settings: LearnerSettings, losses: Losses | None = None
 ) -> Objective:
     """The objective of a task set; losses are cross-entropy, or the squared error in regression, unless given."""
+    heads = heads_of(tasks, settings.heads == "shared")
     if tasks.target_size is None or tasks.validation.targets is None:
-        return Objective(network, settings, heads_of(tasks, settings), losses or Losses())
+        return Objective(network, settings, heads, losses or Losses())
     variance = variance_of(tasks)
     if variance == 0:
         raise DataError(f"{tasks.name}: the validation targets are all equal, so errors have no unit; give more rows")
-    return Objective(
-        network, settings, heads_of(tasks, settings), losses or Losses(squared_error, squared_error), variance
-    )
+    return Objective(network, settings, heads, losses or Losses(squared_error, squared_error), variance)
 
 
 def variance_of(tasks: TaskSet) -> float:
     """In regression, the variance of the validation targets, summed over their numbers."""
     return float(np.var(tasks.validation.targets, axis=0).sum())  # type: ignore[arg-type]
-
-
-def heads_of(tasks: TaskSet, settings: LearnerSettings | None = None) -> Heads:
-    """One head for a shared label set (or ``heads="shared"``), else one for each task and one for the target."""
-    shared = settings is not None and settings.heads == "shared"
-    number, width = num_heads(tasks, shared), head_width(tasks)
-    if tasks.shared_labels:
-        return Heads(number, width, (len(tasks.classes),))
-    if shared:
-        return Heads(number, width, (width,))
-    return Heads(number, width, (*(len(task.classes) for task in tasks.tasks), len(tasks.classes)))
 
 
 def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any) -> jax.Array:
@@ -156,9 +127,9 @@ def target_loss(objective: Objective, weights: Weights, rows: Rows) -> jax.Array
 
 
 def row_scores(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
-    """What each of the target's rows (n,) scores: 1 for the right class and 0 for a wrong one.
+    """The score (n,) of each of the target's rows: 1 for the right class and 0 for a wrong one.
 
-    In regression 1 − squared error / variance of the validation targets, so that predicting their mean scores 0.
+    In regression it is 1 − squared error / variance of the validation targets, so that predicting their mean scores 0.
     """
     read = outputs(objective, weights, rows.inputs, objective.heads.target)
     if objective.variance is None or rows.targets is None:
@@ -167,7 +138,7 @@ def row_scores(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
 
 
 def average(settings: LearnerSettings, row_scores: jax.Array, labels: jax.Array, classes: int) -> jax.Array:
-    """The mean mark; with ``balanced_accuracy`` the mean over classes, of those that occur, of each one's mean."""
+    """The mean score. With ``balanced_accuracy`` it is the mean over the classes that occur of the mean of each."""
     if not settings.balanced_accuracy:
         return row_scores.mean()
     counts = jnp.zeros(classes).at[labels].add(1)
@@ -184,9 +155,9 @@ def score(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
 def goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> jax.Array:
     """a(w; rows): the score made smooth, so that it has a gradient.
 
-    The mean probability of the right label (with ``balanced_accuracy`` the mean over classes of each one's mean). In
-    regression −½·squared error / variance of the validation targets, errors beyond two standard deviations counting
-    as two. Rows already learned and hopeless ones have no gradient.
+    It is the mean probability of the right label (with ``balanced_accuracy`` averaged by class). In regression it is
+    −½·squared error / variance of the validation targets, where errors beyond two standard deviations count as two.
+    So rows that are already learned have hardly any gradient, and hopeless ones none.
     """
     read = outputs(objective, weights, rows.inputs, head)
     if objective.variance is None or rows.targets is None:

@@ -16,9 +16,9 @@ from metasched.errors import ConfigError, DataError
 from metasched.files import write_whole
 from metasched.learners import model_file
 from metasched.learners.evaluation import full_scorer, pieces, read_score
-from metasched.learners.losses import Heads, Objective, Rows, outputs
+from metasched.learners.losses import Objective, Rows, outputs
 from metasched.learners.model_file import About
-from metasched.learners.networks import Cnn, Mlp, Network, Weights
+from metasched.learners.networks import Cnn, Heads, Mlp, Network, Weights
 from metasched.learners.settings import Joint
 from metasched.optional import require
 from metasched.tasks import Inputs, Labels, TaskSet, as_inputs, as_targets

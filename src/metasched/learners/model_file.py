@@ -1,6 +1,6 @@
-"""A model as two files: ``model.safetensors`` has the weights, ``model.json`` all else that predicting takes.
+"""A model as two files: ``model.safetensors`` has the weights, ``model.json`` everything else that predicting takes.
 
-The second has the SHA-256 of both, so that a byte that has changed is noticed. Reading them runs no code.
+``model.json`` has the SHA-256 of both, so that damage is noticed. Reading them runs no code.
 """
 
 import hashlib
@@ -59,8 +59,10 @@ class _Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def write(folder: Path, about: About, weights: Weights) -> None:
-    """Both files, each whole or not at all; the folder is made when it is not there."""
+    """Write both files, each whole or not at all; the folder is made when it is not there."""
     make_folder(folder)
+    # Weights first: a crash in between leaves a model.json whose checksum does not match, which is refused, and never
+    # one that matches weights that are not there.
     stored = format_tensors(flatten(weights))
     content = _Content(
         format=FORMAT, model=about, model_sha256=_digest_of(about), weights_sha256=hashlib.sha256(stored).hexdigest()
@@ -70,7 +72,7 @@ def write(folder: Path, about: About, weights: Weights) -> None:
 
 
 def read(folder: Path, network: Network | None) -> tuple[About, Network, Weights]:
-    """What :func:`write` wrote; ``network`` stands for the one that the files name, if they name one."""
+    """Read what :func:`write` wrote; ``network`` is used in place of the one that ``model.json`` names, if any."""
     content = _read_about(folder)
     about = content.model
     if network is None:
@@ -105,7 +107,7 @@ def _read_about(folder: Path) -> _Content:
 
 
 def _template(folder: Path, about: About, network: Network) -> Weights:
-    """Shapes of the weights, found without making any; the network's outputs must be the model's."""
+    """Shapes and types of the weights, without computing any; refuses a network whose outputs do not fit the model."""
     inputs = jax.ShapeDtypeStruct((1, *about.shape), "float32")  # type: ignore[no-untyped-call]
     template = jax.eval_shape(network.init, jax.random.key(0), inputs)
     found = jax.eval_shape(network.apply, template, inputs).shape

@@ -170,25 +170,44 @@ def _last_layer(weights: Weights) -> Weights:
 
 
 SMALL_INPUT = 100
-"""Values of one input up to which ``"auto"`` takes one hidden layer: quicker than three and, on such rows, as good."""
+"""Up to this many values in an input ``"auto"`` takes one hidden layer: faster than three, and as good on such rows."""
 SMALL_HIDDEN = (300,)
 
 
-def num_heads(tasks: TaskSet, shared: bool = False) -> int:
-    """One head for a shared label set; otherwise one for each task and, last, one for the target."""
-    return 1 if tasks.shared_labels or shared else len(tasks.tasks) + 1
+class Heads(NamedTuple):
+    """How outputs are read: ``number`` heads of ``width`` outputs each; head h has ``classes[h]`` real classes."""
+
+    number: int
+    width: int
+    classes: tuple[int, ...]
+
+    @property
+    def target(self) -> int:
+        """The target's head: the only one, or the last."""
+        return self.number - 1
+
+    def of_task(self, task: jax.Array) -> jax.Array:
+        """The head of a task: its own, or the one that all share."""
+        return task if self.number > 1 else jnp.zeros_like(task)
 
 
-def head_width(tasks: TaskSet) -> int:
-    """Logits of one head: the largest number of classes that a task or the target has."""
-    return max(len(tasks.classes), *(len(task.classes) for task in tasks.tasks))
+def heads_of(tasks: TaskSet, shared: bool = False) -> Heads:
+    """One head for a shared label set, or where ``shared`` forces it; else one for each task and, last, the target's.
+
+    All are as wide as the largest number of classes that a task or the target has.
+    """
+    width = max(len(tasks.classes), *(len(task.classes) for task in tasks.tasks))
+    if tasks.shared_labels or shared:
+        return Heads(1, width, (len(tasks.classes) if tasks.shared_labels else width,))
+    return Heads(len(tasks.tasks) + 1, width, (*(len(task.classes) for task in tasks.tasks), len(tasks.classes)))
 
 
 def num_outputs(tasks: TaskSet, shared: bool = False) -> int:
     """Outputs that a network for these tasks must have: all heads end to end, or the targets of a regression."""
     if tasks.target_size is not None:
         return tasks.target_size
-    return num_heads(tasks, shared) * head_width(tasks)
+    heads = heads_of(tasks, shared)
+    return heads.number * heads.width
 
 
 def default_network(tasks: TaskSet, kind: Network | str = "auto", shared: bool = False) -> Network:

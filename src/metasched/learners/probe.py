@@ -1,4 +1,4 @@
-"""What each label of each task is worth to the initial model, and the plan that follows from it.
+"""The reward of each label of each task at the initial model, and the plan that follows from it.
 
 The paper's reward of label c of task i is the validation accuracy after fitting the first row of that label from the
 initial model.
@@ -71,7 +71,7 @@ def prober(loss: Loss, hits: Hits, steps: int, tasks: TaskSet) -> Callable[[Weig
         found: jax.Array = lax.map(fit, cases, batch_size=PROBES_AT_ONCE)
         return found
 
-    def measure(weights: Weights, rate: float) -> Probe:
+    def probe(weights: Weights, rate: float) -> Probe:
         right = np.asarray(right_after(weights, jnp.float32(rate), cases))
         accuracy = np.zeros(rows.shape)
         accuracy[numbers, classes] = right.mean(axis=1)
@@ -79,12 +79,7 @@ def prober(loss: Loss, hits: Hits, steps: int, tasks: TaskSet) -> Callable[[Weig
         by_class[numbers, classes] = right_by_class(right, tasks, right.mean(axis=1)[:, None])
         return Probe(accuracy, by_class, rows >= 0)
 
-    return measure
-
-
-def probe(loss: Loss, hits: Hits, weights: Weights, rate: float, steps: int, tasks: TaskSet) -> Probe:
-    """The same for one set of weights."""
-    return prober(loss, hits, steps, tasks)(weights, rate)
+    return probe
 
 
 def right_by_class(
@@ -105,9 +100,9 @@ class InitialModel(NamedTuple):
 
 
 def initial_model(tasks: TaskSet, network: Network | str, settings: LearnerSettings) -> InitialModel:
-    """The initial model as the functions that probing asks for.
+    """The initial model as the functions that a prober takes.
 
-    None of this is for numbers to predict: there are no rows that a model gets right.
+    In regression they raise an error when called: there are no rows that a model gets right.
     """
     if tasks.target_size is not None:
         return InitialModel(_no_labels, _no_labels, _no_labels)
@@ -182,16 +177,17 @@ def plan(
 def planner(
     tasks: TaskSet, network: Network | str, settings: LearnerSettings, **options: Any
 ) -> Callable[[int, float], Plan]:
-    """Plans by the seed of the initial weights and the rate of the probes; whatever they share is prepared once.
+    """Makes a plan from the seed of the initial weights and the rate of the probes; what plans share is made once.
 
     ``settings`` are resolved; ``options`` are those of :func:`plan`.
     """
     model = initial_model(tasks, network, settings)
     probing = prober(model.loss, model.hits, settings.inner_steps, tasks)
 
-    def measure(seed: int, rate: float) -> Probe:
+    def probe(seed: int, rate: float) -> Probe:
         return probing(model.start(seed), rate)
 
-    first = partial(measure, 0, settings.probe_rate)
+    # Probes differ by seed and rate; transition matrices, discount and method are the same for all.
+    first = partial(probe, 0, settings.probe_rate)
     template = make(tasks, first, batch_size=settings.batch_size, cursor=settings.cursor, **options)
-    return lambda seed, rate: replace(template, measure=partial(measure, seed, rate))
+    return lambda seed, rate: replace(template, measure=partial(probe, seed, rate))

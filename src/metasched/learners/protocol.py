@@ -1,4 +1,4 @@
-"""What the engine asks of a learner: three pure functions, in the manner of a scheduler's."""
+"""What the engine asks of a learner: two pure functions, as a scheduler has three."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -38,7 +38,7 @@ class Update(NamedTuple):
         validation_accuracy: on all of the target's labelled rows.
         tasks: int32 (m,), the task of each scheduled batch; N where none was drawn.
         rate: the learning rate that was used, a scalar.
-        weights: the model to measure and to hand out.
+        weights: the model to evaluate and to hand out.
         initial: the model that the update started from.
     """
 

@@ -1,4 +1,4 @@
-"""What our own results say of the schedulers on reward ``transfer``: who ended how far above ``uniform``.
+"""What our own results say about the schedulers with reward ``transfer``: final accuracy less that of ``uniform``.
 
 The numbers are those of ``results/``: ``make results`` writes ``reference_results.json``, and a test holds it to them.
 """
@@ -23,7 +23,7 @@ LEARNER_NAMES = {"joint": "the joint learner", "meta": "Algorithm 1"}
 
 
 def best(learner: str) -> str:
-    """The scheduler that ended highest above ``uniform``, mean over task sets; of those that were run on all of them.
+    """The scheduler with the highest mean gain over ``uniform``, among those that were run on all task sets.
 
     >>> best("joint")
     'thompson'
@@ -45,10 +45,10 @@ def why(learner: str) -> str:
 
 
 def with_order(learner: str) -> tuple[str, str]:
-    """What to take where labels have an order, and why: a scheduler that knows it only if that is shown to pay."""
+    """The scheduler to take where labels have an order, and why: one that uses it only if that is shown to pay."""
     usual = best(learner)
     gaps = {knowing: blind[usual] for knowing, blind in ORDER[learner].items() if usual in blind}
-    if not gaps:  # the best of all is one that knows it
+    if not gaps:  # the best scheduler uses the order itself
         return usual, why(learner)
     knowing = max(gaps, key=lambda name: gaps[name][0])
     gap, low, high = gaps[knowing]

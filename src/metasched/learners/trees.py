@@ -36,7 +36,7 @@ def size(tree: Any) -> int:
 def unflatten(template: Tree, tensors: Mapping[str, NDArray[Any]], holder: str, kind: str) -> Tree:
     """The pytree that :func:`flatten` took apart; ``template`` gives its structure, shapes and types.
 
-    An error names the ``holder`` of the arrays, and the ``kind`` of thing of which it must be another's.
+    An error names the ``holder`` of the arrays, and the ``kind`` of thing (run, network) that they seem to belong to.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     restored = []
