@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rich.markup import escape
 
-from metasched.cli import compare, data, demo, evidence, predict, report, status, train
+from metasched.cli import compare, data, demo, predict, report, status, train
 from metasched.cli.common import app, stderr
 from metasched.cli.settings import with_new_names
 from metasched.errors import MetaschedError
@@ -19,7 +19,7 @@ from metasched.plugins import register_all
 from metasched.printing import printable
 from metasched.runs.compiled import keep_compiled_programs
 
-__all__ = ["compare", "data", "demo", "evidence", "main", "predict", "report", "status", "train"]
+__all__ = ["compare", "data", "demo", "main", "predict", "report", "status", "train"]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -33,4 +33,4 @@ def outputs() -> None:
 
 def commands() -> None:
     """Register the commands; they import the experiments when they are given."""
-    from metasched.experiments import command  # noqa: F401
+    from metasched.experiments import command, order_commands  # noqa: F401

@@ -7,9 +7,9 @@ from rich.console import Console
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.cli import diagnosis
 from metasched.dependence import independence_test
 from metasched.errors import ConfigError
+from metasched.experiments import diagnosis
 from metasched.learners.diagnose import diagnose
 from metasched.report import tables
 

@@ -1,4 +1,4 @@
-"""``metasched diagnose`` and ``metasched plan``: what the data say, and what follows for the next batch."""
+"""``metasched diagnose`` and ``metasched plan``: does the order of labels matter, and what follows from it?"""
 
 from pathlib import Path
 from typing import Literal
@@ -37,7 +37,8 @@ def diagnose(
         quiet: No progress.
         json: Print as JSON.
     """
-    from metasched.cli import diagnosis, progress
+    from metasched.cli import progress
+    from metasched.experiments import diagnosis
     from metasched.learners.diagnose import diagnose as run
 
     if out is not None:
@@ -102,7 +103,8 @@ def plan(
         quiet: No progress.
         json: Print as JSON.
     """
-    from metasched.cli import plans, progress
+    from metasched.cli import progress
+    from metasched.experiments import plans
     from metasched.learners.probe import plan as make
     from metasched.report.tables import drawn_by_label
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.cli import plans
+from metasched.experiments import plans
 from metasched.report.tables import drawn_by_label
 
 
