@@ -24,11 +24,11 @@ def test_both_learners_have_numbers_and_every_name_is_a_scheduler():
 def test_what_results_do_not_say_is_refused(tmp_path):
     """The numbers are written by the tool that writes the README's tables; one changed by hand is found out."""
     tool = (ROOT / "tools" / "readme.py").read_text()
-    changed = (ROOT / "src/metasched/learners/measured.json").read_text().replace("0.1", "0.2", 1)
-    (tmp_path / "measured.json").write_text(changed)
-    path = 'ROOT / "src" / "metasched" / "learners" / "measured.json"'
+    changed = (ROOT / "src/metasched/learners/reference_results.json").read_text().replace("0.1", "0.2", 1)
+    (tmp_path / "reference_results.json").write_text(changed)
+    path = 'ROOT / "src" / "metasched" / "learners" / "reference_results.json"'
     assert path in tool
-    script = tool.replace(path, f"Path({str(tmp_path / 'measured.json')!r})").replace(
+    script = tool.replace(path, f"Path({str(tmp_path / 'reference_results.json')!r})").replace(
         "Path(__file__).parent.parent", f"Path({str(ROOT)!r})"
     )
     (tmp_path / "readme.py").write_text(script)
@@ -37,7 +37,7 @@ def test_what_results_do_not_say_is_refused(tmp_path):
         [sys.executable, tmp_path / "readme.py", "--check"], capture_output=True, text=True, env=found
     )
     assert done.returncode == 1
-    assert done.stderr.strip() == "measured.json: not that of results/; run 'make results'"
+    assert done.stderr.strip() == "reference_results.json: not that of results/; run 'make results'"
 
 
 @pytest.fixture
