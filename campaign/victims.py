@@ -3,6 +3,7 @@
 The server that forks has imported JAX and not begun to use it, so that it has one thread and nothing to lose.
 """
 
+import gzip
 import json
 import multiprocessing
 import os
@@ -174,7 +175,7 @@ def _paper(out: Path) -> None:
     made = Experiment("digits", "made up", "../set.npz", "mlp", cell.name, (cell,))
     try:
         paper.claim(out, quick=True)
-        paper.run_experiment(made, made.cells, paper.Sweep(out, (0, 1), True, "campaign", {}, timing=False))
+        paper.run_experiment(made, made.cells, paper.Request(out, (0, 1), True, "campaign", {}, timing=False))
     except MetaschedError as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None
@@ -193,7 +194,7 @@ def essence(folder: Path) -> dict[str, object]:
         name = str(path.relative_to(folder))
         if path.is_dir() or "page_files" in name or path.suffix == ".html":
             held[name] = None
-        elif path.suffix in (".json", ".jsonl") and path.name != "metrics.jsonl":
+        elif path.suffix in (".json", ".jsonl", ".gz") and path.name != "metrics.jsonl":
             values = [_lasting(value) for value in _values(path)]
             held[name] = sorted(values, key=json.dumps) if ".work" in path.parts else values
         else:
@@ -202,8 +203,8 @@ def essence(folder: Path) -> dict[str, object]:
 
 
 def _values(path: Path) -> list[Any]:
-    text = path.read_text()
-    return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else [json.loads(text)]
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(content)] if path.suffix == ".json" else [json.loads(line) for line in content.splitlines()]
 
 
 def _lasting(value: Any) -> Any:
