@@ -101,7 +101,9 @@ def test_a_class_says_what_it_is_made_of(path):
     thing = CLASSES[path]
     fields = getattr(thing, "__dataclass_fields__", getattr(thing, "_fields", None))
     if fields is not None:
-        told = entries(thing, "Attributes") + re.findall(r'^    (\w+): .+\n    """', inspect.getsource(thing), re.M)
+        kinds = [kind for kind in thing.__mro__ if "__dataclass_fields__" in vars(kind)] or [thing]
+        source = "".join(map(inspect.getsource, kinds))
+        told = entries(thing, "Attributes") + re.findall(r'^    (\w+): .+\n    """', source, re.M)
         assert [name for name in fields if name not in told and not name.startswith("_")] == []
     elif "__init__" in vars(thing) and not getattr(thing, "_is_protocol", False):
         assert entries(thing, "Args") == parameters(thing.__init__)
