@@ -144,9 +144,6 @@ def transition_counts(labels: ArrayLike, num_classes: int) -> Counts:
     Returns:
         Counts N (C, C), int64; rows and columns sum to the label counts.
 
-    Raises:
-        MetaschedError: for labels that are no numbers from 0 to C − 1.
-
     Examples:
         >>> ms.dependence.transition_counts([0, 0, 1, 1, 1], 2).tolist()
         [[1, 1], [1, 2]]
@@ -169,9 +166,6 @@ def transition_matrix(labels: ArrayLike, num_classes: int, *, smoothing: float =
 
     Returns:
         P (C, C).
-
-    Raises:
-        MetaschedError: for labels that are no numbers from 0 to C − 1, or an option out of its range.
 
     Examples:
         >>> ms.dependence.transition_matrix([0, 0, 1, 1], 2, stride=2).tolist()
@@ -210,9 +204,6 @@ def independence_test(
 
     Returns:
         p-values, effect sizes and a verdict.
-
-    Raises:
-        MetaschedError: for labels that are no numbers from 0 to C − 1, or an option out of its range.
 
     Examples:
         >>> ms.dependence.independence_test([0, 0, 0, 1, 1, 1] * 20, permutations=999).p_value < 0.05
@@ -280,9 +271,6 @@ def holm(p_values: ArrayLike) -> Floats:
     Returns:
         Adjusted ones (m,), in the same order.
 
-    Raises:
-        MetaschedError: for what is no probability.
-
     Examples:
         >>> ms.dependence.holm([0.01, 0.04, 0.03]).round(2).tolist()
         [0.03, 0.06, 0.06]
@@ -307,9 +295,6 @@ def cross_task_association(sequences: Sequence[ArrayLike], num_classes: int) -> 
 
     Returns:
         p-values and effect sizes (N, N).
-
-    Raises:
-        MetaschedError: for labels that are no numbers from 0 to C − 1.
 
     Examples:
         >>> one, other = random.integers(0, 3, (2, 300))

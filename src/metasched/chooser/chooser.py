@@ -64,9 +64,6 @@ class Chooser:
         abstain: whether the scheduler has one more arm, "no source this time".
         **options: options of a scheduler given by name.
 
-    Raises:
-        MetaschedError: for sources, a scheduler or a setting that cannot be; the line says which.
-
     Examples:
         >>> chooser = ms.Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=32)
         >>> for _ in range(100):
@@ -174,9 +171,6 @@ class Chooser:
             draw: one that this chooser handed out and that has no reward yet.
             reward: any finite number that is larger when the batch helped more.
 
-        Raises:
-            MetaschedError: for a wrong draw or a reward that is no finite number; nothing changes.
-
         Examples:
             >>> chooser = ms.Chooser("ucb", {"web": None, "books": None})
             >>> first, second = chooser.ask(), chooser.ask()
@@ -201,9 +195,6 @@ class Chooser:
         Args:
             draw: one that waits for a reward.
 
-        Raises:
-            MetaschedError: if it does not.
-
         Examples:
             >>> chooser = ms.Chooser("ucb", {"web": None, "books": None})
             >>> chooser.forget(chooser.ask())
@@ -224,9 +215,6 @@ class Chooser:
             size: its number of rows; None for a stream.
             weight: its own where there are weights.
 
-        Raises:
-            MetaschedError: if there is such a source, or the scheduler cannot be made anew.
-
         Examples:
             >>> chooser = ms.Chooser("thompson", {"web": 10_000, "books": 500})
             >>> chooser.add_source("code", 2_000)
@@ -245,9 +233,6 @@ class Chooser:
 
         Args:
             name: of the source.
-
-        Raises:
-            MetaschedError: if there is none of that name, or it is the last one.
 
         Examples:
             >>> chooser = ms.Chooser("uniform", {"web": 10_000, "books": 500})
@@ -367,9 +352,6 @@ class Chooser:
 
         Args:
             stored: what ``state_dict`` returned, of a chooser with the same scheduler and settings.
-
-        Raises:
-            MetaschedError: if it does not fit; nothing changes.
         """
         with self._lock:
             given = checked(stored, self._setup.facts())

@@ -48,10 +48,6 @@ def mix(
     Returns:
         An iterator of draws and their rows, which is told the rewards.
 
-    Raises:
-        MetaschedError: for sources without names or, as far as that can be told unread, without rows to repeat, or
-            settings that do not fit; a source that fails is named.
-
     Examples:
         >>> stream = ms.mix({"even": range(0, 100, 2), "odd": range(1, 100, 2)}, "cyclic", batch_size=2)
         >>> for draw, rows_read in stream:
@@ -99,9 +95,6 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
     Attributes:
         names: of the sources; ``names[draw.task]`` is the source of a draw.
         chooser: decides.
-
-    Raises:
-        MetaschedError: if sources and chooser do not fit.
 
     Examples:
         >>> stream = ms.mix({"even": range(0, 100, 2), "odd": range(1, 100, 2)}, "cyclic")
@@ -157,9 +150,6 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
 
         Returns:
             ``facts``, which JSON can hold, and the ``chooser``'s state.
-
-        Raises:
-            MetaschedError: for a source that cannot be read again from its beginning.
         """
         for stream in self._streams:
             obstacle = stream.obstacle()
@@ -186,9 +176,6 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
 
         Args:
             stored: what ``state_dict`` returned.
-
-        Raises:
-            MetaschedError: if it does not fit.
         """
         sources = _checked(stored, self._identity())
         self.chooser.load_state_dict(stored["chooser"])

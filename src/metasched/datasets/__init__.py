@@ -68,9 +68,6 @@ def register(name: str, about: str, loader: str) -> None:
         loader: the function that makes the task set, as ``"package.module:function"``. It is imported when the set is
             loaded, and its keyword arguments are the options of the set.
 
-    Raises:
-        MetaschedError: if another data set has that name.
-
     Examples:
         >>> ms.datasets.register("winds", "winds at three stations", "winds.reader:load")
     """
@@ -135,9 +132,6 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
 
     Returns:
         The task set; its ``recipe`` says how to load it again.
-
-    Raises:
-        MetaschedError: for a name or option that is none, a file that is missing or damaged, rows that do not fit.
 
     Examples:
         >>> ms.datasets.save_npz(tasks, "winds.npz")

@@ -63,9 +63,6 @@ def from_images(
     Returns:
         The task set.
 
-    Raises:
-        MetaschedError: for a folder or image that is missing, damaged or of another size; the line names it.
-
     Examples:
         >>> from pathlib import Path
         >>> from PIL import Image

@@ -155,9 +155,6 @@ def from_npz(
     Returns:
         The task set.
 
-    Raises:
-        MetaschedError: for a file that is missing, damaged, too large or lacks a key; pickles are never read.
-
     Examples:
         >>> ms.datasets.save_npz(tasks, "winds.npz")
         >>> ms.datasets.from_npz("winds.npz").fingerprint == tasks.fingerprint
@@ -251,9 +248,6 @@ def save_npz(tasks: TaskSet, path: str | os.PathLike[str]) -> None:
     Args:
         tasks: the task set.
         path: the file.
-
-    Raises:
-        MetaschedError: if it cannot be written.
 
     Examples:
         >>> ms.datasets.save_npz(tasks, "winds.npz")

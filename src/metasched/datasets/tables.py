@@ -82,9 +82,6 @@ def from_columns(
     Returns:
         The task set.
 
-    Raises:
-        MetaschedError: for a column, cell or source that does not fit; the line names the file and the row.
-
     Examples:
         >>> from pathlib import Path
         >>> visits = [f"{'ab'[n % 2]},{n},{'yes' if n % 3 else 'no'}" for n in range(40)]

@@ -100,9 +100,6 @@ def diagnose(
     Returns:
         The evidence, and the scheduler that it and our results support.
 
-    Raises:
-        MetaschedError: for settings that cannot be.
-
     Examples:
         >>> ms.diagnose(tasks, permutations=500, steps=0).orders[0].verdict().split(" (")[0]
         'no sign that order carries information'

@@ -86,9 +86,6 @@ class Model:
 
         Returns:
             The class name (n,); in regression the number (n,), or the numbers (n, d).
-
-        Raises:
-            MetaschedError: for rows of another shape, none, or NaN among them.
         """
         read = self._outputs(inputs)
         if self.about.variance is None:
@@ -103,9 +100,6 @@ class Model:
 
         Returns:
             (n, classes) float32; rows sum to one.
-
-        Raises:
-            MetaschedError: for rows that do not fit, or a model of numbers, which has none.
         """
         if self.about.variance is not None:
             raise ConfigError("a model of numbers has no probabilities of classes; call predict")
@@ -122,9 +116,6 @@ class Model:
         Returns:
             The share of right answers, or its mean over classes where the run was so set; in regression 1 − squared
             error / variance of the validation targets.
-
-        Raises:
-            MetaschedError: for rows or answers that do not fit; the line names the row.
         """
         rows = self._rows(inputs, answers)
         stack = jax.tree.map(lambda leaf: leaf[None], self.weights)
@@ -137,9 +128,6 @@ class Model:
 
         Args:
             folder: made if it is not there.
-
-        Raises:
-            MetaschedError: if it cannot be written.
         """
         model_file.write(Path(folder), self.about, self.weights)
 
@@ -151,9 +139,6 @@ class Model:
 
         Args:
             path: the file.
-
-        Raises:
-            MetaschedError: if the extra is missing or the file cannot be written.
 
         Examples:
             >>> run.model().save_onnx("winds.onnx")

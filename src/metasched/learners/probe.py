@@ -159,9 +159,6 @@ def plan(
     Returns:
         The plan; nothing that costs time is computed before it is asked for.
 
-    Raises:
-        MetaschedError: for settings that cannot be, or tasks with numbers to predict.
-
     Examples:
         >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10))
         >>> plan.policy.action([0, 1]) in (0, 1)

@@ -222,9 +222,6 @@ def find(reward: str | Reward) -> Reward:
     Returns:
         ``reward(objective, turn) -> scalar``.
 
-    Raises:
-        MetaschedError: for a name that is none.
-
     Examples:
         >>> ms.rewards.find("gain") is ms.rewards.gain
         True

@@ -116,9 +116,6 @@ class LearnerSettings:
 
         Returns:
             Settings with nothing left open but ``gradient``, which depends on the network.
-
-        Raises:
-            MetaschedError: for settings that cannot run on these tasks.
         """
         settings = self._checked()
         smallest = min(tasks.tasks, key=len)

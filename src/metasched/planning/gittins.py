@@ -49,9 +49,6 @@ def gittins_index(P: ArrayLike, r: ArrayLike, discount: float) -> Floats:
     Returns:
         ν (…, C).
 
-    Raises:
-        MetaschedError: for matrices that are not stochastic, other shapes, or what is no finite number.
-
     Examples:
         >>> ms.planning.gittins_index([[0, 1], [1, 0]], [0.0, 1.0], 0.5).round(6)
         array([0.333333, 1.      ])
@@ -87,9 +84,6 @@ def largest_remaining_index(P: ArrayLike, r: ArrayLike, discount: float) -> Floa
 
     Returns:
         ν (C,).
-
-    Raises:
-        MetaschedError: for a matrix that is not stochastic, other shapes, or what is no finite number.
 
     Examples:
         >>> ms.planning.largest_remaining_index([[0, 1], [1, 0]], [0.0, 1.0], 0.5).round(6)

@@ -69,9 +69,6 @@ def solve_joint(
     Returns:
         The policy, with the value of every joint state where they could be listed.
 
-    Raises:
-        MetaschedError: for chains, rewards or options that do not fit, or an exact method that needs too much memory.
-
     Examples:
         >>> chains = [[[0.9, 0.1], [0.5, 0.5]], [[0.5, 0.5], [0.1, 0.9]]]
         >>> policy = ms.planning.solve_joint(chains, [[0.2, 0.6], [0.3, 0.4]], 0.9)
@@ -125,9 +122,6 @@ def evaluate_policy(Ps: ArrayLike, rewards: ArrayLike | Payoffs, discount: float
 
     Returns:
         The value (C, …, C) of each joint state.
-
-    Raises:
-        MetaschedError: for arguments that do not fit together.
 
     Examples:
         >>> chains, rewards = [[[1.0]], [[1.0]]], [[0.2], [0.7]]

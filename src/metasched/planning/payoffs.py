@@ -186,9 +186,6 @@ def coupled_rewards(A: ArrayLike) -> Coupled:
     Returns:
         Rewards that :func:`solve_joint` takes.
 
-    Raises:
-        MetaschedError: for another shape, or what is no finite number.
-
     Examples:
         >>> rewards = ms.planning.coupled_rewards(random.random((3, 2, 2)))
         >>> ms.planning.solve_joint([[[0.5, 0.5], [0.5, 0.5]]] * 3, rewards, 0.9).value.shape

@@ -59,9 +59,6 @@ class Policy:
         Returns:
             Its number, from 0.
 
-        Raises:
-            MetaschedError: for labels that are no numbers from 0 to C − 1, one for each task.
-
         Examples:
             >>> ms.planning.solve_joint([[[1.0]], [[1.0]]], [[0.2], [0.7]], 0.9).action([0, 0])
             1

@@ -121,9 +121,6 @@ class Comparison:
 
         Returns:
             The same path.
-
-        Raises:
-            MetaschedError: if the extra is missing or the page cannot be written.
         """
         from metasched.report import page
 
@@ -212,9 +209,6 @@ def compare(
 
     Returns:
         The comparison.
-
-    Raises:
-        MetaschedError: for tasks, words or settings that cannot run, or a folder that holds something else.
 
     Examples:
         >>> learner = ms.Joint(batch_size=10, updates=1)

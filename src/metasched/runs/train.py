@@ -104,9 +104,6 @@ class Run:
 
         Returns:
             The model.
-
-        Raises:
-            MetaschedError: for a seed that the run does not have, or that diverged.
         """
         seeds = ", ".join(map(str, self.models))
         if seed is None:
@@ -176,10 +173,6 @@ def train(
     Returns:
         The finished run: records, final accuracies, models.
 
-    Raises:
-        MetaschedError: for tasks, names or settings that cannot run, a folder that holds something else, or if every
-            seed diverged.
-
     Examples:
         >>> learner = ms.Joint(batch_size=10, updates=2)
         >>> run = ms.train(tasks, "thompson", learner=learner, seeds=[0, 1])
@@ -231,10 +224,6 @@ def resume(
     Returns:
         The finished run.
 
-    Raises:
-        MetaschedError: for a folder without a run, that of a comparison, other data than it began with, or things made
-            in Python, which only :func:`train` with the same ``out`` can continue.
-
     Examples:
         >>> ms.datasets.save_npz(tasks, "winds.npz")
         >>> learner = ms.Joint(batch_size=10, updates=2)
@@ -279,10 +268,6 @@ def load_model(folder: str | os.PathLike[str], network: Network | None = None, *
 
     Returns:
         The model.
-
-    Raises:
-        MetaschedError: for a folder without a model, a seed that it does not have, or a model of which a byte has
-            changed.
 
     Examples:
         >>> run.model().save("winds")

@@ -94,9 +94,6 @@ def needs_plan(name: str) -> bool:
     Returns:
         Whether it is.
 
-    Raises:
-        MetaschedError: for a name that is none.
-
     Examples:
         >>> [name for name in ms.schedulers.names() if ms.schedulers.needs_plan(name)]
         ['gittins', 'mdp']
@@ -112,9 +109,6 @@ def family(name: str) -> Family:
 
     Returns:
         ``"static"``, ``"active"`` or ``"control"``.
-
-    Raises:
-        MetaschedError: for a name that is none.
 
     Examples:
         >>> ms.schedulers.family("uniform"), ms.schedulers.family("thompson")
@@ -144,9 +138,6 @@ def make(
 
     Returns:
         The scheduler.
-
-    Raises:
-        MetaschedError: for a name or option that is none, a value out of range, or a plan that is missing.
 
     Examples:
         >>> ms.schedulers.make("ucb", num_tasks=12, upper=0.5).family

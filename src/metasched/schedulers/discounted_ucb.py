@@ -29,9 +29,6 @@ def discounted_ucb(
     Returns:
         The scheduler, which is active.
 
-    Raises:
-        MetaschedError: for an option out of its range.
-
     Examples:
         >>> chooser = ms.Chooser(ms.schedulers.discounted_ucb(2, discount=0.95), {"north": None, "south": None})
         >>> for _ in range(60):

@@ -26,9 +26,6 @@ def epsilon_greedy(num_tasks: int, epsilon: float = 0.1, decay: float = 0.0) -> 
     Returns:
         The scheduler, which is active.
 
-    Raises:
-        MetaschedError: for an option out of its range.
-
     Examples:
         >>> chooser = ms.Chooser(ms.schedulers.epsilon_greedy(2, epsilon=0.2), {"north": None, "south": None})
         >>> for _ in range(60):

@@ -42,9 +42,6 @@ def exp3(num_tasks: int, rate: float = 1.0, explore: float = 0.0, scale: str = "
     Returns:
         The scheduler, which is active.
 
-    Raises:
-        MetaschedError: for an option out of its range.
-
     Examples:
         >>> chooser = ms.Chooser(ms.schedulers.exp3(2), {"north": None, "south": None})
         >>> for _ in range(60):

@@ -53,9 +53,6 @@ def gittins(
     Returns:
         The scheduler, which is active.
 
-    Raises:
-        MetaschedError: for an option out of its range, or a plan that is missing or for other tasks.
-
     Examples:
         >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10), method="myopic")
         >>> chooser = ms.Chooser(ms.schedulers.gittins(2, plan, refresh=0), tasks, batch_size=10)

@@ -38,9 +38,6 @@ def learning_progress(num_tasks: int, rate: float = 0.1, epsilon: float = 0.1) -
     Returns:
         The scheduler, which is active.
 
-    Raises:
-        MetaschedError: for an option out of its range.
-
     Examples:
         >>> chooser = ms.Chooser(ms.schedulers.learning_progress(2, epsilon=0.0), {"north": None, "south": None})
         >>> for score in range(20):

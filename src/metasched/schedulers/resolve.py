@@ -78,10 +78,6 @@ def resolve(
         useful: the names of those that are known to be useful; None where nobody knows.
         auto: what ``auto`` stands for.
 
-    Raises:
-        MetaschedError: for an unknown word or source, or options that the scheduler cannot have. ``build`` checks the
-            values of the scheduler's own options.
-
     >>> resolve("single:books", {}, ["web", "books"])
     SchedulerSpec(name='single:2', options={})
     """

@@ -36,9 +36,6 @@ def sequential(
     Returns:
         The scheduler, which is static.
 
-    Raises:
-        MetaschedError: for passes that are no whole numbers, one for each task.
-
     Examples:
         >>> chooser = ms.Chooser(ms.schedulers.sequential(2, passes=[3, 1]), 2)
         >>> [chooser.ask().task for _ in range(6)]

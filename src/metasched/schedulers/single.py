@@ -17,9 +17,6 @@ def single(num_tasks: int, task: int = 0) -> Scheduler:
     Returns:
         The scheduler, a control.
 
-    Raises:
-        MetaschedError: for an index that is none.
-
     Examples:
         >>> ms.Chooser(ms.schedulers.single(3, task=2), 3).ask().task
         2

@@ -39,9 +39,6 @@ def sliding_ucb(
     Returns:
         The scheduler, which is active.
 
-    Raises:
-        MetaschedError: for an option out of its range.
-
     Examples:
         >>> chooser = ms.Chooser(ms.schedulers.sliding_ucb(2, window=20), {"north": None, "south": None})
         >>> for _ in range(60):

@@ -28,9 +28,6 @@ def softmax(num_tasks: int, temperature: float = 0.5, anneal: bool = False, scal
     Returns:
         The scheduler, which is active.
 
-    Raises:
-        MetaschedError: for an option out of its range.
-
     Examples:
         >>> chooser = ms.Chooser(ms.schedulers.softmax(2, temperature=0.3), {"north": None, "south": None})
         >>> for _ in range(60):

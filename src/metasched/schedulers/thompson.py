@@ -38,9 +38,6 @@ def thompson(
     Returns:
         The scheduler, which is active.
 
-    Raises:
-        MetaschedError: for an option out of its range.
-
     Examples:
         >>> chooser = ms.Chooser(ms.schedulers.thompson(2), {"north": None, "south": None})
         >>> for _ in range(60):

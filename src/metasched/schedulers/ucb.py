@@ -29,9 +29,6 @@ def ucb(num_tasks: int, upper: float = 1.0, xi: float = 1.1, scale: str = "sprea
     Returns:
         The scheduler, which is active.
 
-    Raises:
-        MetaschedError: for an option out of its range.
-
     Examples:
         >>> chooser = ms.Chooser(ms.schedulers.ucb(2), {"north": None, "south": None})
         >>> for _ in range(60):

@@ -28,9 +28,6 @@ def uniform(num_tasks: int, tasks: Sequence[int] | None = None) -> Scheduler:
     Returns:
         The scheduler, which is static.
 
-    Raises:
-        MetaschedError: for indices that are none.
-
     Examples:
         >>> chooser = ms.Chooser(ms.schedulers.uniform(4, tasks=[1, 3]), 4)
         >>> sorted({chooser.ask().task for _ in range(20)})

@@ -43,9 +43,6 @@ class TaskSet:
             a variant spoils is no longer in it.
         preparation: how columns became inputs, where rows came from tables; a model keeps it for new rows.
 
-    Raises:
-        MetaschedError: for what would train garbage: wrong shapes, labels out of range, NaN, empty tasks.
-
     Examples:
         >>> tasks
         TaskSet('arrays', tasks=['north', 'south'], sizes=[40, 60])
@@ -99,9 +96,6 @@ class TaskSet:
         Returns:
             The task set.
 
-        Raises:
-            MetaschedError: for what would train garbage; the line names the task, the row and the fix.
-
         Examples:
             >>> inputs, labels = np.eye(4), [0, 1, 0, 1]
             >>> target = {"validation": (inputs + 1, labels), "test": (inputs + 2, labels)}
@@ -141,9 +135,6 @@ class TaskSet:
 
         Returns:
             The task set.
-
-        Raises:
-            MetaschedError: for what would train garbage; the line names the task, the row and the fix.
 
         Examples:
             >>> def measured(count):
@@ -200,9 +191,6 @@ class TaskSet:
         Returns:
             The task set.
 
-        Raises:
-            MetaschedError: for a column, source or row that does not fit; the line names it.
-
         Examples:
             >>> import pyarrow
             >>> visits = {"shop": ["a", "a", "b", "b"] * 5, "age": range(20), "bought": ["yes", "no"] * 10}
@@ -257,9 +245,6 @@ class TaskSet:
         Returns:
             The task set.
 
-        Raises:
-            MetaschedError: for a column, source or row that does not fit; the line names it.
-
         Examples:
             >>> from datasets import Dataset
             >>> a = Dataset.from_dict({"length": range(10), "label": ["short", "long"] * 5})
@@ -305,9 +290,6 @@ class TaskSet:
 
         Returns:
             The task set.
-
-        Raises:
-            MetaschedError: for a source or row that does not fit; the line names it.
 
         Examples:
             >>> import torch
@@ -393,9 +375,6 @@ class TaskSet:
         Returns:
             Another task set; this one stays as it is.
 
-        Raises:
-            MetaschedError: for an option out of its range, or a task that is not there.
-
         Examples:
             >>> few = tasks.variant(target_labels=6, noise={"south": 1.0})
             >>> len(few.validation.labels)
@@ -421,9 +400,6 @@ class TaskSet:
         Returns:
             Another task set.
 
-        Raises:
-            MetaschedError: for a task that is not there.
-
         Examples:
             >>> bool(np.array_equal(tasks.with_irrelevant("south").tasks[1].labels, tasks.tasks[1].labels))
             True
@@ -439,9 +415,6 @@ class TaskSet:
 
         Returns:
             Another task set.
-
-        Raises:
-            MetaschedError: for a task that is not there, or a shift that changes nothing.
 
         Examples:
             >>> wrong = tasks.with_wrong_labels("south").tasks[1]
@@ -459,9 +432,6 @@ class TaskSet:
 
         Returns:
             Another task set.
-
-        Raises:
-            MetaschedError: for ``pooled`` where label sets differ.
 
         Examples:
             >>> [task.name for task in tasks.by_class().tasks]

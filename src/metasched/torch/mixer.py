@@ -25,9 +25,6 @@ class Mixer(OnRanks, data.IterableDataset):  # type: ignore[misc]
         sources: one iterable for each task.
         batches: how many to yield, or None for no end.
 
-    Raises:
-        MetaschedError: if sources and chooser do not fit.
-
     Examples:
         >>> from metasched.torch import Mixer
         >>> mixer = Mixer(ms.Chooser("cyclic", 2), [["a1", "a2"], ["b1"]], batches=4)
@@ -85,9 +82,6 @@ class Mixer(OnRanks, data.IterableDataset):  # type: ignore[misc]
 
         Args:
             stored: what ``state_dict`` returned.
-
-        Raises:
-            MetaschedError: if it does not fit.
         """
         delivered, taken = self._checked(stored, "taken")
         if len(taken) != len(self._sources):

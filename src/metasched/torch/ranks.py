@@ -79,9 +79,6 @@ class OnRanks:
         Args:
             draw: one that was handed out.
             reward: any finite number that is larger when the batch helped more.
-
-        Raises:
-            MetaschedError: for a wrong draw or a reward that is no finite number.
         """
         mean = self._ranks.mean(reward)
         if self._ranks.first:
@@ -92,9 +89,6 @@ class OnRanks:
 
         Args:
             draw: one that waits for a reward.
-
-        Raises:
-            MetaschedError: if it does not.
         """
         if self._ranks.first:
             self.chooser.forget(draw)

@@ -67,9 +67,6 @@ def transfer(
     Returns:
         ⟨∇a(batch), ∇a(target)⟩ / ‖∇a(target)‖, where a is the mean probability of the right label.
 
-    Raises:
-        MetaschedError: for parameters that are none, or rows without labels.
-
     Examples:
         >>> import torch
         >>> from metasched.torch import transfer
@@ -100,9 +97,6 @@ def alignment(
     Returns:
         A number from −1 to 1.
 
-    Raises:
-        MetaschedError: for parameters that are none, or rows without labels.
-
     Examples:
         >>> import torch
         >>> from metasched.torch import alignment
@@ -126,9 +120,6 @@ class Transfer:
         every: steps for which the target's gradient is kept, k; at every k-th call it is computed anew.
         train: whether to measure in training mode, for what has no gradient in evaluation mode (cuDNN's recurrent
             layers) or too different a one; buffers are put back afterwards.
-
-    Raises:
-        MetaschedError: for parameters that are none.
 
     Examples:
         >>> import torch
@@ -193,9 +184,6 @@ class Transfer:
 
         Args:
             stored: of a reward with the same ``every`` over the same parameters.
-
-        Raises:
-            MetaschedError: if it does not fit; then nothing has changed.
 
         Examples:
             >>> import torch

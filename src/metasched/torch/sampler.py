@@ -18,9 +18,6 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         chooser: over the sizes of the data sets, in their order. Its batch size is that of all ranks together.
         batches: batches of one epoch, that is, of one pass over the loader.
 
-    Raises:
-        MetaschedError: for a chooser of streams, or a batch size that the ranks cannot share.
-
     Examples:
         >>> import torch
         >>> from torch.utils.data import ConcatDataset, DataLoader, TensorDataset
@@ -83,9 +80,6 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
 
         Yields:
             Draws and batches, in order.
-
-        Raises:
-            MetaschedError: for another loader, or one that delivers out of order.
         """
         if getattr(loader, "batch_sampler", None) is not self or not getattr(loader, "in_order", True):
             raise ConfigError("credit needs the DataLoader with this batch_sampler, and in_order as it is by default")
@@ -106,9 +100,6 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
 
         Args:
             stored: what ``state_dict`` returned.
-
-        Raises:
-            MetaschedError: if it does not fit.
         """
         delivered, undelivered = self._checked(stored, "waiting")
         self._load(stored, delivered % self._batches)

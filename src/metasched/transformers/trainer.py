@@ -56,9 +56,6 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         chooser: its ``history()`` has every draw and reward.
         draw: the draw that is being trained on.
 
-    Raises:
-        MetaschedError: for sources, a target or settings that do not fit, or modes of ``Trainer`` that cannot be.
-
     Examples:
         >>> from transformers import Trainer
         >>> from metasched.transformers import ScheduleMixin
@@ -209,10 +206,6 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
 
         Returns:
             What ``Trainer.train`` returns.
-
-        Raises:
-            MetaschedError: for a checkpoint without a schedule, or of other sources; or for a reward that is not
-                finite.
         """
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(checkpoint.newest(Path(self.args.output_dir)))
