@@ -13,7 +13,7 @@ from metasched.cli.compare import parsed
 SMALL = [
     "--batch-size",
     "4",
-    "--meta-updates",
+    "--updates",
     "2",
     "--batches-per-update",
     "2",

@@ -248,7 +248,7 @@ class TestFolder:
             raise Stop
 
         with monkeypatch.context() as patch:
-            patch.setattr(comparing, "begun", stop)
+            patch.setattr(comparing, "claim_folders", stop)
             with pytest.raises(Stop):
                 compared(out=out, seeds=MORE)
         (out / comparing.RUNS / "uniform" / "seed-7").mkdir()

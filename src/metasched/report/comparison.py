@@ -29,7 +29,7 @@ from metasched.runs.compare import OnProgress, methods_of, run_methods, runs_of,
 from metasched.runs.executors import AUTO, Machines
 from metasched.runs.outcome import Outcome, by_cell
 from metasched.runs.sweep import Method, Setup
-from metasched.schedulers.resolve import BASELINE, TARGET_ONLY
+from metasched.schedulers.resolve import BASELINE, TARGET_ONLY, USEFUL
 from metasched.seeds import counting
 from metasched.tasks import TaskSet
 
@@ -239,8 +239,8 @@ def compare(
     linear = baseline(tasks, settings.balanced_accuracy)
     lines = [*tasks.warnings, *diagnostics.of_tasks(tasks), *smaller]
     lines += diagnostics.of_runs(ours, linear, runs[TARGET_ONLY])
-    # In tables best-single is called by the source that it has become.
-    rivals = {runs[method.name][0].method: method for method in found if method.name != TARGET_ONLY}
+    # In tables best-single is called by the source that it has become. Nobody can use what draws the useful sources.
+    rivals = {runs[each.name][0].method: each for each in found if each.scheduler not in (TARGET_ONLY, USEFUL)}
     lines += _better(of_outcomes(outcomes).cells[0], ours[0].method, rivals, path)
     comparison = Comparison(tasks, outcomes, linear, lines, ours[0].method, path)
     if path is not None:
