@@ -168,7 +168,8 @@ def _paper(out: Path) -> None:
     """An experiment of our own, as ``metasched paper`` runs its own."""
     from metasched import AlgorithmOne
     from metasched.errors import MetaschedError
-    from metasched.experiments import Cell, Experiment, paper
+    from metasched.experiments import paper
+    from metasched.experiments.definition import Cell, Experiment
 
     config = AlgorithmOne(batch_size=4, batches_per_update=3, updates=2, eval_every=1, eval_rows=30)
     cell = Cell("few-label-9", "few-label", "9 labels", config, 0.6, {"target_labels": 9})

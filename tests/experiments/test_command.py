@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from metasched.cli import main
-from metasched.experiments import EXPERIMENTS, OURS, PAPER, REGIMES, command, evidence, paper
+from metasched.experiments import command, evidence, paper
+from metasched.experiments.catalogue import EXPERIMENTS, OURS, PAPER
+from metasched.experiments.definition import REGIMES
 
 
 def fails(capsys, *words):

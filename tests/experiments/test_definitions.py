@@ -11,9 +11,10 @@ import pytest
 import metasched as ms
 from helpers import make_tasks
 from metasched import schedulers
-from metasched.experiments import EXPERIMENTS, OURS, PAPER, Cell, Experiment, paper_methods, source_methods
+from metasched.experiments.catalogue import EXPERIMENTS, OURS, PAPER
 from metasched.experiments.datasets import cifar100, climatenet, mnist, uci
-from metasched.experiments.definition import target_drawn
+from metasched.experiments.definition import Cell, Experiment, target_drawn
+from metasched.experiments.methods import paper_methods, source_methods
 from metasched.learners.networks import default_network
 from metasched.learners.settings import LearnerSettings
 from metasched.runs import outcome

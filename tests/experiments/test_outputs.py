@@ -2,7 +2,9 @@
 
 import pytest
 
-from metasched.experiments import EXPERIMENTS, REGIMES, outputs
+from metasched.experiments import outputs
+from metasched.experiments.catalogue import EXPERIMENTS
+from metasched.experiments.definition import REGIMES
 from metasched.report.outputs import outputs as registered
 
 registered()

@@ -8,9 +8,10 @@ import pytest
 
 import metasched as ms
 from helpers import make_tasks
-from metasched.experiments import Cell, Experiment, paper, paper_methods, source_methods
-from metasched.experiments.definition import target_drawn
+from metasched.experiments import paper
+from metasched.experiments.definition import Cell, Experiment, target_drawn
 from metasched.experiments.evidence import _tested, write_evidence
+from metasched.experiments.methods import paper_methods, source_methods
 from metasched.runs import outcome as outcomes
 from metasched.runs import runner as engine
 from metasched.runs.executors import Machines

@@ -1,27 +1,4 @@
-"""The paper's experiments and ours, as definitions."""
+"""The annexe: research data sets, the experiments of the paper and ours, their tables and published figures.
 
-from collections.abc import Mapping
-
-from metasched.experiments.definition import REGIMES, Cell, Experiment
-from metasched.experiments.methods import paper_methods, source_methods
-from metasched.experiments.paper_sets import CIFAR, DIGITS, WEATHER, WEATHER_POINTS
-from metasched.experiments.sources import ACTIVITY, GAS, MANY, NOISY, REVIEWS, ROTATED, SCRIPTS
-
-__all__ = [
-    "EXPERIMENTS",
-    "OURS",
-    "PAPER",
-    "REGIMES",
-    "WEATHER",
-    "WEATHER_POINTS",
-    "Cell",
-    "Experiment",
-    "paper_methods",
-    "source_methods",
-]
-
-PAPER: Mapping[str, Experiment] = {each.name: each for each in (DIGITS, CIFAR, WEATHER, WEATHER_POINTS)}
-"""The experiments of the paper, and their real counterpart of the weather data."""
-OURS = {each.name: each for each in (SCRIPTS, ROTATED, MANY, NOISY, REVIEWS, GAS, ACTIVITY)}
-"""Ours: task sets whose sources differ."""
-EXPERIMENTS: Mapping[str, Experiment] = {**PAPER, **OURS}
+It imports the library; nothing in the library imports it (:mod:`metasched.plugins` says how they find each other).
+"""

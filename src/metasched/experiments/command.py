@@ -50,8 +50,8 @@ def paper(
         quiet: No progress bars.
     """
     from metasched.cli.progress import several
-    from metasched.experiments import EXPERIMENTS, PAPER
     from metasched.experiments import paper as runner
+    from metasched.experiments.catalogue import EXPERIMENTS, PAPER
     from metasched.experiments.evidence import write_evidence
     from metasched.experiments.outputs import wanted
     from metasched.report import page

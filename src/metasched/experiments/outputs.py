@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from metasched.experiments import EXPERIMENTS
+from metasched.experiments.catalogue import EXPERIMENTS
 from metasched.experiments.definition import REGIMES, Cell, Regime
 from metasched.experiments.evidence import FILE, read_evidence
 from metasched.report import outputs

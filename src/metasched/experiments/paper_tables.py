@@ -7,9 +7,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from metasched.experiments import WEATHER, WEATHER_POINTS, published
+from metasched.experiments import published
 from metasched.experiments.evidence import Evidence, LabelOrder, evidence_in
 from metasched.experiments.outputs import PAPER, TYPICAL, Entry, Needs, behind, makes
+from metasched.experiments.paper_sets import WEATHER, WEATHER_POINTS
 from metasched.report import compare, statistics
 from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
 from metasched.report.outputs import Output, UnavailableError

@@ -4,8 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from metasched.experiments import WEATHER, published
+from metasched.experiments import published
 from metasched.experiments.outputs import Entry, Needs, makes
+from metasched.experiments.paper_sets import WEATHER
 from metasched.report.cells import CellRuns, MethodRuns
 from metasched.report.outputs import COMPARISONS, Output, UnavailableError
 from metasched.report.overview import median
