@@ -3,8 +3,9 @@ import os
 import pytest
 
 from metasched.errors import RunError
+from metasched.files import write_json
 from metasched.runs.lease import LEASE, STALE_SECONDS, Lease
-from metasched.runs.status import STATES, Failure, failure, forget_failure, record_failure, state_of, survey
+from metasched.runs.status import FAILURE, STATES, failure, state_of, survey
 
 
 def make(place, state):
@@ -17,7 +18,7 @@ def make(place, state):
         then = (place / LEASE).stat().st_mtime - STALE_SECONDS - 1
         os.utime(place / LEASE, (then, then))
     if state == "failed":
-        record_failure(place, Failure(error="ValueError: no", tries=3))
+        write_json(place / FAILURE, {"error": "ValueError: no", "tries": 3})
     if state == "done":
         (place / "outcome.jsonl").write_text("{}\n")
     return place
@@ -34,7 +35,7 @@ def test_a_run_that_failed_and_is_tried_again_runs_and_then_waits(tmp_path):
     Lease(place).take()
     assert state_of(place) == "running"
     (place / LEASE).unlink()
-    forget_failure(place)
+    (place / FAILURE).unlink()
     assert state_of(place) == "waiting"
 
 

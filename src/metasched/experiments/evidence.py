@@ -15,8 +15,7 @@ from metasched.files import write_json
 from metasched.learners.diagnose import Diagnosis, diagnose
 from metasched.learners.settings import AlgorithmOne
 from metasched.report.results import Results
-from metasched.runs.origin import origin, versions
-from metasched.runs.outcome import Origin
+from metasched.runs.outcome import Origin, origin, versions
 from metasched.tasks import TaskSet
 
 FILE = "evidence.json"

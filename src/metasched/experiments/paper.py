@@ -29,8 +29,7 @@ from metasched.runs import outcome as outcomes
 from metasched.runs import runner as engine
 from metasched.runs.executors import Executor, Machines, executing
 from metasched.runs.jobs import Job
-from metasched.runs.origin import device
-from metasched.runs.outcome import OURS, Final, Outcome, Study
+from metasched.runs.outcome import OURS, Final, Outcome, Study, device
 from metasched.runs.status import WORK
 from metasched.runs.sweep import GRIDS, Finish, Finished, Method, Rates, Rows, Setup, tune
 from metasched.schedulers.resolve import SINGLE, TARGET_ONLY, USEFUL

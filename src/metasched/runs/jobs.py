@@ -21,8 +21,7 @@ from metasched.learners.settings import Joint, LearnerSettings, settings_of
 from metasched.planning.plan import make as make_plan
 from metasched.runs import folder
 from metasched.runs.folder import RUN, Description
-from metasched.runs.origin import origin, versions
-from metasched.runs.outcome import About
+from metasched.runs.outcome import About, origin, versions
 from metasched.runs.spec import DataSpec, RunSpec, first_in_words
 from metasched.schedulers import Scheduler
 from metasched.schedulers.resolve import (

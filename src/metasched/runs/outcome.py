@@ -6,16 +6,20 @@ at once and compressed (``.jsonl.gz``), because lines of one sweep repeat most o
 """
 
 import gzip
+import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
+import jax
 import msgspec
 from msgspec import Struct
 
 from metasched import untrusted
 from metasched.errors import DataError, RunError
 from metasched.files import write_whole
+from metasched.optional import version_of
 from metasched.runs import upgrade
 from metasched.runs.spec import Count, RunSpec
 
@@ -141,6 +145,23 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     seconds: float | None = None
     scheduling_seconds: float | None = None
     diverged: Diverged | None = None
+
+
+def origin(command: str) -> Origin:
+    """The moment, the command and the device."""
+    return Origin(created=datetime.now(UTC).isoformat(timespec="seconds"), command=command, device=device())
+
+
+def device() -> str:
+    """The first device, in words."""
+    first = jax.devices()[0]
+    return f"{first.platform}: {first.device_kind}"
+
+
+def versions() -> dict[str, str]:
+    """Of what computes."""
+    packages = ("metasched", "jax", "numpy", "optax")
+    return {"python": platform.python_version(), **{package: version_of(package) for package in packages}}
 
 
 def encode(outcome: Outcome) -> bytes:

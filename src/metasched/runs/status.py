@@ -4,17 +4,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, get_args
 
-import msgspec
 from msgspec import Meta, Struct
 
 from metasched import untrusted
 from metasched.errors import RunError
-from metasched.files import write_json
 from metasched.runs.folder import OUTCOME, RUN, runs_in
 from metasched.runs.lease import STALE_SECONDS, seconds_since
 from metasched.runs.outcome import LINES
 
 FAILURE = "failure.json"
+"""In the folder of a run that was given up; the next command removes it and tries the run again."""
 WORK = ".work"
 """Folder of what is under way, beside results: files of finished runs, and folders of those that have not finished."""
 
@@ -28,16 +27,6 @@ class Failure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     error: str
     tries: Annotated[int, Meta(ge=1)]
     details: str = ""
-
-
-def record_failure(folder: Path, failure: Failure) -> None:
-    """Write down that a run has failed; the next command tries it again."""
-    write_json(folder / FAILURE, msgspec.to_builtins(failure))
-
-
-def forget_failure(folder: Path) -> None:
-    """A run that failed is tried again."""
-    (folder / FAILURE).unlink(missing_ok=True)
 
 
 def failure(folder: Path) -> Failure | None:

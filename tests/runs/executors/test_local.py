@@ -16,7 +16,7 @@ from metasched.runs import runner as engine
 from metasched.runs.executors.local import Local, environment
 from metasched.runs.executors.worker import Order, obey
 from metasched.runs.jobs import claim_folders, make_jobs
-from metasched.runs.origin import versions
+from metasched.runs.outcome import versions
 from metasched.runs.status import failure, state_of
 
 CONFIG = ms.Joint(updates=5, eval_every=1, batch_size=4)

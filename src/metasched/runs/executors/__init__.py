@@ -89,21 +89,18 @@ class Machines(NamedTuple):
 
         ``own`` says that something was made in Python, which no other process can have.
         """
-        if self.executor == OLD_NAME:
-            return self._replace(executor=IN_PROCESS).check(own)
-        if self.executor not in NAMES:
+        if self.executor not in (*NAMES, OLD_NAME):
             raise unknown("executor", self.executor, NAMES)
         if self.workers is not None:
             whole_number("workers", self.workers, 1)
-        if self.workers is not None and self.executor == IN_PROCESS:
+        if self.workers is not None and self.executor in (IN_PROCESS, OLD_NAME):
             raise ConfigError(f"executor '{IN_PROCESS}' has no workers; leave workers out, or take executor 'local'")
         if self.address is not None and self.executor != "ray":
             raise ConfigError(f"address is for executor 'ray', not '{self.executor}'; leave one of them out")
-        if own and self.executor not in (AUTO, IN_PROCESS):
+        if own and self.executor not in (AUTO, IN_PROCESS, OLD_NAME):
             raise ConfigError(
                 f"what was made in Python cannot go to other processes: leave executor '{self.executor}' out"
             )
-        return None
 
 
 @contextmanager

@@ -18,13 +18,12 @@ from typing import IO, cast
 import jax
 import msgspec
 
-from metasched.errors import RunError
 from metasched.files import append, make_folder
 from metasched.runs.compiled import LEAST_SECONDS, compiled_folder
 from metasched.runs.executors.queue import BUSY_SECONDS, Bundle, OnCounts, Work, folder_of
 from metasched.runs.executors.worker import Answer, Order, RowFiles, one_thread
 from metasched.runs.jobs import Job
-from metasched.runs.origin import versions
+from metasched.runs.outcome import versions
 from metasched.runs.runner import CHECKPOINT_SECONDS, OnOutcome
 
 ROWS = "rows"
@@ -42,28 +41,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def accelerators() -> int:
-    """Accelerators of this machine; 0 where JAX computes on its CPU."""
-    return 0 if jax.default_backend() == "cpu" else len(jax.local_devices())
-
-
 def environment(number: int, devices: int) -> dict[str, str]:
     """The environment of worker ``number``: its share of the machine, and the compiled programs that all share."""
-    added = {
-        "JAX_COMPILATION_CACHE_DIR": compiled_folder(),
-        _LEAST: os.environ.get(_LEAST, str(LEAST_SECONDS)),
-    }
+    share = one_thread()
     if devices:
-        added |= {"CUDA_VISIBLE_DEVICES": _device(number, devices), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    else:
-        added |= one_thread()
-    return {**os.environ, **added}
-
-
-def _device(number: int, devices: int) -> str:
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    named = visible.split(",") if visible else [str(device) for device in range(devices)]
-    return named[number % len(named)]
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        named = visible.split(",") if visible else [str(device) for device in range(devices)]
+        share = {"CUDA_VISIBLE_DEVICES": named[number % len(named)], "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    compiled = {"JAX_COMPILATION_CACHE_DIR": compiled_folder(), _LEAST: os.environ.get(_LEAST, str(LEAST_SECONDS))}
+    return {**os.environ, **compiled, **share}
 
 
 class _Worker:
@@ -140,7 +126,7 @@ class Local:
         command: Sequence[str] = COMMAND,
     ) -> None:
         self.folder = folder
-        self._devices = accelerators()
+        self._devices = 0 if jax.default_backend() == "cpu" else len(jax.local_devices())
         self._most = workers or self._devices or cores()
         self._seconds = checkpoint_seconds
         self._command = command
@@ -199,14 +185,7 @@ class Local:
             work.lost(bundle, error)
             return
         self._idle.append(worker)
-        if answer.ending == "refused":
-            raise RunError(answer.error)
-        if answer.ending == "busy":
-            work.busy(bundle)
-        elif answer.ending == "failed":
-            work.failed(bundle, answer.error, answer.details)
-        else:
-            work.done(bundle)
+        work.answered(bundle, answer)
 
     def close(self) -> None:
         """Let the workers go; those at work leave a checkpoint first."""

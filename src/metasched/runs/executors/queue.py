@@ -10,13 +10,17 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from metasched.errors import RunError
+from metasched.files import write_json
 from metasched.runs import outcome as outcomes
+from metasched.runs.executors.worker import Answer
 from metasched.runs.folder import OUTCOME
 from metasched.runs.jobs import Job
 from metasched.runs.outcome import Outcome
 from metasched.runs.runner import OnOutcome, likeness
-from metasched.runs.status import Failure, forget_failure, record_failure
+from metasched.runs.status import FAILURE, Failure
 
 TRIES = 3
 """A run that raised an exception so often has failed."""
@@ -174,14 +178,14 @@ class Work(Queue):
         workers: int = 1,
     ) -> None:
         self._jobs, self._on_outcome = jobs, on_outcome
-        self._busy: deque[tuple[float, Bundle]] = deque()
+        self.pausing: deque[tuple[float, Bundle]] = deque()  # until when, and what
         programs: dict[int, Hashable] = {}
         for number, job in enumerate(jobs):
             outcome = outcome_in(folder_of(job))
             if outcome is not None:
                 on_outcome(number, outcome)
             else:
-                forget_failure(folder_of(job))
+                (folder_of(job) / FAILURE).unlink(missing_ok=True)  # it is tried again
                 programs[number] = likeness(job, alone=side_by_side == 1)
         share = -(-min(len(programs), side_by_side) // workers)
         super().__init__(programs, max(1, share), on_counts)
@@ -192,18 +196,24 @@ class Work(Queue):
 
     def take(self, last: Hashable = None) -> Bundle | None:
         """What a worker that has compiled the program ``last`` does next; None when nothing waits."""
-        while self._busy and self._busy[0][0] <= time.monotonic():
-            self.again(self._busy.popleft()[1])
+        while self.pausing and self.pausing[0][0] <= time.monotonic():
+            self.again(self.pausing.popleft()[1])
         return super().take(last)
 
     def busy(self, bundle: Bundle) -> None:
         """Another process is working on these runs: try again in a moment."""
-        self._busy.append((time.monotonic() + BUSY_SECONDS, bundle))
+        self.pausing.append((time.monotonic() + BUSY_SECONDS, bundle))
 
-    @property
-    def pausing(self) -> bool:
-        """Whether there are runs that wait for another process to let go of them."""
-        return bool(self._busy)
+    def answered(self, bundle: Bundle, answer: Answer) -> None:
+        """A worker has answered the order to make these runs."""
+        if answer.ending == "refused":
+            raise RunError(answer.error)
+        if answer.ending == "busy":
+            self.busy(bundle)
+        elif answer.ending == "failed":
+            self.failed(bundle, answer.error, answer.details)
+        else:
+            self.done(bundle)
 
     def done(self, bundle: Bundle) -> None:
         """Deliver the outcomes of runs that have just ended: from disk, so that what is delivered is kept."""
@@ -216,7 +226,7 @@ class Work(Queue):
 
     def _give_up(self, run: int, failure: Failure) -> None:
         super()._give_up(run, failure)
-        record_failure(folder_of(self._jobs[run]), failure)
+        write_json(folder_of(self._jobs[run]) / FAILURE, msgspec.to_builtins(failure))
 
     def raise_failures(self) -> None:
         """Raise an error that names the first run that failed, if any did."""

@@ -38,7 +38,7 @@ from metasched.runs.executors.worker import Answer, failed, job_of, one_thread, 
 from metasched.runs.folder import OUTCOME, BusyError, Description
 from metasched.runs.jobs import Job
 from metasched.runs.lease import Lease, leased
-from metasched.runs.origin import versions
+from metasched.runs.outcome import versions
 from metasched.runs.records import METRICS
 from metasched.runs.runner import CHECKPOINT_SECONDS, OnOutcome
 from metasched.tasks import TaskSet
@@ -51,15 +51,12 @@ checkpoint without the metrics that led to it, and the outcome, which says that 
 LARGEST_FILE = 4 * 1024**3
 _SIDE_BY_SIDE = 32
 
-Files = Mapping[str, bytes]
-"""How far a run is: the content of each of its files."""
-
 
 class Progress(NamedTuple):
-    """How far run ``number`` of an order is."""
+    """How far run ``number`` of an order is: the content of each of its files."""
 
     number: int
-    files: Files
+    files: Mapping[str, bytes]
 
 
 class _Order(NamedTuple):
@@ -103,8 +100,12 @@ class Ray:
         work = Work(jobs, on_outcome, on_counts, _SIDE_BY_SIDE if self._gpus else 1)
         while not work.ended:
             self._assign(work)
-            for order in self._ready():
-                self._receive(order, work)
+            if not self._orders:  # other processes are working on what is left
+                time.sleep(BUSY_SECONDS)
+                continue
+            ready, _ = self._ray.wait(list(self._orders), num_returns=1, timeout=WAIT_SECONDS, fetch_local=False)
+            for stream in ready:
+                self._receive(self._orders[stream], work)
         self._rows.clear()
         work.raise_failures()
 
@@ -117,16 +118,11 @@ class Ray:
         if self._own:
             self._ray.shutdown()
 
-    def _most(self) -> int:
-        """Orders that may be under way; nodes come and go."""
-        if self._workers is not None:
-            return self._workers
-        return max(1, int(self._ray.cluster_resources().get("GPU" if self._gpus else "CPU", 1)))
-
     def _assign(self, work: Work) -> None:
         """Give orders as long as something waits and the cluster may take more."""
-        most = self._most()
-        while len(self._orders) < most:
+        # Nodes come and go, so the cluster is asked each time.
+        units = self._ray.cluster_resources().get("GPU" if self._gpus else "CPU", 1)
+        while len(self._orders) < (self._workers or max(1, int(units))):
             bundle = work.take()
             if bundle is None:
                 return
@@ -151,14 +147,6 @@ class Ray:
         if id(tasks) not in self._rows:
             self._rows[id(tasks)] = tasks, self._ray.put(tasks)
         return self._rows[id(tasks)][1]
-
-    def _ready(self) -> list[_Order]:
-        """Orders of which there is news, after waiting for some."""
-        if not self._orders:
-            time.sleep(BUSY_SECONDS)
-            return []
-        ready, _ = self._ray.wait(list(self._orders), num_returns=1, timeout=WAIT_SECONDS, fetch_local=False)
-        return [self._orders[stream] for stream in ready]
 
     def _receive(self, order: _Order, work: Work) -> None:
         """Keep what an order has sent, or see to its runs when it has ended."""
@@ -191,12 +179,8 @@ class Ray:
             raise RunError(item)
         if item is None:
             work.lost(bundle, "its worker ended without an answer")
-        elif item.ending == "refused":
-            raise RunError(item.error)
-        elif item.ending == "done":
-            work.done(bundle)
         else:
-            work.failed(bundle, item.error, item.details)
+            work.answered(bundle, item)
 
     def _end(self, order: _Order) -> None:
         """The order has ended: its folders are free."""
@@ -303,13 +287,13 @@ def _fetched(reference: Any) -> TaskSet:
     return tasks
 
 
-def pack(where: Path) -> Files:
+def pack(where: Path) -> dict[str, bytes]:
     """How far the run in a folder is."""
     fix = "start the run again in another folder"
     return {name: untrusted.read_bytes(where / name, LARGEST_FILE, fix) for name in FILES if (where / name).exists()}
 
 
-def unpack(files: Files, where: Path) -> None:
+def unpack(files: Mapping[str, bytes], where: Path) -> None:
     """Bring a folder to the same point; each file is replaced whole, in the order of :data:`FILES`."""
     for name in FILES:
         if name in files:

@@ -31,7 +31,7 @@ from metasched.files import make_folder, write_whole
 from metasched.runs import folder, runner
 from metasched.runs.compiled import keep_compiled_programs
 from metasched.runs.jobs import Job, stored_job
-from metasched.runs.origin import device, versions
+from metasched.runs.outcome import device, versions
 from metasched.runs.spec import differences
 from metasched.tasks import TEST, VALIDATION, Preparation, Provenance, Split, Task, TaskSet
 
@@ -85,7 +85,9 @@ def obey(order: Order) -> Answer:
     if refused:
         return Answer(ending="refused", error=refused)
     try:
-        jobs = [job_of(Path(where), _tasks(rows)) for where, rows in zip(order.folders, order.rows, strict=True)]
+        jobs = [
+            job_of(Path(where), read_rows(Path(rows))) for where, rows in zip(order.folders, order.rows, strict=True)
+        ]
         runner.run(jobs, checkpoint_seconds=order.checkpoint_seconds)
     except folder.BusyError as error:
         return Answer(ending="busy", error=str(error))
@@ -105,11 +107,6 @@ def job_of(where: Path, tasks: TaskSet) -> Job:
     described = folder.describe(where)
     origin = msgspec.structs.replace(described.origin, device=device())
     return stored_job(where, msgspec.structs.replace(described, origin=origin), tasks)
-
-
-@lru_cache(maxsize=8)
-def _tasks(path: str) -> TaskSet:
-    return read_rows(Path(path))
 
 
 def main() -> None:
@@ -213,13 +210,16 @@ _ARRAYS: WeakValueDictionary[Path, NDArray[Any]] = WeakValueDictionary()
 """Arrays of the task sets that are in memory: sets that share sources share the arrays."""
 
 
+@lru_cache(maxsize=8)
 def read_rows(path: Path) -> TaskSet:
     """The task set that :meth:`RowFiles.add` wrote; an error if it is not, to the bit, the one that its name says."""
     try:
         content = msgspec.json.decode(path.read_bytes(), type=_Set)
     except (OSError, msgspec.MsgspecError) as error:
         raise DataError(f"{path}: cannot read the rows of a run ({error}); start the command again") from None
-    rows = [_arrays(path.parent, part) for part in content.parts]
+    files = [(part.inputs, part.labels, part.targets) for part in content.parts]
+    # Of a name only its last part counts: nothing outside the folder is read, whatever the list says.
+    rows: Any = [[None if name is None else _array(path.parent / Path(name).name) for name in own] for own in files]
     *sources, validation, test = content.parts
     kept = {name: getattr(content, name) for name in _Set.__struct_fields__ if name != "parts"}
     tasks = TaskSet(
@@ -239,13 +239,6 @@ def read_rows(path: Path) -> TaskSet:
     if tasks.fingerprint != path.stem or [validation.name, test.name] != [VALIDATION, TEST]:
         raise DataError(f"{path}: the rows are not those that the run began with; start the command again")
     return tasks
-
-
-def _arrays(where: Path, part: _Part) -> tuple[Any, Any, Any]:
-    """Inputs, labels and targets; nothing outside the folder is read, whatever the list says."""
-    names = (part.inputs, part.labels, part.targets)
-    inputs, labels, targets = (None if name is None else _array(where / Path(name).name) for name in names)
-    return inputs, labels, targets
 
 
 def _array(path: Path) -> NDArray[Any]:
