@@ -32,7 +32,7 @@ def test_the_newest_comes_back_exactly(tmp_path):
         "checkpoint.safetensors",
         "previous.safetensors",
     ]
-    checkpoint.drop_previous(tmp_path)
+    checkpoint.remove(tmp_path / checkpoint.PREVIOUS)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]
 
 

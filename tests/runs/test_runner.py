@@ -135,7 +135,7 @@ def test_of_programs_the_last_used_are_kept_and_none_keeps_rows(tasks, monkeypat
         get(key)
     assert [get(key).tasks for key in "acb"] == [tasks] * 3
     assert made == ["a", "b", "c", "b"]
-    assert all(kept.rows is None for kept in programs._kept.values())
+    assert all(kept.rows is None for kept in programs._programs.values())
 
 
 def test_timing_a_run_gives_seconds(tasks):

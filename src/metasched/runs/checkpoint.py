@@ -77,16 +77,11 @@ def load(folder: Path, size: int) -> tuple[Tensors, int] | None:
             # The next save() renames the newest over the previous one. If the newest is damaged, that would replace the
             # only good checkpoint by a bad one, so the bad one goes now.
             if path.name == PREVIOUS:
-                _remove(folder / NEWEST)
+                remove(folder / NEWEST)
             return found
     if paths:
         raise RunError(f"{folder}: no checkpoint is whole, or an earlier metasched wrote it; {_FIX}")
     return None
-
-
-def drop_previous(folder: Path) -> None:
-    """Remove the checkpoint before the newest: the run has ended."""
-    _remove(folder / PREVIOUS)
 
 
 def updates(folder: Path) -> int:
@@ -123,7 +118,8 @@ def _digest(tensors: Tensors, update: int) -> str:
     return digest.hexdigest()
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a checkpoint that is damaged or no longer needed, if it is there."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

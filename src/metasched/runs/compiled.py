@@ -38,23 +38,21 @@ def _write_whole_files() -> None:
     """
     with suppress(ImportError, AttributeError):
         module = importlib.import_module("jax._src.lru_cache")
-        if not hasattr(module.LRUCache.put, "__wrapped__"):  # not twice
-            module.LRUCache.put = _whole(module.LRUCache.put, module._CACHE_SUFFIX)
+        put, suffix = module.LRUCache.put, module._CACHE_SUFFIX
 
+        @wraps(put)
+        def put_whole(self: Any, key: str, value: bytes) -> None:
+            if self.eviction_enabled or not isinstance(self.path, Path):  # under a lock, or not on this machine
+                put(self, key, value)
+                return
+            target = self.path / f"{key}{suffix}"
+            if not target.exists():
+                partial = target.with_name(f"{secrets.token_hex(8)}.part")
+                try:
+                    partial.write_bytes(value)
+                    partial.replace(target)
+                finally:
+                    partial.unlink(missing_ok=True)
 
-def _whole(put: Any, suffix: str) -> Any:
-    @wraps(put)
-    def put_whole(self: Any, key: str, value: bytes) -> None:
-        if self.eviction_enabled or not isinstance(self.path, Path):  # under a lock, or not on this machine
-            put(self, key, value)
-            return
-        target = self.path / f"{key}{suffix}"
-        if not target.exists():
-            partial = target.with_name(f"{secrets.token_hex(8)}.part")
-            try:
-                partial.write_bytes(value)
-                partial.replace(target)
-            finally:
-                partial.unlink(missing_ok=True)
-
-    return put_whole
+        if not hasattr(put, "__wrapped__"):  # not twice
+            module.LRUCache.put = put_whole

@@ -71,14 +71,6 @@ class Job(NamedTuple):
         return self.objective.network if "network" in self.spec.own else None
 
 
-class _Parts(NamedTuple):
-    """What all seeds of a job have in common; the fields are those of :class:`Job`."""
-
-    objective: Objective
-    reward: Reward
-    scheduler: Scheduler | None
-
-
 def make_jobs(
     tasks: TaskSet,
     scheduler: Scheduler | str = AUTO,
@@ -123,11 +115,12 @@ def make_jobs(
         "reward": reward,
         "gradient": getattr(settings, "gradient", ""),
     }
+    recipe: Mapping[str, Any] = tasks.recipe or {}
     spec: dict[str, Any] = {
-        "data": _data_spec(tasks),
+        "data": DataSpec(fingerprint=tasks.fingerprint, set=recipe.get("set"), options=dict(recipe.get("options", {}))),
         "network": _word(network),
         "learner": settings.name,
-        "settings": _plain(parts.objective.settings),
+        "settings": _plain(parts[0].settings),
         "scheduler": chosen.name,
         "options": dict(chosen.options),
         "reward": _word(reward),
@@ -215,17 +208,20 @@ def _validated(
     abstain: bool,
     together: int = 1,
     scheduler: Scheduler | str = "",
-) -> _Parts:
-    """The one check of a run, new or stored: learner, network, losses, memory, reward, scheduler and its options."""
+) -> tuple[Objective, Reward, Scheduler | None]:
+    """The one check of a run, new or stored: learner, network, losses, memory, reward, scheduler and its options.
+
+    What it returns is what all seeds have in common, in the order of the fields of :class:`Job`.
+    """
     if not isinstance(abstain, bool):
         raise ConfigError(f"abstain is {abstain!r}; give True or False")
     told = rewards.find(reward)
     objective = checked_objective(tasks, network, settings, losses, abstain=abstain, replicas=together)
     if isinstance(scheduler, Scheduler):
-        return _Parts(objective, told, scheduler)
+        return objective, told, scheduler
     how: dict[str, Any] = {"batch_size": settings.batch_size, "abstain": abstain}
     if not needs_plan(chosen.name):
-        return _Parts(objective, told, build(chosen, tasks.sizes, **how))
+        return objective, told, build(chosen, tasks.sizes, **how)
     # The plan itself needs the initial model of each seed. Its options are checked on one that computes no rewards;
     # a static schedule would ask for them when it is built, so another is built in its place.
     asked = plan_options(chosen.name, chosen.options)
@@ -233,7 +229,7 @@ def _validated(
     static = chosen.options.get("refresh") == 0 and not abstain
     tried = {**chosen.options, "refresh": 1} if static else chosen.options
     build(SchedulerSpec(chosen.name, tried), tasks.sizes, **how, plan=plan)
-    return _Parts(objective, told, None)
+    return objective, told, None
 
 
 def _no_rewards() -> Any:
@@ -248,11 +244,6 @@ def _plain(settings: LearnerSettings) -> dict[str, Any]:
     """Settings as JSON; what was made in Python is called ``own``."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {name: value if isinstance(value, str | int | float | None) else OWN for name, value in values.items()}
-
-
-def _data_spec(tasks: TaskSet) -> DataSpec:
-    recipe: Mapping[str, Any] = tasks.recipe or {}
-    return DataSpec(fingerprint=tasks.fingerprint, set=recipe.get("set"), options=dict(recipe.get("options", {})))
 
 
 def _about(tasks: TaskSet) -> About:

@@ -103,27 +103,19 @@ def leased(folders: Sequence[Path]) -> Iterator[dict[Path, Lease]]:
             leases[folder] = Lease(folder)
             leases[folder].take()
             stack.callback(leases[folder].give_back)
-        stack.enter_context(_beating(list(leases.values())))
+        ended = Event()
+
+        def beat() -> None:
+            while not ended.wait(BEAT_SECONDS):
+                for lease in leases.values():
+                    lease.beat()
+
+        # From a thread: a chunk of updates may take longer than a lease lasts.
+        thread = Thread(target=beat, name="lease", daemon=True)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(ended.set)
         yield leases
-
-
-@contextmanager
-def _beating(leases: Sequence[Lease]) -> Iterator[None]:
-    """Touch the leases from a thread: a chunk of updates may take longer than a lease lasts."""
-    ended = Event()
-
-    def beat() -> None:
-        while not ended.wait(BEAT_SECONDS):
-            for lease in leases:
-                lease.beat()
-
-    thread = Thread(target=beat, name="lease", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def holder(folder: Path) -> Holder | None:

@@ -6,7 +6,7 @@ checkpoint are cut off (:func:`keep`) and computed again.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,21 @@ def read(folder: Path, most: int | None = None) -> list[dict[str, Any]]:
     A kill may cut the last line short, and a power cut may leave the end of the file full of zeros.
     """
     path = folder / METRICS
-    return list(_read(path, most)) if path.exists() else []
+    records: list[dict[str, Any]] = []
+    if not path.exists():
+        return records
+    with untrusted.opened(path, _FIX) as stream:
+        while len(records) != most:
+            content = stream.readline(LONGEST_LINE)
+            if not content.endswith(b"\n"):
+                break
+            try:
+                record = json.loads(content)
+            except (ValueError, RecursionError):
+                break
+            number = len(records) + 1
+            records.append(_checked(record, number, f"{path}, line {number}"))
+    return records
 
 
 def check(records: Sequence[Mapping[str, Any]], updates: int, total: int, shape: tuple[int, ...], holder: Path) -> None:
@@ -93,21 +107,6 @@ def check(records: Sequence[Mapping[str, Any]], updates: int, total: int, shape:
 
 def _lines(records: Sequence[Mapping[str, Any]]) -> bytes:
     return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
-
-
-def _read(path: Path, most: int | None) -> Iterator[dict[str, Any]]:
-    with untrusted.opened(path, _FIX) as stream:
-        number = 0
-        while number != most:
-            number += 1
-            content = stream.readline(LONGEST_LINE)
-            if not content.endswith(b"\n"):
-                return
-            try:
-                record = json.loads(content)
-            except (ValueError, RecursionError):
-                return
-            yield _checked(record, number, f"{path}, line {number}")
 
 
 def _checked(record: Any, number: int, holder: str) -> dict[str, Any]:

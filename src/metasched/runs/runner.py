@@ -7,7 +7,7 @@ others.
 
 import time
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 from metasched import schedulers
 from metasched.files import write_whole
 from metasched.learners import engine, trees
-from metasched.learners.engine import Models, Program, Record
+from metasched.learners.engine import Program, Record
 from metasched.learners.inner import Schedule
 from metasched.learners.meta import seed_keys
 from metasched.learners.model import Model, model_of, read_model
@@ -198,21 +198,15 @@ _PROGRAMS = Programs()
 def _plans(jobs: Sequence[Job]) -> list[Plan | None]:
     """The plan of each job that needs one: from its own initial model, with probes at its own rate."""
     makers: dict[Hashable, Callable[[int, float], Plan]] = {}
-    plans: dict[Hashable, Plan] = {}
-    found: list[Plan | None] = []
-    for job in jobs:
-        if job.scheduler is not None:
-            found.append(None)
-            continue
+
+    def plan(job: Job) -> Plan:
         asked = plan_options(job.spec.scheduler, job.spec.options)
-        shared = (tuple(sorted(asked.items())), id(job.tasks))
-        if shared not in makers:
-            makers[shared] = planner(job.tasks, job.objective.network, job.settings, **asked)
-        key = (shared, job.spec.seed, job.settings.probe_rate)
-        if key not in plans:
-            plans[key] = makers[shared](job.spec.seed, job.settings.probe_rate)
-        found.append(plans[key])
-    return found
+        key = (tuple(sorted(asked.items())), id(job.tasks))
+        if key not in makers:
+            makers[key] = cache(planner(job.tasks, job.objective.network, job.settings, **asked))
+        return makers[key](job.spec.seed, job.settings.probe_rate)
+
+    return [plan(job) if job.scheduler is None else None for job in jobs]
 
 
 def _scheduler(job: Job, plan: Plan | None) -> Scheduler:
@@ -265,11 +259,10 @@ class _Group:
         models: dict[int, Model] = {}
         for index in range(len(self.jobs)):
             states[index], records[index] = self._restore(index)
-        begun = [index for index, known in records.items() if known]
         ended = {index for index, known in records.items() if known and "diverged" in known[-1]}
-        for index in begun:
-            for record in records[index]:
-                yield index, record, self._result(index, records[index], states[index], None, record)
+        for index, known in records.items():
+            for record in known:
+                yield index, record, self._result(index, known, states[index], None, record)
         saved = time.monotonic()
         try:
             for moved, lines in engine.run(self.program, states, ended, self.rows):
@@ -287,7 +280,10 @@ class _Group:
                 # was evaluated cannot be made from it.
                 for index, (state, kept) in moved().items():
                     if "final" in records[index][-1]:
-                        models[index] = self._keep_model(index, kept)
+                        job = self.jobs[index]
+                        models[index] = model_of(self.program.objective, job.tasks, kept.weights)
+                        if job.folder is not None:
+                            models[index].save(job.folder)
                     states[index] = state
                 # Then the checkpoint, which declares all of that valid.
                 if any(map(_is_last, (mine[-1] for mine in fresh.values()))) or (
@@ -364,14 +360,6 @@ class _Group:
                 metrics.flush(path)
                 checkpoint.save(path, trees.flatten(self._alone(index, states[index])), int(states[index].update))
 
-    def _keep_model(self, index: int, models: Models) -> Model:
-        """The model that was evaluated last, written where the run is kept."""
-        job = self.jobs[index]
-        model = model_of(self.program.objective, job.tasks, models.weights)
-        if job.folder is not None:
-            model.save(job.folder)
-        return model
-
     def _result(
         self, index: int, records: list[Record], state: State, model: Model | None, record: Record
     ) -> Result | None:
@@ -382,7 +370,7 @@ class _Group:
         outcome = outcome_of(job.description, records)
         if job.folder is not None:
             write_whole(job.folder / folder.OUTCOME, outcomes.encode(outcome))
-            checkpoint.drop_previous(job.folder)
+            checkpoint.remove(job.folder / checkpoint.PREVIOUS)
         get_model: Callable[[], Model] = lambda: model  # type: ignore[return-value,assignment]  # noqa: E731
         if model is None and job.folder is not None:
             get_model = partial(read_model, job.folder, job.own_network)
@@ -396,16 +384,8 @@ def _is_last(record: Record) -> bool:
 def outcome_of(description: Description, records: Sequence[Record]) -> Outcome:
     """The line of a finished run: the curve, the final scores, rows by task and label, the schedule."""
     last = records[-1]
-    about: dict[str, Any] = {
-        "run": description.spec.name,
-        "spec": description.spec,
-        "method": description.method,
-        "family": description.family,
-        "role": description.role,
-        "study": description.study,
-        "about": description.about,
-        "origin": description.origin,
-    }
+    shared = {name: getattr(description, name) for name in Description.__struct_fields__ if name != "reason"}
+    about: dict[str, Any] = {"run": description.spec.name, **shared}
     if "diverged" in last:
         return Outcome(**about, diverged=outcomes.Diverged(update=last["update"], cause=last["diverged"]))
     evaluated = [record for record in records if "test_accuracy" in record]

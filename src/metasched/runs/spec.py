@@ -9,9 +9,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 Count = Annotated[int, Meta(ge=0)]
-SHORT = 12
-"""Digits of a checksum that a message shows."""
-_OPTIONS = "data.options."
 
 
 class DataSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -85,10 +82,10 @@ def first_in_words(found: Mapping[str, tuple[Any, Any]]) -> str:
     rows = [path for path in found if path in ("data", "data.fingerprint")]
     names = [path for path in found if path.startswith("data.") and path not in rows]
     if rows and not names:
-        old, new = (str(checksum)[:SHORT] for checksum in found[rows[0]])
+        old, new = (str(checksum)[:12] for checksum in found[rows[0]])
         return f"on other rows: the data have changed since, or are divided otherwise (checksum {old}, not {new})"
     path = (names or list(found))[0]
     old, new = ("none" if value is None else value for value in found[path])
-    option = path.removeprefix(_OPTIONS)
+    option = path.removeprefix("data.options.")
     what = {"data.set": "data set"}.get(path, path) if option == path else f"option {option} of the data"
     return f"with another {what} ({old}, not {new})"

@@ -23,7 +23,7 @@ from metasched.runs import trackers as tracker_room
 from metasched.runs.folder import model_folder
 from metasched.runs.jobs import Job, claim_folders, make_jobs, stored_job
 from metasched.runs.outcome import Outcome
-from metasched.runs.runner import CHECKPOINT_SECONDS, Result
+from metasched.runs.runner import CHECKPOINT_SECONDS
 from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
 from metasched.schedulers.resolve import AUTO, BEST_SINGLE, SINGLE
@@ -236,25 +236,20 @@ def resume(
     sinks = tracker_room.make(trackers, path)
     folders = list(folder.runs_in(path))
     folder.refuse_unbegun(folders)
-    descriptions = [folder.describe(each) for each in folders or [path]]
+    described = {each: folder.describe(each) for each in folders or [path]}
     loaded: dict[str, TaskSet] = {}
-    for each, description in zip(folders, descriptions, strict=True):
+    for each, description in described.items():
         spec = description.spec
         if spec.own or spec.data.set is None:
             made = ", ".join(("data",) * (spec.data.set is None) + spec.own)
-            raise RunError(
-                f"{each}: has things made in Python ({made}); call metasched.train(..., out={str(path)!r}) again "
-                "to go on"
-            )
+            again = f"metasched.train(..., out={str(path)!r})"
+            raise RunError(f"{each}: has things made in Python ({made}); call {again} again to go on")
         if spec.data.fingerprint not in loaded:
             tasks = _stored_rows(each, spec.data.set, spec.data.options)
             if tasks.fingerprint != spec.data.fingerprint:
                 raise RunError(f"{each}: the data '{spec.data.set}' are not those the run began with; restore them")
             loaded[spec.data.fingerprint] = tasks
-    jobs = [
-        stored_job(each, description, loaded[description.spec.data.fingerprint])
-        for each, description in zip(folders, descriptions, strict=True)
-    ]
+    jobs = [stored_job(each, about, loaded[about.spec.data.fingerprint]) for each, about in described.items()]
     return _run(jobs, path, on_record, sinks)
 
 
@@ -302,13 +297,9 @@ def _run(
                 on_record(record)
 
         results = runner.run(jobs, on_record=pass_on, **how)
-    return _gathered(results, jobs, out)
-
-
-def _gathered(results: Sequence[Result], jobs: Sequence[Job], out: Path | None) -> Run:
     outcomes = [result.outcome for result in results]
-    first = next((outcome for outcome in outcomes if outcome.diverged), None)
-    if first is not None and first.diverged is not None and not any(outcome.final for outcome in outcomes):
+    first = outcomes[0]
+    if first.diverged and not any(outcome.final for outcome in outcomes):
         raise RunError(f"seed {first.spec.seed}, update {first.diverged.update}: {first.diverged.cause}")
     return Run(
         [record for result in results for record in result.records],

@@ -11,11 +11,11 @@ import metasched as ms
 from metasched.errors import RunError
 from metasched.runs import runner as engine
 from metasched.runs.executors.ray import Ray
+from metasched.runs.jobs import claim_folders, make_jobs
 from metasched.runs.lease import Lease
 from metasched.runs.status import failure, state_of
-from metasched.runs.train import begun, jobs_of
 
-CONFIG = ms.TrainConfig(meta_updates=5, eval_every=1, batch_size=4)
+CONFIG = ms.Joint(updates=5, eval_every=1, batch_size=4)
 
 
 class RayError(Exception):
@@ -87,9 +87,9 @@ def jobs(tasks, tmp_path):
     asked = [
         job
         for word in ("thompson", "uniform")
-        for job in jobs_of(tasks, "auto", word, CONFIG, 2, {}, out=tmp_path / "runs" / word)
+        for job in make_jobs(tasks, word, learner=CONFIG, seeds=2, out=tmp_path / "runs" / word)
     ]
-    return begun(asked, tmp_path / "runs")
+    return claim_folders(asked, tmp_path / "runs")
 
 
 def run(jobs, folder, on_counts=None):

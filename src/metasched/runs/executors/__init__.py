@@ -117,20 +117,18 @@ def executing(machines: Machines, folder: Path | None, numbers: float, own: bool
     with ExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="metasched-")))
-        executor = _make(machines, folder, numbers, own)
+        name = machines.executor
+        if name == AUTO:
+            several = machines.workers != 1 and cores() > 1 and jax.default_backend() == "cpu"
+            name = "local" if several and not own and numbers >= FEWEST_NUMBERS and os.name == "posix" else IN_PROCESS
+        executor: Executor
+        if name == IN_PROCESS:
+            executor = InProcess(folder)
+        elif name == "local":
+            executor = Local(folder, machines.workers)
+        else:
+            from metasched.runs.executors.ray import Ray
+
+            executor = Ray(folder, machines.workers, machines.address)
         stack.callback(executor.close)
         yield executor
-
-
-def _make(machines: Machines, folder: Path, numbers: float, own: bool) -> Executor:
-    name = machines.executor
-    if name == AUTO:
-        several = machines.workers != 1 and cores() > 1 and jax.default_backend() == "cpu"
-        name = "local" if several and not own and numbers >= FEWEST_NUMBERS and os.name == "posix" else IN_PROCESS
-    if name == IN_PROCESS:
-        return InProcess(folder)
-    if name == "local":
-        return Local(folder, machines.workers)
-    from metasched.runs.executors.ray import Ray
-
-    return Ray(folder, machines.workers, machines.address)

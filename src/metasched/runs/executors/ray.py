@@ -250,34 +250,30 @@ def serve(
             folder.create({own: msgspec.json.decode(described, type=Description)})
             unpack(stored[number], own)
             jobs.append(job_of(own, _fetched(tasks[number])))
-        yield from _made(jobs, seconds)
 
+        # The runs go on in a thread, which waits while a message has not been fetched: the newest is never far ahead.
+        messages: queue.Queue[Progress | Answer] = queue.Queue(maxsize=1)
+        sent: dict[int, int] = {}
 
-def _made(jobs: Sequence[Job], seconds: float) -> Iterator[Progress | Answer]:
-    """The runs go on in a thread, which waits while a message has not been fetched: the newest is never far ahead."""
-    messages: queue.Queue[Progress | Answer] = queue.Queue(maxsize=1)
-    sent: dict[int, int] = {}
+        def send(number: int, record: Record) -> None:
+            own = folder_of(jobs[number])
+            stamp = (own / NEWEST).stat().st_mtime_ns if (own / NEWEST).exists() else 0
+            if stamp != sent.get(number, 0) or "final" in record or "diverged" in record:
+                sent[number] = stamp
+                messages.put(Progress(number, pack(own)))
 
-    def send(number: int, record: Record) -> None:
-        own = folder_of(jobs[number])
-        stamp = (own / NEWEST).stat().st_mtime_ns if (own / NEWEST).exists() else 0
-        if stamp != sent.get(number, 0) or "final" in record or "diverged" in record:
-            sent[number] = stamp
-            messages.put(Progress(number, pack(own)))
+        def make() -> None:
+            try:
+                runner.run(jobs, on_record=send, checkpoint_seconds=seconds)
+                messages.put(Answer(ending="done"))
+            except Exception as error:
+                messages.put(failed(error))
 
-    def make() -> None:
-        try:
-            runner.run(jobs, on_record=send, checkpoint_seconds=seconds)
-            messages.put(Answer(ending="done"))
-        except Exception as error:
-            messages.put(failed(error))
-
-    Thread(target=make, name="runs", daemon=True).start()
-    while True:
-        message = messages.get()
-        yield message
-        if isinstance(message, Answer):
-            return
+        Thread(target=make, name="runs", daemon=True).start()
+        message: Progress | Answer | None = None
+        while not isinstance(message, Answer):
+            message = messages.get()
+            yield message
 
 
 @lru_cache(maxsize=8)
