@@ -55,7 +55,7 @@ def test_a_category_that_no_source_has_is_all_zeros():
 
 def test_integers_are_numbers_unless_named_as_categories():
     codes = [3, 1, 3, 2]
-    assert fit({"code": codes}).width == 1
+    assert fit({"code": codes}).columns[0].width == 1
     named = fit({"code": codes}, categorical=["code"])
     assert named.columns[0].categories == ("1", "2", "3")
     assert named.inputs({"code": [2.0]}).tolist() == named.inputs({"code": ["2"]}).tolist() == [[0, 1, 0]]
@@ -88,12 +88,12 @@ class TestRefused:
     def test_text_among_numbers(self):
         with pytest.raises(DataError, match="row 3: column 'age' has 'abc' among numbers"):
             fit({"age": ["20", "30", "abc", "41"]})
-        assert fit({"age": ["20", "30", "abc", "41"]}, categorical=["age"]).width == 4
+        assert fit({"age": ["20", "30", "abc", "41"]}, categorical=["age"]).columns[0].width == 4
 
     def test_numbers_with_a_decimal_comma(self):
         with pytest.raises(DataError, match=r"'20,5'; if that is a number give --data decimal=, \(decimal=','\)"):
             fit({"age": ["20,5", "30,1", "41"]})
-        assert fit({"place": ["Bern, CH", "Köln, DE"]}).width == 2
+        assert fit({"place": ["Bern, CH", "Köln, DE"]}).columns[0].width == 2
 
     def test_text_where_training_had_numbers(self):
         with pytest.raises(DataError, match="row 2: column 'age' has 'old' where a number belongs"):
@@ -108,7 +108,7 @@ class TestRefused:
         cells = [f"customer {number}" for number in range(MOST_CATEGORIES + 1)]
         with pytest.raises(DataError, match="column 'who' has 101 different texts, more than 100; leave it out"):
             fit({"who": cells})
-        assert fit({"who": cells[:-1]}).width == MOST_CATEGORIES
+        assert fit({"who": cells[:-1]}).columns[0].width == MOST_CATEGORIES
 
     def test_a_column_that_is_not_there(self):
         with pytest.raises(DataError, match="the rows have no column 'city'"):

@@ -24,8 +24,7 @@ from typing import Any
 import jax
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.chooser.draws import Draw, History, Open
-from metasched.chooser.reward_clipping import finite
+from metasched.chooser.draws import Draw, History, Open, finite
 from metasched.chooser.setup import Setup, named, on_host, set_up
 from metasched.chooser.sources import Given, warn_of_small
 from metasched.chooser.state import FORMAT, checked, fitting
@@ -165,7 +164,7 @@ class Chooser:
     def tell(self, draw: Draw, reward: float) -> None:
         """Say what ``draw`` brought.
 
-        A reward far outside the recent ones is clipped (``metasched.chooser.reward_clipping``).
+        A reward that lies outside the recent ones by more than ten times their range is clipped to that.
 
         Args:
             draw: one that this chooser handed out and that has no reward yet.
@@ -225,7 +224,7 @@ class Chooser:
         with self._lock:
             sources = self._setup.sources.having(name, size)
             setup = self._setup.with_weight(name, number("weight", weight, least=0))
-            self._change(replace(setup, sources=sources))
+            self._change(setup.with_sources(sources))
         warn_of_small([sources.all[sources.number_of(name)]], self.batch_size)
 
     def remove_source(self, name: str) -> None:
@@ -241,7 +240,7 @@ class Chooser:
             'books'
         """
         with self._lock:
-            self._change(replace(self._setup, sources=self._setup.sources.lacking(name)))
+            self._change(self._setup.with_sources(self._setup.sources.lacking(name)))
 
     def open(self) -> tuple[Draw, ...]:
         """The draws that wait for a reward.
@@ -356,16 +355,15 @@ class Chooser:
         with self._lock:
             given = checked(stored, self._setup.facts())
             sources = self._setup.sources.after(given.sources)
-            same, seed, changes = sources.all == given.sources.all, given.facts.seed, given.facts.changes
+            setup = replace(self._setup, seed=given.facts.seed, changes=given.facts.changes)
             history = given.history(sources)
-            if same:
-                setup = replace(self._setup, sources=sources, seed=seed, changes=changes)
+            if sources.all == given.sources.all:
+                setup = replace(setup, sources=sources)
                 fresh = setup.first_state()
                 leaves = on_host(fitting(given, named(fresh)))
                 state = jax.tree.unflatten(jax.tree.structure(fresh), leaves)
             else:
-                self._refuse_unless_changeable()
-                setup = replace(self._setup, sources=sources, seed=seed, changes=changes + 1, labels=None)
+                setup = setup.with_sources(sources)
                 state = setup.state_after(history)
             opened = {number: setup.opened(history.asked, number, weight) for number, weight in given.open.items()}
             # Nothing above has changed this chooser: whatever is refused is refused as a whole.
@@ -383,10 +381,8 @@ class Chooser:
         self._labels = self._setup.labels_at(self._positions)
         self._notes.clear()
 
-    def _change(self, changed: Setup) -> None:
+    def _change(self, setup: Setup) -> None:
         """Go on with other sources."""
-        self._refuse_unless_changeable()
-        setup = replace(changed, labels=None, changes=changed.changes + 1)
         setup.mixture  # noqa: B018 refused now, before anything has changed
         self._history.count(len(setup.sources.all))
         self._setup, self._state = setup, setup.state_after(self._history)
@@ -399,12 +395,6 @@ class Chooser:
         self._state, task, weight = self._setup.choose(self._state, self._notes, supposed, self._labels)
         self._notes.clear()
         return task, weight
-
-    def _refuse_unless_changeable(self) -> None:
-        if not self._setup.can_change:
-            raise ConfigError(
-                f"'{self.scheduler}' is made for its sources and no others; give another scheduler, by name"
-            )
 
     def _refuse_unless_open(self, draw: Draw) -> None:
         if not isinstance(draw, Draw):

@@ -1,17 +1,32 @@
-"""Draws: one batch as it is handed out, what an open one remembers, and the history of all of them."""
+"""Draws: one batch as it is handed out, what an open one remembers, and the history of all of them.
 
+A scheduler gets each reward, or the edge of what is plausible. One reward of −1e20 among rewards near 0 (a loss that
+overflowed, a unit forgotten) would fix the mean of its source for ever. So a reward may lie outside the recent ones by
+ten times their range, and is clipped to that. When the scale of the rewards really changes, the range follows within a
+few tells, because each of them widens it.
+"""
+
+import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.chooser.reward_clipping import FIRST, RECENT, clip, clip_first
+from metasched.errors import ConfigError
 
 ABSTAINS = -1
 """How a draw from no source is kept in a history; people see the number of sources, N."""
+RECENT = 100
+"""Rewards that the next one is compared with."""
+FIRST = 10
+"""Before so many rewards nothing is known of their scale; when the last of them comes, all are judged together."""
+LARGEST = float(np.finfo(np.float32).max)
+"""Rewards are float32 to a scheduler."""
+REACH = 10.0
+"""How far outside a reward may lie, in ranges."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,14 +66,10 @@ class Open(NamedTuple):
 
 
 class History:
-    """Draws in the order of asking, rewards in the order of telling.
+    """Draws in the order of asking, rewards in the order of telling, as they were told and as the scheduler got them.
 
-    Args:
-        sources: how many sources there are; sums have one more entry at the end, for draws from no source.
-        asked: the source of draw 0, 1, …, or ``ABSTAINS``.
-        told: ids of draws in the order of telling.
-        rewards: as they were told.
-        clipped: as the scheduler got them.
+    ``asked`` is the source of draw 0, 1, …, or ``ABSTAINS``; ``told`` are ids of draws. Sums have one more entry than
+    there are sources, at the end, for draws from no source.
     """
 
     def __init__(
@@ -107,7 +118,8 @@ class History:
 
     def tell(self, number: int, reward: float) -> tuple[float, bool]:
         """Note a reward; what the scheduler gets, and whether rewards that it got before have changed."""
-        clipped = clip(self._clipped[-RECENT:], reward)
+        low, high = (reward, reward) if len(self._clipped) < FIRST else _plausible(self._clipped[-RECENT:])
+        clipped = min(max(reward, low), high)
         task = self._asked[number]
         self._told.append(number)
         self._rewards.append(reward)
@@ -117,7 +129,7 @@ class History:
         if len(self._clipped) != FIRST:
             return clipped, False
         # The first rewards were taken as they came, because nothing was known of their scale. Now it is.
-        together = clip_first(self._clipped)
+        together = np.clip(self.clipped, *_plausible(self._clipped))
         if (together == self.clipped).all():
             return clipped, False
         self._clipped = array("d", together)
@@ -152,3 +164,25 @@ class History:
         by_name = {name: rewards[tasks == number] for name, number in numbers.items()}
         logged |= {f"reward/{name}": float(mine.mean()) for name, mine in by_name.items() if len(mine)}
         return logged | {f"draws/{name}": float((asked == number).sum()) for name, number in numbers.items()}
+
+
+def _plausible(recent: Sequence[float]) -> tuple[float, float]:
+    """[low − 10·w, high + 10·w], where low and high leave out the lowest and the highest reward, and w = high − low.
+
+    Where those are all equal, w is their size, and at least 1.
+    """
+    ordered = np.sort(np.asarray(recent, np.float64))[1:-1]
+    low, high = float(ordered[0]), float(ordered[-1])
+    width = high - low if high > low else max(abs(high), 1.0)
+    return low - REACH * width, high + REACH * width
+
+
+def finite(reward: Any) -> float:
+    """The reward as a number; anything else, and what float32 cannot hold, is refused."""
+    try:
+        value = math.nan if isinstance(reward, str) else float(reward)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not abs(value) <= LARGEST:
+        raise ConfigError(f"the reward is {reward!r}; give a finite number")
+    return value

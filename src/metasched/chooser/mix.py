@@ -70,17 +70,11 @@ def mix(
 
 @dataclass
 class _Reading:
-    """What one draw read of its source.
+    """What one draw read of its source."""
 
-    Attributes:
-        draw: its number.
-        rows: how many.
-        position: where the source stood before, or None until they are read again after loading.
-    """
-
-    draw: int
-    rows: int
-    position: Position | None
+    draw: int  # its number
+    rows: int  # how many
+    position: Position | None  # where the source stood before; None until the rows are read again after loading
 
 
 class MixedStream(Iterator[tuple[Draw, Any]]):
@@ -192,11 +186,8 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
                 self.chooser.forget(draw)
 
     def _identity(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "batch_size": None if self._single else self._batch_size,
-            "at_end": self._at_end,
-        }
+        size = None if self._single else self._batch_size
+        return {"format": FORMAT, "batch_size": size, "at_end": self._at_end}
 
     def _given(self, rows: list[Any]) -> Any:
         return rows[0] if self._single else rows
@@ -208,7 +199,9 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         position = self._streams[draw.task].position()
         rows = self._take(draw.task, self._batch_size)
         if len(rows) < self._batch_size:
-            self._end(draw.task)
+            self._ended[draw.task] = True
+            if self._at_end == "drop" and not all(self._ended):
+                self.chooser.remove_source(str(draw.source))
         if rows:
             self._readings[draw.task].append(_Reading(draw.id, len(rows), position))
         return rows
@@ -238,11 +231,6 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
             stream.again()
             rows += stream.take(number - len(rows))
         return rows
-
-    def _end(self, task: int) -> None:
-        self._ended[task] = True
-        if self._at_end == "drop" and not all(self._ended):
-            self.chooser.remove_source(self.names[task])
 
     def _forget_told(self) -> None:
         waiting = {draw.id for draw in self.chooser.open()}

@@ -67,11 +67,6 @@ class Setup:
         """The scheduler's name; ``"own"`` for one that was given as an object."""
         return self.scheduler if isinstance(self.scheduler, str) else "own"
 
-    @property
-    def can_change(self) -> bool:
-        """Whether the scheduler can be made again for other sources."""
-        return self.name != "own" and not needs_plan(self.name)
-
     def facts(self) -> dict[str, Any]:
         """The settings that a stored state must share, fit for JSON. Weights are not: they come and go with sources."""
         options = {key: value for key, value in self.options.items() if key != "plan"}
@@ -91,6 +86,12 @@ class Setup:
         """The same with a weight for one more source, where there are weights."""
         weights, loss_weights = (given and {**given, name: weight} for given in (self.weights, self.loss_weights))
         return replace(self, weights=weights, loss_weights=loss_weights)
+
+    def with_sources(self, sources: Sources) -> "Setup":
+        """The same for other sources; refused where the scheduler cannot be made again for them."""
+        if self.name == "own" or needs_plan(self.name):
+            raise ConfigError(f"'{self.name}' is made for its sources and no others; give another scheduler, by name")
+        return replace(self, sources=sources, labels=None, changes=self.changes + 1)
 
     # Arms: what a scheduler chooses among
 

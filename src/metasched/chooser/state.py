@@ -9,8 +9,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from metasched.chooser.draws import ABSTAINS, History
-from metasched.chooser.reward_clipping import LARGEST
+from metasched.chooser.draws import ABSTAINS, LARGEST, History
 from metasched.chooser.sources import LARGEST_SIZE, MOST_SOURCES, Source, Sources
 from metasched.errors import ConfigError
 from metasched.schedulers.resolve import TARGET_ONLY
@@ -52,26 +51,21 @@ class Stored(NamedTuple):
         facts: everything but the arrays.
         sources: as they were.
         open: the loss weight of each open draw, by id, in the order of asking.
-        asked: int64 (draws,), the source of draw 0, 1, …, or ``ABSTAINS``.
-        told: int64 (tells,), ids in the order of telling.
-        rewards: float64 (tells,), as they were told.
-        clipped: float64 (tells,), as the scheduler got them; a state calls them ``heard``.
+        columns: those of a :class:`History`: asked, told, rewards, and rewards as the scheduler got them.
         scheduler: the arrays of its state, by name.
     """
 
     facts: Facts
     sources: Sources
     open: dict[int, float]
-    asked: NDArray[np.int64]
-    told: NDArray[np.int64]
-    rewards: NDArray[np.float64]
-    clipped: NDArray[np.float64]
+    columns: tuple[NDArray[Any], ...]
     scheduler: dict[str, NDArray[Any]]
 
     def history(self, sources: Sources) -> History:
         """All draws, under the numbers that these sources, which include the state's, have now."""
         numbers = np.array([*map(sources.names.index, self.sources.names), ABSTAINS], np.int64)
-        return History(len(sources.all), numbers[self.asked], self.told, self.rewards, self.clipped)
+        asked, *others = self.columns
+        return History(len(sources.all), numbers[asked], *others)
 
 
 def checked(stored: Any, settings: Mapping[str, Any]) -> Stored:
@@ -116,8 +110,11 @@ def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
     """The parts, each checked against the others; ValueError says what does not fit."""
     sources = Sources(tuple(Source(*one) for one in facts.sources), have_names=True)
     _require(len(set(sources.names)) == len(sources.names), "two sources have one name")
-    asked, told = (_column(arrays, column, np.int64) for column in ("asked", "told"))
-    rewards, clipped = (_column(arrays, column, np.float64) for column in ("rewards", "heard"))
+    columns = []
+    for name, kind in (("asked", "int64"), ("told", "int64"), ("rewards", "float64"), ("heard", "float64")):
+        _require(arrays[name].ndim == 1 and arrays[name].dtype == kind, f"'{name}' is no column of {kind}")
+        columns.append(arrays[name].copy())
+    asked, told, rewards, clipped = columns
     least = ABSTAINS if facts.abstain or facts.scheduler == TARGET_ONLY else 0
     _require(bool(((asked >= least) & (asked < len(sources.all))).all()), "a draw is of no source that it has")
     _require(len(told) == len(rewards) == len(clipped), "there are more tells than rewards, or fewer")
@@ -128,13 +125,7 @@ def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
     _require(all(math.isfinite(weight) for weight in opened.values()), "a loss weight is not finite")
     _require(len({*told.tolist(), *opened}) == len(told) + len(facts.open), "a draw was told twice")
     scheduler = {key: value for key, value in arrays.items() if key.startswith("scheduler")}
-    return Stored(facts, sources, opened, asked, told, rewards, clipped, scheduler)
-
-
-def _column(arrays: Mapping[str, NDArray[Any]], name: str, dtype: Any) -> NDArray[Any]:
-    column = arrays[name]
-    _require(column.ndim == 1 and column.dtype == dtype, f"'{name}' is no column of {np.dtype(dtype)}")
-    return column.copy()
+    return Stored(facts, sources, opened, tuple(columns), scheduler)
 
 
 def _equal(given: Any, own: Any) -> bool:

@@ -13,10 +13,9 @@ from metasched.schedulers.cyclic import cyclic
 from metasched.schedulers.discounted_ucb import discounted_ucb
 from metasched.schedulers.epsilon_greedy import epsilon_greedy
 from metasched.schedulers.exp3 import exp3
-from metasched.schedulers.gittins import gittins
+from metasched.schedulers.gittins import PlanLike, gittins
 from metasched.schedulers.learning_progress import learning_progress
 from metasched.schedulers.mdp import mdp
-from metasched.schedulers.plans import PlanLike
 from metasched.schedulers.sequential import sequential
 from metasched.schedulers.single import single
 from metasched.schedulers.sliding_ucb import sliding_ucb

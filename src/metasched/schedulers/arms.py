@@ -53,8 +53,8 @@ def bandit(num_tasks: int, choose: Callable[[Arms], jax.Array], discount: float 
     """A scheduler that remembers rewards, chooses the task ``choose(arms)`` and looks at no labels."""
     return Scheduler(
         init=lambda key: first(num_tasks, key),
-        select=lambda arms, labels: choose(arms),  # noqa: ARG005
-        update=lambda arms, labels, task, reward: observe(arms, task, reward, discount),  # noqa: ARG005
+        select=lambda arms, labels: choose(arms),
+        update=lambda arms, labels, task, reward: observe(arms, task, reward, discount),
     )
 
 

@@ -1,6 +1,5 @@
 """Round robin over the tasks."""
 
-import jax
 import jax.numpy as jnp
 
 from metasched.schedulers.base import Scheduler
@@ -20,17 +19,9 @@ def cyclic(num_tasks: int) -> Scheduler:
         >>> [chooser.ask().task for _ in range(5)]
         [0, 1, 2, 0, 1]
     """
-
-    def init(key: jax.Array) -> jax.Array:
-        del key
-        return jnp.zeros((), jnp.int32)
-
-    def select(turn: jax.Array, labels: jax.Array) -> jax.Array:
-        del labels
-        return turn
-
-    def update(turn: jax.Array, labels: jax.Array, task: jax.Array, reward: jax.Array) -> jax.Array:
-        del labels, task, reward
-        return (turn + 1) % num_tasks
-
-    return Scheduler(init, select, update, family="static")
+    return Scheduler(
+        init=lambda key: jnp.zeros((), jnp.int32),
+        select=lambda turn, labels: turn,
+        update=lambda turn, labels, task, reward: (turn + 1) % num_tasks,
+        family="static",
+    )

@@ -65,12 +65,10 @@ def exp3(num_tasks: int, rate: float = 1.0, explore: float = 0.0, scale: str = "
         return (1 - share) * jax.nn.softmax(-eta * state.loss) + share / num_tasks
 
     def select(state: Weights, labels: jax.Array) -> jax.Array:
-        del labels
         noise = jax.random.gumbel(key_of_draw(state.key, state.turn), (num_tasks,))
         return arms.best(jnp.log(probabilities(state)) + noise)
 
     def update(state: Weights, labels: jax.Array, task: jax.Array, reward: jax.Array) -> Weights:
-        del labels
         low, high = state.low, state.high
         if scale == "spread":
             low, high = jnp.minimum(low, reward), jnp.maximum(high, reward)

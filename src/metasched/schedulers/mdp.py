@@ -11,7 +11,7 @@ from metasched.planning.gittins import gittins_index_jax
 from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
-from metasched.schedulers.plans import PlanLike, require_plan, transitions_of
+from metasched.schedulers.gittins import PlanLike, require_plan, transitions_of
 
 
 class MdpState(NamedTuple):
@@ -98,9 +98,9 @@ def _planned(plan: PlanLike) -> Scheduler:
     if actions is not None:
         table = np.asarray(actions, np.int8 if len(plan.transitions) < 128 else np.int32)
         return Scheduler(
-            lambda key: jnp.asarray(table),  # noqa: ARG005
+            lambda key: jnp.asarray(table),
             lambda table, labels: table[tuple(labels)].astype(jnp.int32),
-            lambda table, labels, task, reward: table,  # noqa: ARG005
+            lambda table, labels, task, reward: table,
         )
     result: Any = jax.ShapeDtypeStruct((), np.int32)  # type: ignore[no-untyped-call]
 
@@ -108,8 +108,7 @@ def _planned(plan: PlanLike) -> Scheduler:
         return np.int32(plan.policy.action(np.asarray(labels, np.int64)))
 
     def select(state: jax.Array, labels: jax.Array) -> jax.Array:
-        del state
         task: jax.Array = jax.pure_callback(choose, result, labels, vmap_method="sequential")
         return task
 
-    return Scheduler(lambda key: jnp.zeros((), jnp.int32), select, lambda state, labels, task, reward: state)  # noqa: ARG005
+    return Scheduler(lambda key: jnp.zeros((), jnp.int32), select, lambda state, labels, task, reward: state)

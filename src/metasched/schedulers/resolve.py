@@ -20,7 +20,7 @@ from typing import Any
 from metasched import schedulers
 from metasched.errors import ConfigError, unknown
 from metasched.schedulers.base import Family, Scheduler
-from metasched.schedulers.plans import PlanLike
+from metasched.schedulers.gittins import PlanLike
 
 AUTO = "auto"
 TARGET_ONLY = "target-only"

@@ -54,12 +54,10 @@ def sequential(
         return SequentialState(jnp.zeros((), jnp.int32), jax.random.permutation(key, tasks) if drawn else tasks)
 
     def select(state: SequentialState, labels: jax.Array) -> jax.Array:
-        del labels
         ends = jnp.cumsum(jnp.asarray(counts)[state.order])
         return state.order[jnp.searchsorted(ends, state.turn, side="right")]
 
     def update(state: SequentialState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> SequentialState:
-        del labels, task, reward
         return state._replace(turn=(state.turn + 1) % int(counts.sum()))
 
     return Scheduler(init, select, update, family="static")

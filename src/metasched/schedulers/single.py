@@ -1,6 +1,5 @@
 """Always the same task: the control that says what one source alone is worth."""
 
-import jax
 import jax.numpy as jnp
 
 from metasched.errors import whole_number
@@ -23,16 +22,9 @@ def single(num_tasks: int, task: int = 0) -> Scheduler:
     """
     always = whole_number("task", task, least=0, most=num_tasks - 1)
 
-    def init(key: jax.Array) -> jax.Array:
-        del key
-        return jnp.full((), always, jnp.int32)
-
-    def select(task: jax.Array, labels: jax.Array) -> jax.Array:
-        del labels
-        return task
-
-    def update(state: jax.Array, labels: jax.Array, task: jax.Array, reward: jax.Array) -> jax.Array:
-        del labels, task, reward
-        return state
-
-    return Scheduler(init, select, update, family="control")
+    return Scheduler(
+        init=lambda key: jnp.full((), always, jnp.int32),
+        select=lambda task, labels: task,
+        update=lambda state, labels, task, reward: state,
+        family="control",
+    )

@@ -53,16 +53,13 @@ def sliding_ucb(
     one_of("scale", scale, arms.SCALES)
 
     def init(key: jax.Array) -> Window:
-        del key
         return Window(jnp.full(length, num_tasks, jnp.int32), jnp.zeros(length, jnp.float32), jnp.int32(0))
 
     def select(state: Window, labels: jax.Array) -> jax.Array:
-        del labels
         time = jnp.clip(state.turn, 1, length).astype(jnp.float32)
         return arms.best(arms.upper_bound(_arms(state, num_tasks), time, width, weight, scale))
 
     def update(state: Window, labels: jax.Array, task: jax.Array, reward: jax.Array) -> Window:
-        del labels
         oldest = state.turn % length
         return Window(state.tasks.at[oldest].set(task), state.rewards.at[oldest].set(reward), state.turn + 1)
 

@@ -61,10 +61,8 @@ def thompson(
         good = state.visits * state.mean
         return arms.best(jax.random.beta(key_of_draw(state.key, state.turn), 1 + good, 1 + state.visits - good))
 
-    def observe_clipped(state: Arms, labels: jax.Array, task: jax.Array, reward: jax.Array) -> Arms:
-        del labels
-        return arms.observe(state, task, jnp.clip(reward, 0, 1))
-
     if model == "beta":
-        return arms.bandit(num_tasks, beta)._replace(update=observe_clipped)
+        return arms.bandit(num_tasks, beta)._replace(
+            update=lambda state, labels, task, reward: arms.observe(state, task, jnp.clip(reward, 0, 1))
+        )
     return arms.bandit(num_tasks, gaussian, fade)

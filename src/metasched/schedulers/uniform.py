@@ -45,11 +45,9 @@ def uniform(num_tasks: int, tasks: Sequence[int] | None = None) -> Scheduler:
         return UniformState(jax.random.key_data(key), jnp.int32(0))
 
     def select(state: UniformState, labels: jax.Array) -> jax.Array:
-        del labels
         return jnp.asarray(drawn)[jax.random.randint(key_of_draw(state.key, state.turn), (), 0, len(drawn), jnp.int32)]
 
     def update(state: UniformState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> UniformState:
-        del labels, task, reward
         return state._replace(turn=state.turn + 1)
 
     return Scheduler(init, select, update, family="static")

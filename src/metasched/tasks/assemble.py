@@ -38,27 +38,16 @@ class SourceRows:
 
 @dataclass(frozen=True)
 class Goal:
-    """What to predict, and for which target.
+    """What to predict, and for which target; the arguments of ``TaskSet.from_frame`` say what each field means."""
 
-    Args:
-        target: the source that is the target; None if sources are named ``validation`` and ``test``.
-        target_labels: how many of the target's rows are for validation; None: half, at most 100.
-        seed: decides which.
-        label: what the labels are called.
-        regression: whether to predict numbers; None: if they are not all whole.
-        bins: number of bins of these numbers, which schedulers see as labels.
-        allow_overlap: let a validation row be a test row too.
-        order: of the classes; others follow, sorted.
-    """
-
-    target: str | None = None
+    target: str | None = None  # None if sources are named validation and test
     target_labels: int | None = None
     seed: int = 0
     label: str = "label"
     regression: bool | None = None
     bins: int = 10
     allow_overlap: bool = False
-    order: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()  # of the classes; others follow, sorted
 
 
 def all_parts(tasks: Mapping[str, Arrays], validation: Arrays, test: Arrays) -> dict[str, Arrays]:

@@ -33,7 +33,11 @@ def check(tasks: "TaskSet") -> None:
             raise DataError(f"{tasks.name}: useful names '{name}', which is no task; name tasks or leave it out")
     for name, part, classes in tasks.parts():
         where = location(tasks.name, name)
-        _check_classes(where, classes)
+        if len(classes) > MOST_CLASSES:
+            raise DataError(f"{where}: {len(classes):,} classes, more than {MOST_CLASSES:,}; group them")
+        for label, count in Counter(classes).items():
+            if count > 1:
+                raise DataError(f"{where}: {count} classes are named '{label}'; give each a name of its own")
         _check_rows(where, part.inputs, part.labels, classes, tasks.shape)
         if (part.targets is None) != (tasks.test.targets is None):
             raise DataError(f"{where} and the test rows must both have targets or neither; give them")
@@ -44,7 +48,18 @@ def check(tasks: "TaskSet") -> None:
                     f"{where}: one target has {part.targets.shape[1]} numbers, those of the test rows "
                     f"{tasks.target_size}; give equally many"
                 )
-    _check_provenance(tasks)
+    for name, part, _ in tasks.parts():
+        count, known = len(part.labels), len(tasks.provenance[name].rows) if name in tasks.provenance else 0
+        if known != count:
+            raise DataError(
+                f"{tasks.name}: '{name}' has {count} rows, its provenance {known}; give each row its origin"
+            )
+    validation, test = tasks.provenance[VALIDATION], tasks.provenance[TEST]
+    if validation.source == test.source != "array" and (both := np.intersect1d(validation.rows, test.rows)).size:
+        raise DataError(
+            f"{tasks.name}: row {both[0]} of {test.source} is in both validation and test "
+            f"({both.size} such rows); keep them apart"
+        )
 
 
 def location(tasks: str, part: str) -> str:
@@ -61,29 +76,6 @@ def few_rows(tasks: "TaskSet") -> list[str]:
         f"{count:,} {kind} row{'' if count == 1 else 's'}" for count, kind in ((labelled, "labelled"), (tested, "test"))
     )
     return [f"the target has {' and '.join(counts)}: with fewer than {FEWEST_ROWS} of either, results say little"]
-
-
-def _check_provenance(tasks: "TaskSet") -> None:
-    for name, part, _ in tasks.parts():
-        count, known = len(part.labels), len(tasks.provenance[name].rows) if name in tasks.provenance else 0
-        if known != count:
-            raise DataError(
-                f"{tasks.name}: '{name}' has {count} rows, its provenance {known}; give each row its origin"
-            )
-    validation, test = tasks.provenance[VALIDATION], tasks.provenance[TEST]
-    if validation.source == test.source != "array" and (both := np.intersect1d(validation.rows, test.rows)).size:
-        raise DataError(
-            f"{tasks.name}: row {both[0]} of {test.source} is in both validation and test "
-            f"({both.size} such rows); keep them apart"
-        )
-
-
-def _check_classes(where: str, classes: tuple[str, ...]) -> None:
-    if len(classes) > MOST_CLASSES:
-        raise DataError(f"{where}: {len(classes):,} classes, more than {MOST_CLASSES:,}; group them")
-    for name, count in Counter(classes).items():
-        if count > 1:
-            raise DataError(f"{where}: {count} classes are named '{name}'; give each a name of its own")
 
 
 def _check_rows(where: str, inputs: Inputs, labels: Labels, classes: tuple[str, ...], shape: tuple[int, ...]) -> None:

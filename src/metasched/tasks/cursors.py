@@ -17,9 +17,6 @@ Array: TypeAlias = Any
 CURSORS = ("rested", "global")
 """Whether a task's cursor moves only when the task is drawn, or all cursors with every draw."""
 
-UNBOUNDED = 2**62
-"""The size of a task that never wraps round: a stream, or a count of rows over all passes."""
-
 
 def starts_of(sizes: Array) -> Array:
     """The first row (N,) of each task among all rows."""

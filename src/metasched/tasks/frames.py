@@ -70,7 +70,8 @@ def from_torch(name: str, datasets: Mapping[str, Any], classes: Sequence[str] | 
         names[key] = classes or getattr(dataset, "classes", None)
         sources[key] = _source_rows(key, [dataset[row] for row in range(len(dataset))], names[key])
     notes = []
-    if any(_channels_first(source.inputs) for source in sources.values()):
+    shapes = [source.inputs.shape[1:] for source in sources.values()]
+    if any(len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3) for shape in shapes):  # channels first
         sources = {key: replace(source, inputs=np.moveaxis(source.inputs, 1, -1)) for key, source in sources.items()}
         notes.append("channels of images are last: (height, width, channels)")
     return assemble(name, sources, replace(goal, order=_joined(names.values())), notes)
@@ -138,10 +139,6 @@ def _named(labels: NDArray[Any], names: Sequence[str] | None, row_name: RowName)
         row = int(wrong[0])
         raise DataError(f"{row_name(row)}: has label {labels[row]}, outside 0 … {len(names) - 1}; leave the row out")
     return np.asarray(np.array([str(name) for name in names], object)[labels])
-
-
-def _channels_first(inputs: NDArray[Any]) -> bool:
-    return inputs.ndim == 4 and inputs.shape[1] in (1, 3) and inputs.shape[3] not in (1, 3)
 
 
 def _row_name(name: str) -> RowName:

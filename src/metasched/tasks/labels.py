@@ -45,19 +45,11 @@ def label(
     regression: bool | None = None,
     order: Sequence[str] = (),
 ) -> Labelling:
-    """Labels of every part from what its rows say, text or numbers.
+    """Labels of every part from what its rows say, text or numbers; ``target`` are the parts that are the target's.
 
     Numbers that are not all whole are predicted as numbers unless ``regression`` is False; everything else is a class.
     All parts, the target's and the sources', share their classes if every source has at least one of the target's;
-    otherwise each has its own.
-
-    Args:
-        cells: what each row says, by part.
-        target: the parts that are the target's.
-        row_names: by part, what messages call a row.
-        title: what messages call the labels.
-        regression: whether to predict numbers; None: see above.
-        order: of the classes; others follow, sorted.
+    otherwise each has its own. Classes come in ``order``; others follow, sorted. Messages call the labels ``title``.
     """
     for part, own in cells.items():
         empty = [row for row, text in enumerate(as_texts(own)) if text is None]
@@ -141,13 +133,7 @@ def find_typos(
 ) -> tuple[list[str], set[str]]:
     """Labels that look misspelt: rare ones, and ones spelt like another, that only the sources or the target have.
 
-    Args:
-        texts: the labels of every part, row by row; all parts share them.
-        target: the parts that are the target's.
-        row_names: by part, what messages call a row.
-
-    Returns:
-        A line on those of the sources and one on those of the target, if there are any; and all of them.
+    They are returned with a line on those of the sources and one on those of the target, if there are any.
     """
     theirs = {part: own for part, own in texts.items() if part not in target}
     ours = {part: own for part, own in texts.items() if part in target}

@@ -28,6 +28,10 @@ RowName: TypeAlias = Callable[[int], str]
 """What messages call a row: ``mine/shop1.csv line 7``."""
 
 
+def _row_name(row: int) -> str:
+    return f"row {row + 1}"
+
+
 class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One column and what its cells become: one number (cell − ``mean``) / ``scale``, or one-hot over ``categories``.
 
@@ -100,19 +104,13 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         categorical: Sequence[str] = (),
         standardise: bool = True,
         missing: str | None = None,
-        row_name: RowName | None = None,
+        row_name: RowName = _row_name,
     ) -> "Preparation":
-        """The preparation that the rows of all sources call for.
+        """The preparation that the rows of all sources call for; ``columns`` are their cells, without the label's.
 
-        Args:
-            columns: their cells, without those to predict.
-            label: the column to predict.
-            text_labels: whether it holds text.
-            categorical: columns of numbers that stand for categories; those of text are categories anyway.
-            standardise: numbers get mean 0 and standard deviation 1 over these rows; a constant one only mean 0.
-            missing: ``"mean"`` fills an empty number with the mean and makes an empty text a category of its own;
-                None refuses both.
-            row_name: what messages call a row.
+        Columns of text are categories, and so are those of numbers in ``categorical``. If ``standardise``, numbers get
+        mean 0 and standard deviation 1 over these rows, a constant one only mean 0. ``missing="mean"`` fills an empty
+        number with the mean and makes an empty text a category of its own; None refuses both.
         """
         if missing not in (None, "mean"):
             raise ConfigError(f"missing is {missing!r}; give 'mean', or leave it out to refuse empty cells")
@@ -121,21 +119,15 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         for name in categorical:
             if name not in columns:
                 raise ConfigError(f"categorical names '{name}', which is no column to learn from: {', '.join(columns)}")
-        name_row = row_name or _row_name
         fitted = [
-            _category(name, cells, missing, name in categorical, name_row)
+            _category(name, cells, missing, name in categorical, row_name)
             if name in categorical or _holds_text(cells)
-            else _number(name, cells, missing, standardise, name_row)
+            else _number(name, cells, missing, standardise, row_name)
             for name, cells in columns.items()
         ]
         return cls(columns=tuple(fitted), label=label, text_labels=text_labels)
 
-    @property
-    def width(self) -> int:
-        """How many inputs a row becomes."""
-        return sum(column.width for column in self.columns)
-
-    def inputs(self, columns: Columns, row_name: RowName | None = None) -> Inputs:
+    def inputs(self, columns: Columns, row_name: RowName = _row_name) -> Inputs:
         """(n, width) float32: the columns in their order of training; columns besides are not looked at."""
         for column in self.columns:
             if column.name not in columns:
@@ -143,8 +135,7 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         sizes = {len(columns[column.name]) for column in self.columns}
         if len(sizes) > 1:
             raise DataError(f"columns differ in length ({', '.join(map(str, sorted(sizes)))} rows); give each the same")
-        name_row = row_name or _row_name
-        return np.concatenate([column.inputs(columns[column.name], name_row) for column in self.columns], axis=1)
+        return np.concatenate([column.inputs(columns[column.name], row_name) for column in self.columns], axis=1)
 
 
 def as_numbers(name: str, cells: Cells, row_name: RowName) -> NDArray[np.float64]:
@@ -254,7 +245,3 @@ def _text(cell: Any) -> str:
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         return str(int(cell))
     return str(cell)
-
-
-def _row_name(row: int) -> str:
-    return f"row {row + 1}"

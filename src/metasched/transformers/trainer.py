@@ -6,28 +6,34 @@ processes ask choosers of their own, which agree because they are told the same 
 """
 
 import copy
+import json
 import math
-from collections.abc import Callable, Mapping
+import random
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as format_tensors
+from torch.utils.data import ConcatDataset, DataLoader
 from transformers import Trainer
 
 from metasched.chooser import Chooser, Draw
 from metasched.errors import ConfigError, RunError, unknown, whole_number
+from metasched.files import write_whole
 from metasched.schedulers.base import Scheduler
 from metasched.schedulers.resolve import AUTO, family
 from metasched.torch.rewards import Alignment, Parameters, Transfer, selected
-from metasched.transformers import checkpoint
-from metasched.transformers.rows import joined, own_random, rows_of, sizes_of
 
 _REWARDS = {"transfer": Transfer, "alignment": Alignment}
 _TARGET = "the target"
 _ROWS, _TARGET_ROWS = 0, 1  # what random numbers are for
-
+_SCHEDULE = "schedule.safetensors"  # in the folder of a checkpoint
 
 _Trainer: Any = object  # in a class of your own, the trainer that comes after the mixin
 
@@ -92,8 +98,8 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
                 f"reward '{reward}' needs a target; give target=a data set of what the model should learn"
             )
         datasets = dict(sources) if target is None else {**sources, _TARGET: target}
-        sizes = sizes_of(datasets)
-        super().__init__(model, args, train_dataset=joined(list(datasets.values())), **others)
+        sizes = _sizes(datasets)
+        super().__init__(model, args, train_dataset=_joined(list(datasets.values())), **others)
         if len(self.train_dataset) != sum(sizes.values()):
             raise ConfigError(
                 f"preparing made {len(self.train_dataset)} rows of {sum(sizes.values())}, so that nobody knows whose "
@@ -194,7 +200,9 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         if _internal_call and output_dir is not None:
             self._gradient_reward = None  # as after a resume, because a checkpoint has no gradient in it
             if self.args.should_save:
-                checkpoint.save(Path(output_dir), {"target_reads": self._target_reads}, self.chooser.state_dict())
+                state = self.chooser.state_dict()
+                facts = json.dumps({"target_reads": self._target_reads, "chooser": state["facts"]})
+                write_whole(Path(output_dir) / _SCHEDULE, format_tensors(state["arrays"], metadata={"facts": facts}))
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train; from a checkpoint, go on with the very next draw.
@@ -208,10 +216,10 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             What ``Trainer.train`` returns.
         """
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = str(checkpoint.newest(Path(self.args.output_dir)))
+            resume_from_checkpoint = str(_newest(Path(self.args.output_dir)))
         self._unlogged, self._gradient_reward = 0, None
         if resume_from_checkpoint:
-            facts, state = checkpoint.load(Path(resume_from_checkpoint))
+            facts, state = _load(Path(resume_from_checkpoint))
             self.chooser.load_state_dict(state)
             self._target_reads = int(facts["target_reads"])
         for draw in self.chooser.open():  # of a training that was broken off
@@ -271,8 +279,10 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
     def _collated(self, numbers: Any, *stream: int) -> Any:
         """A batch of these rows of the joined data, without the columns that the model does not take."""
         collate = self._get_collator_with_removed_columns(self.data_collator, description="Training")
-        with own_random(self._seed, self.args.process_index, *stream):
-            return collate(rows_of(self.train_dataset, numbers.tolist()))
+        with _own_random(self._seed, self.args.process_index, *stream):
+            if hasattr(self.train_dataset, "__getitems__"):
+                return collate(list(self.train_dataset.__getitems__(numbers.tolist())))
+            return collate([self.train_dataset[number] for number in numbers.tolist()])
 
 
 def _learns(scheduler: str | Scheduler) -> bool:
@@ -280,6 +290,73 @@ def _learns(scheduler: str | Scheduler) -> bool:
     if not isinstance(scheduler, str):
         return scheduler.family == "active"
     return scheduler == AUTO or family(scheduler) == "active"
+
+
+def _sizes(datasets: Mapping[str, Any]) -> dict[str, int]:
+    """Rows of each data set, by name; one that cannot be indexed or is empty is refused."""
+    sizes = {}
+    for name, dataset in datasets.items():
+        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+            raise ConfigError(f"'{name}' has no length or row numbers; give a data set that has, or use metasched.mix")
+        if not len(dataset):
+            raise ConfigError(f"'{name}' has no rows; leave it out")
+        sizes[name] = len(dataset)
+    return sizes
+
+
+def _joined(datasets: list[Any]) -> Any:
+    """All rows end to end: as one of Hugging Face's data sets where all are, which others can then map over."""
+    if all(type(one).__module__.startswith("datasets.") for one in datasets):
+        from datasets import concatenate_datasets
+
+        return concatenate_datasets(datasets)
+    return ConcatDataset(datasets)
+
+
+@contextmanager
+def _own_random(*numbers: int) -> Iterator[None]:
+    """Random numbers decided by ``numbers`` alone; the training's own go on afterwards as if nothing had been drawn.
+
+    A collator that masks at random then makes the same batch of the same draw, whenever and however often it is made.
+    """
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
+
+
+def _load(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a checkpoint knows of a schedule: facts, and the state of the chooser."""
+    path = folder / _SCHEDULE
+    if not path.is_file():
+        raise RunError(f"{folder}: no {_SCHEDULE} in it; go on from a checkpoint that a scheduled trainer has saved")
+    try:
+        with safe_open(path, "numpy") as file:
+            facts = json.loads(file.metadata()["facts"])
+            arrays = {name: file.get_tensor(name) for name in list(file.keys())}
+            return facts, {"facts": facts.pop("chooser"), "arrays": arrays}
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError):
+        raise RunError(f"{path}: damaged; go on from an older checkpoint") from None
+
+
+def _newest(folder: Path) -> Path:
+    """The checkpoint with the highest number that is whole: a kill while saving leaves one that is not."""
+    numbered = re.compile(r"checkpoint-\d+").fullmatch
+    numbers = {int(path.name.split("-")[1]): path for path in folder.glob("checkpoint-*") if numbered(path.name)}
+    for number in sorted(numbers, reverse=True):
+        try:
+            json.loads((numbers[number] / "trainer_state.json").read_text())  # it is written last
+            return numbers[number]
+        except (OSError, ValueError):
+            warnings.warn(f"{numbers[number]} is not whole and is passed over", stacklevel=2)
+    raise RunError(f"{folder}: no whole checkpoint in it; train without resume_from_checkpoint")
 
 
 class ScheduledTrainer(ScheduleMixin, Trainer):  # type: ignore[misc]
