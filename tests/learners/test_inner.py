@@ -1,19 +1,14 @@
 """The inner loop: SGD on the scheduled rows, against the same loop spelled out on the host."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import metasched as ms
 from helpers import make_own_label_tasks, make_tasks
-from metasched.errors import ConfigError
 from metasched.learners import gradients
 from metasched.learners.inner import Start
 from metasched.learners.losses import row_scores
-from metasched.learners.networks import mlp
 from metasched.learners.stream import device_data
 from metasched.schedulers.base import Scheduler
 from scenes import first_of, follow, objective_for, scene_of
@@ -118,33 +113,6 @@ def test_the_scheduler_sees_the_labels_at_the_cursors_when_it_chooses_and_when_i
         assert walked.adapted.stream.scheduler[1][turn].tolist() == labels
         assert walked.adapted.tasks[turn] == np.argmax(labels)
         cursors[np.argmax(labels)] += 4
-
-
-class TestTrainedArrays:
-    def test_training_the_head_alone_leaves_the_body(self):
-        walked = Walked(make_tasks(), follow([0, 1]), batches_per_update=2, inner_layers="head")
-        after, before = walked.adapted.weights, walked.before
-        np.testing.assert_array_equal(after[0]["w"], before[0]["w"])
-        np.testing.assert_array_equal(after[0]["b"], before[0]["b"])
-        assert np.abs(after[1]["w"] - before[1]["w"]).max() > 0
-
-    def test_networks_are_asked_to_name_it(self):
-        nameless = mlp(3, hidden=(6,))._replace(head=None)
-        config = ms.AlgorithmOne(batch_size=4, inner_layers="head")
-        with pytest.raises(ConfigError, match="does not name its head"):
-            ms.train(make_tasks(), network=nameless, learner=config)
-
-    def test_a_rate_for_each_array_moves_each_at_its_own(self):
-        walked = Walked(make_tasks(), follow([0]), batches_per_update=1)
-        doubled = jax.tree.map(lambda _: walked.rate, walked.before)
-        doubled[0] = jax.tree.map(lambda rate: 2 * rate, doubled[0])
-        walked.rate = doubled
-        walked.objective = walked.objective._replace(settings=replace(walked.objective.settings, inner_rates="layer"))
-        plain, after = walked.adapted.weights, walked.adapt(walked.before).weights
-        for number, factor in ((0, 2), (1, 1)):
-            moved = after[number]["w"] - walked.before[number]["w"]
-            expected = factor * (plain[number]["w"] - walked.before[number]["w"])
-            np.testing.assert_allclose(moved, expected, atol=1e-6)
 
 
 def test_training_one_task_leaves_the_other_heads_alone():

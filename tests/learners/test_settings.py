@@ -41,8 +41,6 @@ def test_a_batch_larger_than_a_task_is_refused_by_name():
         ("reward_rows", 0),
         ("reward_rows", 1.5),
         ("eval_every", True),
-        ("inner_rates", "each"),
-        ("inner_layers", "body"),
         ("balanced_loss", "yes"),
         ("balanced_accuracy", None),
         ("optimiser", "adagrad"),

@@ -120,11 +120,20 @@ def test_settings_of_algorithm_1_have_their_new_names():
     assert "config" not in new
 
 
-@pytest.mark.parametrize(("name", "value"), [("row_weights", True), ("initial_share", 0.5), ("adapt_on_target", 3)])
-def test_a_setting_that_no_longer_exists_is_refused_by_name_unless_it_did_nothing(name, value, tmp_path):
-    assert name not in upgrade_spec(old_spec(**{name: type(value)(0)}))["settings"]
-    with pytest.raises(RunError, match=f"{name} is {value}, a setting that no longer exists; use metasched 0.1"):
+REMOVED = [
+    ("row_weights", False, True),
+    ("initial_share", 0.0, 0.5),
+    ("adapt_on_target", 0, 3),
+    ("inner_rates", "scalar", "layer"),
+    ("inner_layers", "all", "head"),
+]
+
+
+@pytest.mark.parametrize(("name", "usual", "value"), REMOVED)
+def test_a_setting_that_no_longer_exists_is_refused_by_name_unless_it_did_nothing(name, usual, value, tmp_path):
+    assert name not in upgrade_spec(old_spec(**{name: usual}))["settings"]
+    with pytest.raises(RunError, match=f"{name} is {value!r}, a setting that no longer exists; use metasched 0.1"):
         upgrade_spec(old_spec(**{name: value}))
     lines = [{"shared": {**OLD[0]["shared"], "spec": {**OLD[0]["shared"]["spec"], "config": {name: value}}}}, *OLD[1:]]
-    with pytest.raises(DataError, match=f"line 3: .*{name} is {value}"):
+    with pytest.raises(DataError, match=f"line 3: .*{name} is {value!r}"):
         list(outcomes.read(put(tmp_path / "a.jsonl", lines)))

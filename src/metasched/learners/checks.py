@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from metasched.errors import ConfigError
 from metasched.learners import gradients
-from metasched.learners.inner import trained_arrays
 from metasched.learners.losses import Losses, Objective, objective_of
 from metasched.learners.networks import Network, default_network, num_outputs
 from metasched.learners.settings import AlgorithmOne, LearnerSettings
@@ -37,7 +36,6 @@ def check_network(tasks: TaskSet, network: Network, settings: LearnerSettings) -
     odd = [leaf for leaf in jax.tree.leaves(weights) if not jnp.issubdtype(leaf.dtype, jnp.floating)]
     if odd:
         raise ConfigError(f"the network has weights of type {odd[0].dtype}; all must be floating point")
-    trained_arrays(network, weights, settings)
 
 
 def check_losses(tasks: TaskSet, losses: Losses) -> None:

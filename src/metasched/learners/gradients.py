@@ -1,32 +1,21 @@
 """How the meta-gradient is found: estimators by name. A new one is a function and a line in ``_REGISTRY``.
 
-Three are exact and differ in memory and in arithmetic. With w' = w − ρ ⊙ g(w), g the gradient of a batch's loss, and
-v the derivative of the outer loss by w', that by w is v − H(ρ ⊙ v), H the Hessian of the batch's loss; by the rate ρ it
-is −v ⊙ g.
+Three are exact and differ in memory and in arithmetic. With w' = w − ρ·g(w), g the gradient of a batch's loss, and v
+the derivative of the outer loss by w', that by w is v − ρ·H·v, H the Hessian of the batch's loss; by the rate ρ it is
+−⟨v, g⟩.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from metasched.errors import ConfigError, unknown
-from metasched.learners.inner import (
-    Adapted,
-    Journey,
-    RateTree,
-    Scene,
-    Start,
-    batch_numbers,
-    first_walk,
-    one_batch,
-    rates_by_array,
-    trained_arrays,
-)
+from metasched.learners.inner import Adapted, Journey, Scene, Start, batch_numbers, first_walk, one_batch
 from metasched.learners.losses import Objective, target_loss, task_loss
 from metasched.learners.networks import Weights
 from metasched.learners.settings import AlgorithmOne
@@ -34,13 +23,10 @@ from metasched.learners.stream import Batch, Data, Stream, loss_arguments
 
 
 class MetaParameters(NamedTuple):
-    """λ: the initial weights, and the logarithm of the inner learning rate, so that the rate stays positive.
-
-    ``log_rate`` is one number, or a tree like the weights with one number for each array or each weight.
-    """
+    """λ: the initial weights, and the logarithm of the inner learning rate, so that the rate stays positive."""
 
     weights: Weights
-    log_rate: Any
+    log_rate: jax.Array
 
 
 Found: TypeAlias = tuple[tuple[jax.Array, Adapted], MetaParameters]
@@ -58,7 +44,7 @@ class Estimator(NamedTuple):
 
 def start_of(parameters: MetaParameters) -> Start:
     """What the inner loop starts from, given λ."""
-    return Start(parameters.weights, jax.tree.map(jnp.exp, parameters.log_rate))
+    return Start(parameters.weights, jnp.exp(parameters.log_rate))
 
 
 def meta_loss(adapt: Adapt, scene: Scene, parameters: MetaParameters) -> tuple[jax.Array, Adapted]:
@@ -157,47 +143,39 @@ def _walk_back(
             back = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), back, carry)
         return back, None
 
-    nothing = jax.tree.map(jnp.zeros_like, start.rates)
-    result, _ = lax.scan(unfit, Start(cotangent, nothing), (batches, weights), reverse=True)
+    first = Start(cotangent, jnp.zeros_like(start.rate))
+    result, _ = lax.scan(unfit, first, (batches, weights), reverse=True)
     return result
 
 
 def _step_back(objective: Objective, start: Start, scheduled: Any, v: Weights) -> Start:
-    """What one step subtracts from the derivatives: that of φ = ⟨ρ ⊙ v, g(w)⟩ by the weights and the rates.
+    """What one step subtracts from the derivatives: that of φ = ⟨ρ·v, g(w)⟩ by the weights and by the rate, φ/ρ.
 
-    φ is the derivative of the loss in the direction ρ ⊙ v, found in forward mode, so this is reverse over forward: the
-    gradient g itself is never formed. With one rate for all, ∂φ/∂ρ is φ/ρ.
+    φ is the derivative of the loss in the direction ρ·v, found in forward mode, so this is reverse over forward: the
+    gradient g itself is never formed.
     """
-    trained = trained_arrays(objective.network, start.weights, objective.settings)
+    direction = jax.tree.map(lambda v: start.rate * v, v)
 
-    def phi(weights: Weights, rates: RateTree) -> jax.Array:
-        direction = jax.tree.map(
-            lambda v, rate, moves: rate * v if moves else jnp.zeros_like(v), v, rates_by_array(rates, v), trained
-        )
-        slope: jax.Array = jax.jvp(lambda weights: task_loss(objective, weights, *scheduled), (weights,), (direction,))[
-            1
-        ]
-        return slope
+    def phi(weights: Weights) -> jax.Array:
+        _, slope = jax.jvp(lambda weights: task_loss(objective, weights, *scheduled), (weights,), (direction,))
+        return jnp.asarray(slope)
 
-    if cast(AlgorithmOne, objective.settings).inner_rates == "scalar":
-        value, by_weights = jax.value_and_grad(phi)(start.weights, start.rates)
-        return Start(by_weights, value / start.rates)
-    return Start(*jax.grad(phi, argnums=(0, 1))(start.weights, start.rates))
+    value, by_weights = jax.value_and_grad(phi)(start.weights)
+    return Start(by_weights, value / start.rate)
 
 
 def first_order(scene: Scene, start: Start) -> Adapted:
-    """FOMAML: with the inner gradients g as constants w' = w − ρ ⊙ Σg, whose derivative needs no way back.
+    """FOMAML: with the inner gradients g as constants w' = w − ρ·Σg, whose derivative needs no way back.
 
     By w it is 1 and by ρ it is −Σg = (w' − w) / ρ.
     """
     still = lax.stop_gradient(start)
     adapted = lax.stop_gradient(scanned(scene, still))
 
-    def tie(after: jax.Array, w: jax.Array, before: jax.Array, rate: jax.Array, constant: jax.Array) -> jax.Array:
-        return after + (w - before) + (rate / constant - 1) * (after - before)
+    def tie(after: jax.Array, w: jax.Array, before: jax.Array) -> jax.Array:
+        return after + (w - before) + (start.rate / still.rate - 1) * (after - before)
 
-    rates = (rates_by_array(part.rates, part.weights) for part in (start, still))
-    return adapted._replace(weights=jax.tree.map(tie, adapted.weights, start.weights, still.weights, *rates))
+    return adapted._replace(weights=jax.tree.map(tie, adapted.weights, start.weights, still.weights))
 
 
 def _steps(settings: AlgorithmOne) -> int:

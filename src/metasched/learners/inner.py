@@ -1,21 +1,17 @@
 """The inner loop: scheduled batches, SGD on each, from the initial weights to the adapted ones."""
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from metasched.errors import ConfigError
 from metasched.learners.losses import Objective, Rows, task_loss
-from metasched.learners.networks import Network, Weights
+from metasched.learners.networks import Weights
 from metasched.learners.rewards import Evaluation, Reward, Turn, evaluate, one_of, target_slope
-from metasched.learners.settings import AlgorithmOne, LearnerSettings
+from metasched.learners.settings import LearnerSettings
 from metasched.learners.stream import Batch, Data, Stream, advance, loss_arguments, next_batch
 from metasched.schedulers.base import Scheduler
-
-RateTree: TypeAlias = Any
-"""One learning rate for all, or by array of the weights: scalars, or arrays of the weights' shapes."""
 
 
 class Schedule(NamedTuple):
@@ -44,7 +40,7 @@ class Start(NamedTuple):
     """What the inner loop starts from and can be differentiated by."""
 
     weights: Weights
-    rates: RateTree
+    rate: jax.Array
 
 
 class Adapted(NamedTuple):
@@ -67,30 +63,13 @@ Journey: TypeAlias = tuple[Walk, Stream]
 """A model on its way, and where the schedule stands."""
 
 
-def trained_arrays(network: Network, weights: Weights, settings: LearnerSettings) -> Any:
-    """Which arrays of the weights the inner loop trains: bools, structured like the weights."""
-    if not (isinstance(settings, AlgorithmOne) and settings.inner_layers == "head"):
-        return jax.tree.map(lambda _: True, weights)
-    if network.head is None:
-        raise ConfigError("inner_layers is head, but the network does not name its head; give Network(..., head=...)")
-    return network.head(weights)
-
-
-def rates_by_array(rates: RateTree, weights: Weights) -> Any:
-    """Rates structured like the weights."""
-    return jax.tree.map(lambda _: rates, weights) if isinstance(rates, jax.Array) else rates
-
-
 def fit(objective: Objective, data: Data, start: Start, batch: Batch) -> tuple[Weights, Weights]:
-    """R = ``steps_per_batch`` steps w ← w − ρ ⊙ ∇loss(w) on one batch; also the weights before each step (R, …)."""
+    """R = ``steps_per_batch`` steps w ← w − ρ·∇loss(w) on one batch; also the weights before each step (R, …)."""
     scheduled = loss_arguments(objective, data, batch)
-    trained = trained_arrays(objective.network, start.weights, objective.settings)
-    rates = rates_by_array(start.rates, start.weights)
 
     def step(weights: Weights, _: None) -> tuple[Weights, Weights]:
         gradient = jax.grad(task_loss, argnums=1)(objective, weights, *scheduled)
-        after = jax.tree.map(lambda w, g, rate, moves: w - rate * g if moves else w, weights, gradient, rates, trained)
-        return after, weights
+        return jax.tree.map(lambda w, g: w - start.rate * g, weights, gradient), weights
 
     if objective.settings.inner_steps == 1:  # the usual case, without a loop of one turn
         after, before = step(start.weights, None)

@@ -12,7 +12,6 @@ from metasched.learners.folds import Folds
 from metasched.learners.gradients import MetaParameters, start_of
 from metasched.learners.inner import Adapted, Scene, Schedule, Walk, batch_numbers, first_walk, learn
 from metasched.learners.losses import Objective, Rows, score
-from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, Update
 from metasched.learners.replicas import copies_of, each_copy, mean_reward
 from metasched.learners.settings import AlgorithmOne, LearnerSettings
@@ -60,7 +59,7 @@ def meta(objective: Objective, schedule: Schedule) -> Learner:
     def init(data: Data, seed: Any, hyperparameters: Hyperparameters) -> MetaState:
         weights_key, scheduler_key, outer_key = seed_keys(seed)
         weights = objective.network.init(weights_key, data.validation.inputs[:1])
-        parameters = MetaParameters(weights, first_rates(settings, hyperparameters.inner_rate, weights))
+        parameters = MetaParameters(weights, jnp.log(hyperparameters.inner_rate))
         bandit = ClassBandit(arms.first(width, jax.random.fold_in(outer_key, 1)), jnp.int32(-1), jnp.float32(0))
         moments = outer(hyperparameters).init(parameters)
         return MetaState(
@@ -97,15 +96,6 @@ def seed_keys(seed: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The keys of the initial weights, of the scheduler and of the target's batches: every chance of a run."""
     weights, scheduler, target = jax.random.split(jax.random.key(seed), 3)
     return weights, scheduler, target
-
-
-def first_rates(settings: AlgorithmOne, rate: jax.Array, weights: Weights) -> Any:
-    """The logarithm of the inner rate, once or for each array or weight."""
-    start = jnp.log(rate)
-    if settings.inner_rates == "scalar":
-        return start
-    whole = settings.inner_rates == "parameter"
-    return jax.tree.map(lambda leaf: jnp.full(leaf.shape if whole else (), start), weights)
 
 
 def meta_update(
@@ -147,8 +137,7 @@ def meta_update(
         classes=None if bandit is None else _rewarded(bandit, accuracy),
         copies=copies,
     )
-    rates = [leaf.ravel() for leaf in jax.tree.leaves(state.parameters.log_rate)]
-    rate = jnp.exp(jnp.concatenate(rates).mean())
+    rate = jnp.exp(state.parameters.log_rate)
     return following, Update(value, accuracy, adapted.tasks, rate, adapted.weights, state.parameters.weights)
 
 

@@ -23,8 +23,8 @@ class Network(NamedTuple):
     Attributes:
         init: ``init(key, inputs) -> weights``; ``inputs`` is a batch that shows the shape.
         apply: ``apply(weights, inputs (n, *shape)) -> outputs (n, classes)``.
-        head: ``head(weights) -> bools`` of the same structure, true for the arrays of the output layer; only needed
-            when the inner loop trains nothing else (``inner_layers="head"``).
+        head: ``head(weights) -> bools`` of the same structure, true for the arrays of the output layer. Where tasks
+            have heads of their own, the rewards ``transfer`` and ``alignment`` leave these arrays out.
 
     Examples:
         >>> import jax

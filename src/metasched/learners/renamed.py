@@ -14,7 +14,13 @@ SETTINGS = {
     "validation_batch": "target_batch",
 }
 """Settings by their old names. With the joint learner ``outer_rate`` is ``learning_rate`` besides."""
-REMOVED = {"row_weights": False, "initial_share": 0.0, "adapt_on_target": 0}
+REMOVED = {
+    "row_weights": False,
+    "initial_share": 0.0,
+    "adapt_on_target": 0,
+    "inner_rates": "scalar",
+    "inner_layers": "all",
+}
 """Settings that no longer exist, and the values at which they did nothing."""
 ARGUMENTS = {
     "config": "learner=ms.Joint(…) or learner=ms.AlgorithmOne(…)",

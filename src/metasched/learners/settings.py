@@ -232,10 +232,6 @@ class AlgorithmOne(LearnerSettings):
     """Initial inner learning rate; it is meta-learned from there, as its logarithm."""
     outer_rate: float = 1e-3
     """The optimiser's rate at the first outer step."""
-    inner_rates: Literal["scalar", "layer", "parameter"] = "scalar"
-    """One inner learning rate for all weights, for each array of them, or for each single weight."""
-    inner_layers: Literal["all", "head"] = "all"
-    """What the inner loop trains: everything, or the output layer alone (ANIL)."""
     steps_per_batch: int = 1
     """SGD steps on each batch (R)."""
     gradient: "str | Estimator" = "auto"
