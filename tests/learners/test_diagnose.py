@@ -9,6 +9,7 @@ from metasched.errors import ConfigError
 from metasched.learners import reference_results
 from metasched.learners.diagnose import diagnose, stationarity, summarise_errors
 from metasched.learners.networks import mlp
+from metasched.learners.probe import InitialModel
 
 STICKY = np.full((3, 3), 0.05) + np.eye(3) * 0.85
 
@@ -164,7 +165,7 @@ def test_following_a_task_is_plain_sgd():
     def hits(weights):
         return network.apply(weights, tasks.validation.inputs).argmax(axis=1) == tasks.validation.labels
 
-    result = stationarity(loss, hits, weights, 0.5, tasks, steps=7, batch_size=2)
+    result = stationarity(InitialModel(loss, hits, None), weights, 0.5, tasks, steps=7, batch_size=2)
     assert result.errors.shape == (3, 7, 3)
     task, fitted, slope = tasks.tasks[2], weights, jax.jit(jax.grad(loss))
     for step in range(7):

@@ -37,7 +37,7 @@ def problem():
 
 def probe(problem, tasks=None):
     own, loss, hits, weights = problem
-    return probing.prober(loss, hits, 5, tasks or own)(weights, 0.5)
+    return probing.prober(probing.InitialModel(loss, hits, None), 5, tasks or own)(weights, 0.5)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ class TestPlan:
 
     def test_it_is_made_from_the_probe_of_the_initial_model(self, planned):
         tasks, model = planned.tasks, probing.initial_model(planned.tasks, SMALL, CONFIG)
-        expected = probing.prober(model.loss, model.hits, 5, tasks)(model.start(0), 0.3)
+        expected = probing.prober(model, 5, tasks)(model.start(0), 0.3)
         jax.tree.map(np.testing.assert_array_equal, planned.probe, expected)
         np.testing.assert_array_equal(
             planned.indices, gittins_index(planned.transitions, planned.probe.accuracy, planned.discount)

@@ -23,10 +23,10 @@ def forms():
 
 def by_definition(payoffs, state, task):
     if isinstance(payoffs, Separable):
-        return payoffs.r[task, state[task]]
+        return payoffs.values[task, state[task]]
     if isinstance(payoffs, Coupled):
-        return np.mean([payoffs.A[task, state[task], other] for other in state])
-    return payoffs.R[(task, *state)]
+        return np.mean([payoffs.values[task, state[task], other] for other in state])
+    return payoffs.values[(task, *state)]
 
 
 STATES = list(itertools.product(range(LABELS), repeat=TASKS))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from metasched.learners.folds import equal_splits
-from metasched.tasks import Split, TaskSet
+from metasched.tasks import TaskSet
 
 Floats: TypeAlias = NDArray[np.float64]
 Fit: TypeAlias = Callable[[Floats, Floats, float], Floats]
@@ -41,7 +41,7 @@ def baseline(tasks: TaskSet, balanced: bool = False) -> Baseline:
     known = tasks.validation
     scale = scaler(known.inputs)
     inputs, new = scale(known.inputs), scale(tasks.test.inputs)
-    answers = _answers(known, len(tasks.classes))
+    answers = np.eye(len(tasks.classes))[known.labels] if known.targets is None else known.targets.astype(np.float64)
     fit, loss = (logistic, _log_loss) if known.targets is None else (ridge, _squared_loss)
     some = np.sort(np.random.default_rng(0).permutation(len(inputs))[:FOLD_ROWS])
     parts = [(some[rest], some[part]) for rest, part in equal_splits(known.labels[some], FOLDS)]
@@ -107,10 +107,6 @@ def ridge(inputs: Floats, answers: Floats, penalty: float) -> Floats:
 def _shrunk(width: int, penalty: float) -> Floats:
     """λ for every weight (d + 1, 1), next to nothing for the bias: a class that never occurs keeps a finite one."""
     return np.append(np.full(width - 1, penalty), 1e-6)[:, None]
-
-
-def _answers(rows: Split, classes: int) -> Floats:
-    return np.eye(classes)[rows.labels] if rows.targets is None else rows.targets.astype(np.float64)
 
 
 def _log_loss(weights: Floats, inputs: Floats, answers: Floats) -> float:

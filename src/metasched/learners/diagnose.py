@@ -17,7 +17,7 @@ from metasched.datasets import SetLike, as_tasks
 from metasched.dependence import Association, OrderTest, cross_task_association, holm, independence_test
 from metasched.learners import reference_results
 from metasched.learners.networks import Network, Weights
-from metasched.learners.probe import Hits, Loss, initial_model, right_by_class
+from metasched.learners.probe import InitialModel, initial_model, right_by_class
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.settings import LearnerSettings, settings_of
 from metasched.seeds import LARGEST, check_seed
@@ -106,7 +106,7 @@ def diagnose(
     """
     check_seed(seed)
     tasks, settings = as_tasks(tasks), settings_of(learner)
-    say = on_step or _silent
+    say = on_step or (lambda *_: None)
     follow = steps > 0 and tasks.target_size is None
     total = len(tasks.tasks) + follow
     tests = []
@@ -125,21 +125,9 @@ def diagnose(
         say(total - 1, total, f"reward over {steps} steps")
         resolved = settings.resolve(tasks)
         model = initial_model(tasks, network, resolved)
-        followed = stationarity(
-            model.loss,
-            model.hits,
-            model.start(seed),
-            resolved.probe_rate,
-            tasks,
-            steps=steps,
-            batch_size=resolved.batch_size,
-        )
+        followed = stationarity(model, model.start(seed), resolved.probe_rate, tasks, steps, resolved.batch_size)
     recommendation, reason = recommend(tasks, orders, p_values, corrected, alpha, settings.name)
     return Diagnosis(tasks, orders, p_values, association, corrected, followed, recommendation, reason)
-
-
-def _silent(done: int, total: int, words: str) -> None:
-    del done, total, words
 
 
 def recommend(
@@ -186,7 +174,7 @@ def _listed(names: list[str], most: int = 4) -> str:
 
 
 def stationarity(
-    loss: Loss, hits: Hits, weights: Weights, rate: float, tasks: TaskSet, steps: int = 120, batch_size: int = 1
+    model: InitialModel, weights: Weights, rate: float, tasks: TaskSet, steps: int, batch_size: int
 ) -> Stationarity:
     """Train on each task alone from ``weights``, batch after batch, and follow the validation error by class.
 
@@ -195,9 +183,9 @@ def stationarity(
     """
 
     def follow(weights: Weights, batch: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[Weights, jax.Array]:
-        gradient = jax.grad(loss)(weights, *batch)
+        gradient = jax.grad(model.loss)(weights, *batch)
         weights = jax.tree.map(lambda w, g: w - rate * g, weights, gradient)
-        return weights, hits(weights)
+        return weights, model.hits(weights)
 
     run = jax.jit(lambda batches: lax.scan(follow, weights, batches)[1])
     errors = []

@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from metasched.errors import ConfigError
 from metasched.learners.checks import replicas_that_fit
 from metasched.learners.evaluation import Scorer, ScoreSums, evaluation_subset, full_scorer, read_score, score_sums
+from metasched.learners.folds import over_replicas
 from metasched.learners.inner import Schedule
 from metasched.learners.joint import joint
 from metasched.learners.losses import Objective, Rows, variance_of
 from metasched.learners.meta import meta
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, MakeLearner, State, Update
-from metasched.learners.replicas import over_replicas
 from metasched.learners.settings import AlgorithmOne, Joint, LearnerSettings, why_diverged
 from metasched.learners.stream import Data, device_data, host_rows, target_rows
 from metasched.tasks import TaskSet
@@ -114,11 +114,6 @@ def replica_rows(program: Program, tasks: TaskSet) -> ReplicaRows:
     return ReplicaRows(data, evaluation_subset(tasks, settings.eval_rows), tasks)
 
 
-def emptied(program: Program) -> Program:
-    """A program without rows, which takes no memory but for what is compiled; :func:`refill` gives it some."""
-    return program._replace(rows=None)  # type: ignore[arg-type]
-
-
 def refill(program: Program, tasks: TaskSet) -> Program:
     """The same program with other rows of the same shapes; nothing is compiled again.
 
@@ -143,9 +138,7 @@ def side_by_side(tasks: TaskSet, objective: Objective, replicas: int, most: int 
 
 def hyperparameters_of(settings: LearnerSettings, reward_index: int = 0) -> Hyperparameters:
     """The settings that a run does not share with the others of its program."""
-    return Hyperparameters(
-        jnp.int32(reward_index), jnp.float32(settings.probe_rate), jnp.float32(settings.optimiser_rate)
-    )
+    return Hyperparameters(jnp.int32(reward_index), jnp.float32(settings.probe_rate), jnp.float32(settings.rates[-1]))
 
 
 def _chunk(

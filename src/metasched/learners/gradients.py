@@ -47,19 +47,17 @@ def start_of(parameters: MetaParameters) -> Start:
     return Start(parameters.weights, jnp.exp(parameters.log_rate))
 
 
-def meta_loss(adapt: Adapt, scene: Scene, parameters: MetaParameters) -> tuple[jax.Array, Adapted]:
-    """ℓ(f_w(x), y) on the target's rows ``scene.batch``, with w adapted from λ by the scheduled inner loop.
-
-    Its derivative with respect to λ is the full second-order meta-gradient: the inner gradients are part of the graph.
-    """
-    adapted = adapt(scene, start_of(parameters))
-    value = target_loss(scene.objective, adapted.weights, scene.batch)
-    return value, adapted
-
-
 def through(adapt: Adapt) -> Callable[[Scene, MetaParameters], Found]:
-    """The derivative of :func:`meta_loss` through that way of adapting."""
-    return lambda scene, parameters: jax.value_and_grad(partial(meta_loss, adapt, scene), has_aux=True)(parameters)
+    """The derivative by λ of ℓ(f_w(x), y) on the target's rows ``scene.batch``, with w adapted from λ in that way.
+
+    For an exact way of adapting it is the full second-order meta-gradient: the inner gradients are part of the graph.
+    """
+
+    def loss(parameters: MetaParameters, scene: Scene) -> tuple[jax.Array, Adapted]:
+        adapted = adapt(scene, start_of(parameters))
+        return target_loss(scene.objective, adapted.weights, scene.batch), adapted
+
+    return lambda scene, parameters: jax.value_and_grad(loss, has_aux=True)(parameters, scene)
 
 
 def scanned(scene: Scene, start: Start) -> Adapted:

@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from metasched.learners.folds import Folds
+from metasched.learners.folds import Folds, copies_of, each_copy, mean_reward
 from metasched.learners.inner import Schedule, first_slope, slope_now
 from metasched.learners.losses import Objective, score, target_loss, task_loss
 from metasched.learners.meta import optimiser, seed_keys
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, Update
-from metasched.learners.replicas import copies_of, each_copy, mean_reward
 from metasched.learners.rewards import Turn, evaluate, one_of
 from metasched.learners.settings import Joint
 from metasched.learners.stream import (

@@ -8,12 +8,11 @@ import optax
 from jax import lax
 
 from metasched.learners import gradients
-from metasched.learners.folds import Folds
+from metasched.learners.folds import Folds, copies_of, each_copy, mean_reward
 from metasched.learners.gradients import MetaParameters, start_of
 from metasched.learners.inner import Adapted, Scene, Schedule, Walk, batch_numbers, first_walk, learn
 from metasched.learners.losses import Objective, Rows, score
 from metasched.learners.protocol import Hyperparameters, Learner, Update
-from metasched.learners.replicas import copies_of, each_copy, mean_reward
 from metasched.learners.settings import AlgorithmOne, LearnerSettings
 from metasched.learners.stream import Data, Stream, advance, first_stream, next_batch, target_batch, without
 from metasched.schedulers import arms

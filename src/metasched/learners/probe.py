@@ -31,8 +31,6 @@ Loss = Callable[[Weights, jax.Array, jax.Array, jax.Array], jax.Array]
 """``loss(weights, inputs (n, *shape), labels (n,), task) -> scalar``, differentiable in the weights."""
 Hits = Callable[[Weights], jax.Array]
 """``hits(weights) -> bool (v,)``: which validation rows the model gets right."""
-Start = Callable[[int], Weights]
-"""Initial weights by seed."""
 
 PROBES_AT_ONCE = 16
 
@@ -46,7 +44,15 @@ def first_rows(tasks: TaskSet) -> NDArray[np.int64]:
     return rows
 
 
-def prober(loss: Loss, hits: Hits, steps: int, tasks: TaskSet) -> Callable[[Weights, float], Probe]:
+class InitialModel(NamedTuple):
+    """The model before any training: loss of a batch under a task, validation rows right, initial weights by seed."""
+
+    loss: Loss
+    hits: Hits
+    start: Callable[[int], Weights]
+
+
+def prober(model: InitialModel, steps: int, tasks: TaskSet) -> Callable[[Weights, float], Probe]:
     """``probe(weights, rate)``: the first row of every label of every task is fitted, each time from those weights.
 
     ``steps`` SGD steps (R) at ``rate`` on that one row; C is the most labels that a task has, C' those of the target.
@@ -63,10 +69,10 @@ def prober(loss: Loss, hits: Hits, steps: int, tasks: TaskSet) -> Callable[[Weig
             row, label, task = case
 
             def step(weights: Weights, _: None) -> tuple[Weights, None]:
-                gradient = jax.grad(loss)(weights, row[None], label[None], task)
+                gradient = jax.grad(model.loss)(weights, row[None], label[None], task)
                 return jax.tree.map(lambda w, g: w - rate * g, weights, gradient), None
 
-            return hits(lax.scan(step, weights, None, length=steps)[0])
+            return model.hits(lax.scan(step, weights, None, length=steps)[0])
 
         found: jax.Array = lax.map(fit, cases, batch_size=PROBES_AT_ONCE)
         return found
@@ -89,14 +95,6 @@ def right_by_class(
     member = tasks.validation.labels[:, None] == np.arange(len(tasks.classes))
     counts = member.sum(axis=0)
     return np.where(counts > 0, right.astype(np.float64) @ member / np.maximum(counts, 1), fallback)
-
-
-class InitialModel(NamedTuple):
-    """The model before any training: loss of a batch under a task, validation rows right, initial weights by seed."""
-
-    loss: Loss
-    hits: Hits
-    start: Start
 
 
 def initial_model(tasks: TaskSet, network: Network | str, settings: LearnerSettings) -> InitialModel:
@@ -179,7 +177,7 @@ def planner(
     ``settings`` are resolved; ``options`` are those of :func:`plan`.
     """
     model = initial_model(tasks, network, settings)
-    probing = prober(model.loss, model.hits, settings.inner_steps, tasks)
+    probing = prober(model, settings.inner_steps, tasks)
 
     def probe(seed: int, rate: float) -> Probe:
         return probing(model.start(seed), rate)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from metasched.errors import unknown
+from metasched.learners.settings import LEARNERS
 
 Gains = Mapping[str, float]
 """By task set: final accuracy less that of ``uniform``, mean over ten seeds with 30 target labels each."""
@@ -19,7 +20,6 @@ GAINS: Mapping[str, Mapping[str, Gains]] = _NUMBERS["gains"]
 ORDER: Mapping[str, Mapping[str, Mapping[str, tuple[float, float, float]]]] = _NUMBERS["order"]
 """On ``activity``, whose rows have an order, by learner: final accuracy of a scheduler that knows it less that of one
 that does not, with the 95 % interval."""
-LEARNER_NAMES = {"joint": "the joint learner", "meta": "Algorithm 1"}
 
 
 def best(learner: str) -> str:
@@ -39,7 +39,7 @@ def why(learner: str) -> str:
     gains = _of(learner)[name]
     least, most = (pick(gains, key=lambda each: gains[each]) for pick in (min, max))
     return (
-        f"with {LEARNER_NAMES[learner]} {name} on transfer ended {_mean(gains):.3f} above uniform, mean of "
+        f"with {LEARNERS[learner].title} {name} on transfer ended {_mean(gains):.3f} above uniform, mean of "
         f"{len(gains)} task sets ({gains[least]:+.3f} on {least}, {gains[most]:+.3f} on {most})"
     )
 

@@ -94,19 +94,14 @@ class LearnerSettings:
         return replace(self, **dict[str, Any](zip(self.rate_names, rates, strict=True)))
 
     @property
-    def optimiser_rate(self) -> float:
-        """The optimiser's rate at the start of the run."""
-        return self.rates[-1]
-
-    @property
     def probe_rate(self) -> float:
-        """The rate of the SGD steps that probe the initial model for a plan."""
-        return 0.01
+        """The rate of the SGD steps that probe the initial model for a plan: the inner rate, where there is one."""
+        return getattr(self, "inner_rate", 0.01)
 
     @property
     def inner_steps(self) -> int:
         """SGD steps on one scheduled batch."""
-        return 1
+        return getattr(self, "steps_per_batch", 1)
 
     def resolve(self, tasks: TaskSet) -> Self:
         """Check every setting against the tasks and fill in what was left open.
@@ -238,16 +233,6 @@ class AlgorithmOne(LearnerSettings):
     """How the meta-gradient is computed. Exact: scan keeps all intermediate values, remat a few and computes the others
     again, stored the weights of each step, with a Hessian-vector product on the way back. Approximate: first-order
     (FOMAML). auto is stored, or remat where that would not fit. In Python also an estimator of your own."""
-
-    @property
-    def probe_rate(self) -> float:
-        """The rate of the SGD steps that probe the initial model: the inner rate."""
-        return self.inner_rate
-
-    @property
-    def inner_steps(self) -> int:
-        """SGD steps on one scheduled batch."""
-        return self.steps_per_batch
 
 
 LEARNERS: dict[str, type[Joint] | type[AlgorithmOne]] = {kind.name: kind for kind in (AlgorithmOne, Joint)}

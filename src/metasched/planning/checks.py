@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.errors import ConfigError, DataError
+from metasched.errors import DataError, number
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -16,9 +16,7 @@ ROUNDING = 1e-6  # a row whose sum is this close to one sums to one; matrices ma
 
 def as_discount(discount: Any) -> float:
     """``discount`` as a float in [0, 1)."""
-    if not is_number(discount) or not 0 <= discount < 1:
-        raise ConfigError(f"discount is {discount}; give a number from 0 up to, but not including, 1")
-    return float(discount)
+    return number("discount", discount, least=0, below=1)
 
 
 def as_transitions(P: ArrayLike, name: str = "P") -> Floats:
@@ -86,14 +84,7 @@ def as_floats(values: ArrayLike, name: str, *, copy: bool = False) -> Floats:
 
 def as_positive(value: Any, name: str) -> float:
     """``value`` as a float above zero; infinity is allowed."""
-    if not is_number(value) or math.isnan(value) or value <= 0:
-        raise ConfigError(f"{name} is {value}; give a number above 0")
-    return float(value)
-
-
-def is_number(value: Any) -> bool:
-    """Whether ``value`` is one real number and not a truth value."""
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return math.inf if value == math.inf else number(name, value, above=0)
 
 
 def first_true(mask: NDArray[np.bool_]) -> tuple[int, ...] | None:

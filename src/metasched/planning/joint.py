@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from metasched.errors import DataError, MetaschedError, unknown, whole_number
-from metasched.planning.approximate import FrozenIndices, choose_frozen, choose_myopic, choose_top
-from metasched.planning.bellman import Bellman, jax_bellman, numpy_bellman, table_bytes
+from metasched.planning.approximate import FrozenIndices, choose_frozen, choose_myopic, choose_rollout, choose_top
+from metasched.planning.bellman import jax_bellman, numpy_bellman, table_bytes
 from metasched.planning.checks import Floats, as_chains, as_discount, as_positive, first_true, spell
 from metasched.planning.exact import Solution, optimal, value_of
 from metasched.planning.payoffs import Payoffs, Separable, as_payoffs
 from metasched.planning.policy import Policy, joint_states
-from metasched.planning.rollout import choose_rollout
 from metasched.planning.sizing import accelerator_bytes, available_bytes, choose_method, refuse_if_larger, widest
 
 METHODS = ("auto", "numpy", "jax", "lp", "myopic", "frozen-gittins", "rollout", "top-k")
@@ -81,9 +80,9 @@ def solve_joint(
     decision_budget = as_positive(decision_budget, "decision_budget")
     limit = None if memory_limit is None else as_positive(memory_limit, "memory_limit")
     shape = problem.payoffs.shape
-    width = (
-        widest(shape, problem.discount, decision_budget) if top is None else min(whole_number("top", top, 1), shape[0])
-    )
+    width = widest(shape, problem.discount, decision_budget)
+    if top is not None:
+        width = min(whole_number("top", top, 1), shape[0])
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     reason = "asked for"
@@ -97,17 +96,15 @@ def solve_joint(
             decision_budget=decision_budget,
         )
     planners: dict[str, Callable[[], Policy]] = {
-        "numpy": lambda: _tabular(problem, limit, table_bytes, lambda: _sweep(numpy_bellman, problem, wanted)),
-        "jax": lambda: _tabular(
-            problem, limit or accelerator_bytes(), table_bytes, lambda: _sweep_jax(problem, wanted)
-        ),
+        "numpy": lambda: _tabular(problem, limit, table_bytes, lambda: optimal(numpy_bellman(*problem), *wanted)),
+        "jax": lambda: _tabular(problem, limit or accelerator_bytes(), table_bytes, lambda: _with_jax(problem, wanted)),
         "lp": lambda: _tabular(problem, limit, _lp_bytes, lambda: _linear_program(problem)),
         "myopic": lambda: Policy(shape, choose_myopic(problem.payoffs)),
         "frozen-gittins": lambda: Policy(shape, choose_frozen(FrozenIndices(*problem))),
         "rollout": lambda: Policy(shape, choose_rollout(FrozenIndices(*problem))),
         "top-k": lambda: Policy(shape, choose_top(FrozenIndices(*problem), width)),
     }
-    wanted = (tolerance, max_iterations)
+    wanted = (problem.discount, tolerance, max_iterations)
     return replace(planners[method](), method=method, reason=reason)
 
 
@@ -174,13 +171,9 @@ def _tabular(
     )
 
 
-def _sweep(make: Callable[[Floats, Payoffs, float], Bellman], problem: Problem, wanted: tuple[float, int]) -> Solution:
-    return optimal(make(*problem), problem.discount, *wanted)
-
-
-def _sweep_jax(problem: Problem, wanted: tuple[float, int]) -> Solution:
+def _with_jax(problem: Problem, wanted: tuple[float, float, int]) -> Solution:
     with jax.enable_x64(True):
-        return _sweep(jax_bellman, problem, wanted)
+        return optimal(jax_bellman(*problem), *wanted)
 
 
 def _linear_program(problem: Problem) -> Solution:

@@ -185,7 +185,8 @@ class Programs:
         """The program of that key, filled with those tasks."""
         known = self._programs.pop(key, None)
         program = make() if known is None else engine.refill(known, tasks)
-        self._programs[key] = engine.emptied(program)  # last: the least recently used is the first
+        # Without its rows it takes no memory but for what is compiled. Last: the least recently used is the first.
+        self._programs[key] = program._replace(rows=None)  # type: ignore[arg-type]
         while len(self._programs) > self.most:
             del self._programs[next(iter(self._programs))]
         return program
