@@ -158,7 +158,7 @@ class TestRefill:
         for seed in (0, 3):
             assert records_of(refilled, seed) == records_of(fresh, seed)
         (states, models), (expected, expected_models) = (
-            one.chunk(one.data, one.test, start(one), 0, 6)[::2] for one in (refilled, fresh)
+            one.chunk(one.rows.data, one.rows.test, start(one), 0, 6)[::2] for one in (refilled, fresh)
         )
         jax.tree.map(np.testing.assert_array_equal, (states, models), (expected, expected_models))
 
