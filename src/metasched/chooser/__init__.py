@@ -1,8 +1,8 @@
 """Ask/tell: any scheduler, in any training loop.
 
 To read it: ``chooser`` has :class:`Chooser`, its lock and what changes with every draw; ``setup`` what does not change,
-and the compiled step; ``mixing`` adds fixed proportions to a scheduler; ``draws`` keeps the history; ``sources`` knows
-which sources there are; ``state`` checks a stored state. ``mix`` and ``streams`` stand on top and read rows.
+fixed proportions and the compiled step; ``draws`` keeps the history and clips rewards; ``sources`` knows which sources
+there are; ``state`` checks a stored state. ``mix`` and ``streams`` stand on top and read rows.
 """
 
 from metasched.chooser.chooser import Chooser

@@ -2,12 +2,15 @@
 
 When sources come or go, ``dataclasses.replace`` makes a new :class:`Setup`, and with it a new scheduler whose arms are
 the sources that are left.
+
+Fixed proportions stand alone or under a scheduler that learns. With proportions p and a share λ, a draw follows p with
+probability λ and the scheduler otherwise: q = λ·p + (1 − λ)·s.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.chooser.draws import ABSTAINS, Draw, History, Open
-from metasched.chooser.mixing import Mixture, mixed, proportions
 from metasched.chooser.permutation import shuffled_rows
 from metasched.chooser.sources import Given, Source, Sources, labels_of, numbers_by_name, sources_of
 from metasched.errors import ConfigError, flag, number, one_of, whole_number
-from metasched.schedulers.base import Scheduler, State
+from metasched.schedulers.base import Scheduler, State, key_of_draw
 from metasched.schedulers.resolve import AUTO, BEST, TARGET_ONLY, build, needs_plan, plan_options, resolve
 from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
@@ -29,9 +31,28 @@ LARGEST_BATCH = 2**24
 """Rows of one draw, whose numbers are handed out as an array."""
 PRIOR = 10
 """Draws that proportions are worth under a scheduler that learns, by source, unless the user says otherwise."""
+REDRAWS = 1024
+"""How often a random scheduler is asked again, with other keys, to count how likely it was to choose each source."""
+_APART = 0x6D697865
+"""Folded into keys, so that the mixture's random numbers are independent of those of the scheduler in it."""
 Step = Callable[..., tuple[State, jax.Array, jax.Array]]
 _AT_ONCE = 512
 _NO_LABELS = np.zeros(0, np.int32)
+
+
+class MixtureState(NamedTuple):
+    """Key data, draws told so far int32 (), and the state of the scheduler inside."""
+
+    key: jax.Array
+    turn: jax.Array
+    inner: State
+
+
+class Mixture(NamedTuple):
+    """A scheduler and, where they are wanted, ``chances(state, labels) -> (arms,)`` of its next choice."""
+
+    scheduler: Scheduler
+    chances: Callable[[State, jax.Array], jax.Array] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +144,10 @@ class Setup:
             raise ConfigError("loss_weights need a known chance for every source; give a min_share above 0")
         weights = None if self.weights is None else [self.weights.get(one.name, 1.0) for one in active]
         abstains = self.abstain or self.name == TARGET_ONLY
-        shares = np.append(proportions(active, weights, self.temperature), [0.0] * abstains)
+        shares = np.append(_proportions(active, weights, self.temperature), [0.0] * abstains)
         least = 1.0 if steady else 0.0 if self.name == "exp3" else self._floor(active)  # exp3 explores by itself
         prior = PRIOR * len(active) * fixed if self.prior is None else self.prior
-        mixture = mixed(scheduler, shares, least, prior)
+        mixture = _mixed(scheduler, shares, least, prior)
         # Chances cost many redraws: they are computed only where a loss weight needs them.
         return mixture if self.loss_shares is not None else Mixture(mixture.scheduler)
 
@@ -320,6 +341,66 @@ def set_up(
     )
     setup.mixture  # noqa: B018 made now, so that settings that do not go together are refused now
     return setup
+
+
+def _proportions(
+    sources: Sequence[Source], weights: Sequence[float] | None, temperature: float | None
+) -> NDArray[np.float64]:
+    """p_i ∝ w_i^(1/T); w are the weights or, where only a temperature is given, the sizes; with neither, all equal."""
+    if weights is None and temperature is None:
+        return np.full(len(sources), 1 / len(sources))
+    if weights is None:
+        streams = [source.name for source in sources if source.size is None]
+        if streams:
+            raise ConfigError(f"source '{streams[0]}' has no size for temperature to act on; give weights")
+        weights = [float(source.size or 0) for source in sources]
+    given = np.array(weights, np.float64)
+    if given.max() == 0:
+        raise ConfigError("the weights are all 0; give at least one source some weight")
+    given = (given / given.max()) ** (1 / (temperature or 1.0))
+    shares: NDArray[np.float64] = given / given.sum()
+    return shares
+
+
+def _mixed(scheduler: Scheduler, shares: NDArray[np.float64], least: float, prior: float) -> Mixture:
+    """``scheduler``, but a share λ_t = max(least, prior / (prior + t)) of the draws follows ``shares`` (arms,).
+
+    ``prior`` is how many draws the proportions are worth: after so many, half of the draws are the scheduler's. It is
+    told every reward, whoever chose.
+    """
+    chosen = np.log(np.maximum(shares, 1e-300)).astype(np.float32)
+    exact = np.asarray(shares, np.float32)
+
+    def share(turn: jax.Array) -> jax.Array:
+        return jnp.maximum(least, prior / (prior + turn)) if prior > 0 else jnp.float32(least)
+
+    def init(key: jax.Array) -> MixtureState:
+        return MixtureState(jax.random.key_data(jax.random.fold_in(key, _APART)), jnp.int32(0), scheduler.init(key))
+
+    def select(state: MixtureState, labels: jax.Array) -> jax.Array:
+        whether, which = jax.random.split(key_of_draw(state.key, state.turn))
+        by_share = jax.random.categorical(which, jnp.asarray(chosen)).astype(jnp.int32)
+        follows = jax.random.uniform(whether) < share(state.turn)
+        return jnp.where(follows, by_share, scheduler.select(state.inner, labels))
+
+    def update(state: MixtureState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> MixtureState:
+        return MixtureState(state.key, state.turn + 1, scheduler.update(state.inner, labels, task, reward))
+
+    def chances(state: MixtureState, labels: jax.Array) -> jax.Array:
+        part = share(state.turn)
+        return part * jnp.asarray(exact) + (1 - part) * _chances_alone(scheduler, state.inner, labels, len(exact))
+
+    return Mixture(Scheduler(init, select, update, scheduler.family), chances)
+
+
+def _chances_alone(scheduler: Scheduler, state: Any, labels: jax.Array, arms: int) -> jax.Array:
+    """How likely each arm is: counted over other keys, or certain where the state has no ``key`` to draw with."""
+    if "key" not in getattr(state, "_fields", ()):
+        return jax.nn.one_hot(scheduler.select(state, labels), arms)
+    other = jax.random.fold_in(key_of_draw(state.key, getattr(state, "turn", jnp.int32(0))), _APART)
+    keys = jax.vmap(jax.random.key_data)(jax.random.split(other, REDRAWS))
+    redrawn = jax.vmap(lambda key: scheduler.select(state._replace(key=key), labels))(keys)
+    return jnp.bincount(redrawn, length=arms) / REDRAWS
 
 
 @lru_cache(maxsize=64)

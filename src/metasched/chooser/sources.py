@@ -27,15 +27,10 @@ class Source(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """All sources that a chooser ever had, in the order of their numbers.
-
-    Attributes:
-        all: the sources.
-        have_names: whether the user named them; otherwise only the number tells one from another.
-    """
+    """All sources that a chooser ever had, in the order of their numbers."""
 
     all: tuple[Source, ...]
-    have_names: bool
+    have_names: bool  # whether the user named them; otherwise only the number tells one from another
 
     @property
     def active(self) -> list[int]:

@@ -22,7 +22,7 @@ from metasched.datasets.tables import SUFFIXES, from_columns, table_files
 from metasched.errors import ConfigError, DataError, MetaschedError, meant, nearest, unknown
 from metasched.plugins import register_all
 from metasched.tasks import TaskSet
-from metasched.tasks.options import check
+from metasched.tasks.checks import check_options
 
 __all__ = [
     "files",
@@ -147,7 +147,7 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
         if key not in own and key not in rest:
             raise unknown("option", key, [*signature(builder).parameters, *_VARIANT_OPTIONS], of=f"data set '{name}'")
     try:
-        tasks = builder(**check(builder, own))
+        tasks = builder(**check_options(builder, own))
         if rest:
             tasks = tasks.variant(**rest)
     except TypeError as error:

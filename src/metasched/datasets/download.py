@@ -38,59 +38,52 @@ def opened(url: str, begin: int, silence: float, deadline: float) -> Iterator[Re
 
     A server that sends a byte now and then never times out, so at the deadline its sockets are shut.
     """
-    sockets = _Sockets(deadline)
-    watch = threading.Timer(max(0.0, deadline - time.monotonic()), sockets.shut)
+    handler = _Handler(deadline)
+    watch = threading.Timer(max(0.0, deadline - time.monotonic()), handler.shut)
     watch.daemon = True
     watch.start()
     try:
         request = urllib.request.Request(url, headers={"Range": f"bytes={begin}-"} if begin else {})
         with _one_error(url):
-            answer = urllib.request.build_opener(_Handler(sockets)).open(request, timeout=silence)
+            answer = urllib.request.build_opener(handler).open(request, timeout=silence)
         with answer:
             yield Response(url, answer, begin)
     finally:
         watch.cancel()
 
 
-class _Sockets:
-    """The sockets of one answer, redirections included, to be shut at the deadline."""
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Opens http and https as urllib does, and notes every socket, also of redirections, to be shut at the deadline."""
 
     def __init__(self, deadline: float) -> None:
+        super().__init__()
         self._deadline = deadline
-        self._all: list[socket.socket] = []
+        self._sockets: list[socket.socket] = []
 
-    def noted(self, connection: type[http.client.HTTPConnection]) -> type[http.client.HTTPConnection]:
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(self._noted(http.client.HTTPConnection), request)
+
+    def https_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(self._noted(http.client.HTTPSConnection), request)
+
+    def _noted(self, connection: type[http.client.HTTPConnection]) -> type[http.client.HTTPConnection]:
         """That kind of connection, which lists its socket here; if the deadline has passed it fails."""
-        sockets = self
+        handler = self
 
         class Noted(connection):  # type: ignore[misc, valid-type]
             def connect(self) -> None:
                 super().connect()
-                sockets._all.append(self.sock)
-                if time.monotonic() >= sockets._deadline:
+                handler._sockets.append(self.sock)
+                if time.monotonic() >= handler._deadline:
                     raise TimeoutError("too slow")
 
         return Noted
 
     def shut(self) -> None:
         """Wake up whoever waits for a byte: there will be none."""
-        for each in self._all:
+        for each in self._sockets:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-
-
-class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Opens http and https as urllib does, and notes every socket."""
-
-    def __init__(self, sockets: _Sockets) -> None:
-        super().__init__()
-        self._sockets = sockets
-
-    def http_open(self, request: urllib.request.Request) -> Any:
-        return self.do_open(self._sockets.noted(http.client.HTTPConnection), request)
-
-    def https_open(self, request: urllib.request.Request) -> Any:
-        return self.do_open(self._sockets.noted(http.client.HTTPSConnection), request)
 
 
 @contextmanager

@@ -80,12 +80,13 @@ def from_images(
         raise ConfigError(f"size is {size}; give (height, width)")
     parts = {path.name: path for path in _inside(root) if path.is_dir()}
     own = target_parts(list(parts), target, str(root))
-    classes = {name: _class_folders(path) for name, path in parts.items()}
+    classes = {name: [one.name for one in _inside(path) if one.is_dir()] for name, path in parts.items()}
     wanted = sorted({name for part in own for name in classes[part]})
     shared = all(set(names) <= set(wanted) for names in classes.values())
     label_names = {name: wanted if shared or name in own else classes[name] for name in parts}
     files = {name: _files(path, label_names[name]) for name, path in parts.items()}
-    shape = _shape(root, next(iter(files.values()))[0][0], size, colour)
+    with _opened(root, next(iter(files.values()))[0][0]) as first:
+        shape = (*(size or (first.height, first.width)), *([3] if colour else []))
     taken = 4 * math.prod(shape) * sum(map(len, files.values()))
     if taken > limit:
         raise DataError(
@@ -119,10 +120,6 @@ def from_images(
     return tasks
 
 
-def _class_folders(part: Path) -> list[str]:
-    return [path.name for path in _inside(part) if path.is_dir()]
-
-
 def _inside(folder: Path) -> list[Path]:
     """What a folder holds, by name, but for what is hidden."""
     try:
@@ -143,13 +140,6 @@ def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
     if not files:
         raise DataError(f"{part}: holds no images in class folders; expected {part}/<class>/<image>")
     return sorted(files, key=lambda item: (natural_order(item[0].name), item[1]))
-
-
-def _shape(root: Path, first: Path, size: tuple[int, int] | None, colour: bool) -> tuple[int, ...]:
-    """Shape of one input: that of the first image, or what was asked for."""
-    with _opened(root, first) as image:
-        height, width = size or (image.height, image.width)
-    return (height, width, 3) if colour else (height, width)
 
 
 def _read(

@@ -107,15 +107,12 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
     content = stream.read(wanted)
     if len(content) != wanted:
         raise DataError(f"{where} is cut off; make or fetch it again")
-    if dtype.kind == "U" and not _is_text(np.frombuffer(content, np.dtype("u4").newbyteorder(dtype.byteorder))):
+    points = np.frombuffer(content, np.dtype("u4").newbyteorder(dtype.byteorder)) if dtype.kind == "U" else np.empty(0)
+    # NumPy takes for granted that all are characters of Unicode: none too large, no half of a pair.
+    if np.any((points > sys.maxunicode) | ((points >= 0xD800) & (points <= 0xDFFF))):
         raise DataError(f"{where} holds numbers that are no characters where text should be; make or fetch it again")
     flat = np.frombuffer(content, dtype) if wanted else np.empty(count, dtype)
     return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
-
-
-def _is_text(points: NDArray[np.uint32]) -> bool:
-    """Whether all are characters of Unicode, which NumPy takes for granted: none too large, no half of a pair."""
-    return not bool(np.any((points > sys.maxunicode) | ((points >= 0xD800) & (points <= 0xDFFF))))
 
 
 def read_npy(path: Path) -> NDArray[Any]:

@@ -138,15 +138,10 @@ def read_columns(
 ) -> dict[str, NDArray[Any]]:
     """The columns of a ``.csv``, ``.tsv`` or ``.parquet`` file by name, rows in their order.
 
-    Numbers are integers or floats with NaN where a cell is empty, texts objects with None or ``""`` there.
-
-    Args:
-        path: the file; the first line of a CSV file names its columns, and its text is UTF-8.
-        text: columns of a CSV file that are text even where they look like numbers (``01`` stays ``01``).
-        drop: columns to leave out.
-        separator: between the cells of a CSV file; by default a comma, or a tab in ``.tsv``.
-        decimal: the decimal point of a CSV file.
-        limit: a file larger than this, in bytes, as it lies or unpacked, is refused unread.
+    Numbers are integers or floats with NaN where a cell is empty, texts objects with None or ``""`` there. The first
+    line of a CSV file names its columns, and its text is UTF-8; its columns in ``text`` are text even where they look
+    like numbers (``01`` stays ``01``). A file of more bytes than ``limit``, as it lies or unpacked, is refused unread.
+    The other arguments are those of :func:`from_columns`.
     """
     refuse_large(path, file_size(path), limit)
     if path.suffix.lower() == ".parquet":

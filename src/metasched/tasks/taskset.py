@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metasched.seeds import check_seed
-from metasched.tasks import checks, options, variants
+from metasched.tasks import checks, variants
 from metasched.tasks.preparation import Preparation
 from metasched.tasks.task import TEST, VALIDATION, Provenance, Split, Task
 
@@ -382,7 +382,7 @@ class TaskSet:
             6
         """
         given = {"target_labels": target_labels, "noise": noise, "shuffle_order": shuffle_order, "seed": seed}
-        options.check(TaskSet.variant, given)
+        checks.check_options(TaskSet.variant, given)
         check_seed(seed)
         result = replace(self, recipe=None)
         if target_labels is not None:
