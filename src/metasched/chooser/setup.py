@@ -91,17 +91,9 @@ class Setup:
     def facts(self) -> dict[str, Any]:
         """The settings that a stored state must share, fit for JSON. Weights are not: they come and go with sources."""
         options = {key: value for key, value in self.options.items() if key != "plan"}
-        return {
-            "scheduler": self.name,
-            "options": {key: _plain(value) for key, value in sorted(options.items())},
-            "batch_size": self.batch_size,
-            "abstain": self.abstain,
-            "temperature": self.temperature,
-            "min_share": self.min_share,
-            "prior": self.prior,
-            "cursor": self.cursor,
-            "shuffle": self.shuffle,
-        }
+        plain = {key: _plain(value) for key, value in sorted(options.items())}
+        others = ("batch_size", "abstain", "temperature", "min_share", "prior", "cursor", "shuffle")
+        return {"scheduler": self.name, "options": plain, **{name: getattr(self, name) for name in others}}
 
     def with_weight(self, name: str, weight: float) -> "Setup":
         """The same with a weight for one more source, where there are weights."""

@@ -13,7 +13,7 @@ from importlib import import_module
 from inspect import signature
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from metasched.datasets.images import from_images
 from metasched.datasets.npz import from_npz, save_npz
@@ -44,15 +44,8 @@ MOST_BESIDE = 1000
 """Names beside a path that is not there which are compared with it."""
 _VARIANT_OPTIONS = tuple(name for name in signature(TaskSet.variant).parameters if name != "self")
 
-
-class _Registered(NamedTuple):
-    """A data set by name: one line on what it is, and where its loader is, as ``module:function``."""
-
-    about: str
-    loader: str
-
-
-_SETS: dict[str, _Registered] = {}
+_SETS: dict[str, tuple[str, str]] = {}
+"""By name: one line on what the data set is, and where its loader is, as ``module:function``."""
 _FILES: list[str] = []
 
 
@@ -71,8 +64,9 @@ def register(name: str, about: str, loader: str) -> None:
     Examples:
         >>> ms.datasets.register("winds", "winds at three stations", "winds.reader:load")
     """
-    if _SETS.setdefault(name, _Registered(about, loader)).loader != loader:
-        raise ConfigError(f"data set '{name}' is {_SETS[name].loader} already; register {loader} under another name")
+    _, known = _SETS.setdefault(name, (about, loader))
+    if known != loader:
+        raise ConfigError(f"data set '{name}' is {known} already; register {loader} under another name")
 
 
 def register_files(listing: str) -> None:
@@ -97,7 +91,7 @@ def _imported(path: str) -> Any:
         raise ConfigError(f"{path}, which a plugin registered, cannot be imported ({error}); mend the plugin") from None
 
 
-def _sets() -> Mapping[str, _Registered]:
+def _sets() -> Mapping[str, tuple[str, str]]:
     """All data sets by name, in alphabetical order."""
     register_all("data_sets")
     return dict(sorted(_SETS.items()))
@@ -118,7 +112,7 @@ def names() -> tuple[str, ...]:
 
 def describe(name: str) -> str:
     """One line on what a data set is."""
-    return _sets()[name].about
+    return _sets()[name][0]
 
 
 def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
@@ -181,7 +175,7 @@ def _recipe(name: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _builder(name: str) -> Callable[..., TaskSet]:
     if name in _sets():
-        return _imported(_sets()[name].loader)  # type: ignore[no-any-return]
+        return _imported(_sets()[name][1])  # type: ignore[no-any-return]
     path = Path(name)
     try:
         path.stat()

@@ -69,14 +69,9 @@ def resolve(
     useful: Collection[str] | None = None,
     auto: str = BEST,
 ) -> SchedulerSpec:
-    """What a word stands for with these sources.
+    """What a word stands for with sources of these names; ``useful`` is None where nobody knows which are.
 
-    Args:
-        word: see above.
-        options: options of the scheduler and of its plan, as the user gave them.
-        names: the sources' names, in their order.
-        useful: the names of those that are known to be useful; None where nobody knows.
-        auto: what ``auto`` stands for.
+    ``options`` are those of the scheduler and of its plan, as the user gave them.
 
     >>> resolve("single:books", {}, ["web", "books"])
     SchedulerSpec(name='single:2', options={})
@@ -113,14 +108,10 @@ def build(
     abstain: bool = False,
     plan: PlanLike | None = None,
 ) -> Scheduler:
-    """The scheduler for sources with so many rows, None for streams.
+    """The scheduler for sources with so many rows, None for streams; ``plan`` is for those that need one.
 
-    Args:
-        spec: from :func:`resolve`.
-        sizes: rows of each source.
-        batch_size: rows of a batch; with the sizes it decides how long ``sequential`` stays with a source.
-        abstain: whether there is one more arm, no source. The controls never choose it, so they do not get one.
-        plan: for those that need one.
+    Sizes and ``batch_size`` decide how long ``sequential`` stays with a source. ``abstain`` adds one more arm, no
+    source; the controls never choose it, so they do not get one.
     """
     name, options = spec.name, spec.options
     if name == TARGET_ONLY:  # always the arm that has no rows

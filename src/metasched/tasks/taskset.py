@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metasched.errors import ConfigError
 from metasched.seeds import check_seed
 from metasched.tasks import checks, variants
 from metasched.tasks.preparation import Preparation
@@ -405,7 +406,10 @@ class TaskSet:
             >>> bool(np.array_equal(tasks.with_irrelevant("south").tasks[1].labels, tasks.tasks[1].labels))
             True
         """
-        return variants.with_irrelevant(self, name, seed)
+        task = variants.task_named(self, name)
+        order = np.random.default_rng(check_seed(seed)).permutation(task.inputs[0].size)
+        inputs = task.inputs.reshape(len(task), -1)[:, order].reshape(task.inputs.shape)
+        return variants.replace_task(self, replace(task, inputs=inputs), "values of every input in one random order")
 
     def with_wrong_labels(self, name: str, *, shift: int = 1) -> "TaskSet":
         """A variant in which one task misleads: its label k becomes k + ``shift``, modulo the number of its classes.
@@ -422,7 +426,14 @@ class TaskSet:
             >>> bool((wrong.labels == 1 - tasks.tasks[1].labels).all())
             True
         """
-        return variants.with_wrong_labels(self, name, shift)
+        task = variants.task_named(self, name)
+        number = len(task.classes)
+        if self.target_size is not None:
+            raise ConfigError("wrong labels need a set of classification; in regression labels are only bins")
+        if shift % number == 0:
+            raise ConfigError(f"shift is {shift}, which leaves the {number} labels as they are; give another")
+        labels = ((task.labels + shift) % number).astype(np.int32)
+        return variants.replace_task(self, replace(task, labels=labels), f"every label k became k + {shift}")
 
     def by_class(self, *, pooled: bool = False) -> "TaskSet":
         """A view in which classes are the tasks, rows in their order; any scheduler then chooses among classes.

@@ -25,7 +25,7 @@ def with_target_labels(tasks: "TaskSet", count: int, seed: int) -> "TaskSet":
 
 def with_label_noise(tasks: "TaskSet", name: str, fraction: float, seed: int) -> "TaskSet":
     """The labels of that fraction of a task's rows, with their targets, permuted among themselves."""
-    task = _task(tasks, name)
+    task = task_named(tasks, name)
     if not 0 <= fraction <= 1:
         raise ConfigError(f"noise of task '{name}' is {fraction}; give a fraction from 0 to 1")
     random = _generator(seed, f"noise of {name}")
@@ -33,34 +33,15 @@ def with_label_noise(tasks: "TaskSet", name: str, fraction: float, seed: int) ->
     origin = np.arange(len(task))
     origin[chosen] = random.permutation(chosen)
     noisy = replace(task.take(origin), inputs=task.inputs)
-    return _replace_task(tasks, noisy, f"labels of {len(chosen)} rows permuted", spoilt=len(chosen) > 0)
+    return replace_task(tasks, noisy, f"labels of {len(chosen)} rows permuted", spoilt=len(chosen) > 0)
 
 
 def with_shuffled_order(tasks: "TaskSet", seed: int) -> "TaskSet":
     """The rows of every task permuted, inputs with their labels."""
     for task in tasks.tasks:
         order = _generator(seed, f"order of {task.name}").permutation(len(task))
-        tasks = _replace_task(tasks, task.take(order), "order shuffled", order, spoilt=False)
+        tasks = replace_task(tasks, task.take(order), "order shuffled", order, spoilt=False)
     return tasks
-
-
-def with_irrelevant(tasks: "TaskSet", name: str, seed: int) -> "TaskSet":
-    """The values of every input of a task in one random order."""
-    task = _task(tasks, name)
-    order = np.random.default_rng(check_seed(seed)).permutation(task.inputs[0].size)
-    inputs = task.inputs.reshape(len(task), -1)[:, order].reshape(task.inputs.shape)
-    return _replace_task(tasks, replace(task, inputs=inputs), "values of every input in one random order")
-
-
-def with_wrong_labels(tasks: "TaskSet", name: str, shift: int) -> "TaskSet":
-    """Every label of a task replaced by the one ``shift`` further."""
-    task = _task(tasks, name)
-    if tasks.target_size is not None:
-        raise ConfigError("wrong labels need a set of classification; in regression labels are only bins")
-    if shift % len(task.classes) == 0:
-        raise ConfigError(f"shift is {shift}, which leaves the {len(task.classes)} labels as they are; give another")
-    labels = ((task.labels + shift) % len(task.classes)).astype(np.int32)
-    return _replace_task(tasks, replace(task, labels=labels), f"every label k became k + {shift}")
 
 
 def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
@@ -144,14 +125,15 @@ def few_labels(labels: Labels, count: int, seed: int) -> tuple[RowNumbers, RowNu
     return validation, test
 
 
-def _task(tasks: "TaskSet", name: str) -> Task:
+def task_named(tasks: "TaskSet", name: str) -> Task:
+    """The task of that name."""
     for task in tasks.tasks:
         if task.name == name:
             return task
     raise unknown("task", name, (task.name for task in tasks.tasks))
 
 
-def _replace_task(
+def replace_task(
     tasks: "TaskSet", task: Task, note: str, order: RowNumbers | None = None, spoilt: bool = True
 ) -> "TaskSet":
     """``task`` in place of the one of that name, whose rows it has, in ``order`` if they moved.
