@@ -54,8 +54,7 @@ def check_losses(tasks: TaskSet, losses: Losses) -> None:
 
 def weight_bytes(tasks: TaskSet, network: Network) -> int:
     """Bytes of one set of weights."""
-    inputs = _shape((1, *tasks.shape), jnp.float32)
-    weights = jax.eval_shape(network.init, jax.random.key(0), inputs)
+    weights = jax.eval_shape(network.init, jax.random.key(0), _shape((1, *tasks.shape), jnp.float32))
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(weights))
 
 

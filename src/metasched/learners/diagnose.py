@@ -119,7 +119,10 @@ def diagnose(
     association = corrected = None
     if tasks.shared_labels and len(tasks.tasks) > 1:
         association = cross_task_association([task.labels for task in tasks.tasks], len(tasks.classes))
-        corrected = _correct_pairs(association.p_value)
+        pairs = np.tril_indices(len(tasks.tasks), k=-1)
+        lower = np.ones_like(association.p_value)
+        lower[pairs] = holm(association.p_value[pairs])
+        corrected = np.minimum(lower, lower.T)
     followed = None
     if follow:
         say(total - 1, total, f"reward over {steps} steps")
@@ -159,14 +162,6 @@ def recommend(
             found += f", and tasks move together ({_listed([f'{names[j]} with {names[i]}' for i, j in linked])})"
     scheduler, told = reference_results.with_order(learner)
     return scheduler, f"{found}; {told}"
-
-
-def _correct_pairs(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's correction over the pairs of a symmetric matrix (N, N); the diagonal stays 1."""
-    pairs = np.tril_indices(len(p_values), k=-1)
-    corrected = np.ones_like(p_values)
-    corrected[pairs] = holm(p_values[pairs])
-    return np.minimum(corrected, corrected.T)
 
 
 def _listed(names: list[str], most: int = 4) -> str:

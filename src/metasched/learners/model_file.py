@@ -4,12 +4,16 @@
 """
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import jax
+import jax.numpy as jnp
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as format_tensors
@@ -18,8 +22,10 @@ from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import make_folder, write_whole
 from metasched.learners.networks import Cnn, Mlp, Network, Size, Weights, build
-from metasched.learners.trees import flatten, unflatten
 from metasched.tasks import Preparation
+
+Tensors: TypeAlias = dict[str, NDArray[Any]]
+Tree = TypeVar("Tree")
 
 FORMAT = 1
 WEIGHTS = "model.safetensors"
@@ -128,3 +134,42 @@ def _read_weights(path: Path, template: Weights, digest: str) -> Weights:
     except (SafetensorError, KeyError) as error:
         raise RunError(f"{path}: is damaged ({error}); {_REPAIR}") from None
     return unflatten(template, tensors, str(path), "network")
+
+
+# Pytrees of arrays as named arrays, and back: what models and checkpoints store.
+
+
+def flatten(tree: Any) -> Tensors:
+    """Every array of a pytree under the path of its leaf.
+
+    >>> list(flatten([{"w": np.zeros(2)}]))
+    ["[0]['w']"]
+    """
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def size(tree: Any) -> int:
+    """Bytes of all arrays of a pytree.
+
+    >>> size([{"w": np.zeros(2, np.float32)}])
+    8
+    """
+    return sum(int(leaf.nbytes) for leaf in jax.tree.leaves(tree))
+
+
+def unflatten(template: Tree, tensors: Mapping[str, NDArray[Any]], holder: str, kind: str) -> Tree:
+    """The pytree that :func:`flatten` took apart; ``template`` gives its structure, shapes and types.
+
+    An error names the ``holder`` of the arrays, and the ``kind`` of thing (run, network) that they seem to belong to.
+    """
+    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
+    restored = []
+    for path, leaf in leaves:
+        name = jax.tree_util.keystr(path)
+        stored = tensors.get(name)
+        if stored is None or stored.shape != leaf.shape or stored.dtype != leaf.dtype:
+            raise RunError(f"{holder} has no array '{name}' of shape {leaf.shape}; it is of another {kind}")
+        restored.append(jnp.asarray(stored))
+    tree: Tree = jax.tree_util.tree_unflatten(structure, restored)
+    return tree

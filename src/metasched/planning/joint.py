@@ -176,21 +176,13 @@ def _with_jax(problem: Problem, wanted: tuple[float, float, int]) -> Solution:
         return optimal(jax_bellman(*problem), *wanted)
 
 
-def _linear_program(problem: Problem) -> Solution:
-    bellman = numpy_bellman(*problem)
-    V = _lp_value(*problem)
-    improved = bellman.sweep(V, None)
-    actions = bellman.greedy(V, improved, 1e-9 * problem.payoffs.scale)
-    return Solution(V, actions, float(np.abs(improved - V).max()), iterations=1)
-
-
 def _lp_bytes(tasks: int, classes: int) -> int:
     """Bytes of the constraints, with as much again three times for HiGHS's own copies and factors."""
     return 4 * int(classes**tasks) * tasks * (12 * (classes + 1) + 8)
 
 
-def _lp_value(chains: Floats, payoffs: Payoffs, discount: float) -> Floats:
-    """Optimal values (Cᴺ,) by the paper's linear program, solved by HiGHS: small problems, and a second opinion.
+def _linear_program(problem: Problem) -> Solution:
+    """Optimal values by the paper's linear program, solved by HiGHS: small problems, and a second opinion.
 
         minimise Σ_s V(s)   subject to   V(s) ≥ r(s, i) + γ Σ_s' P_i(s, s') V(s')   for all s, i
 
@@ -200,7 +192,8 @@ def _lp_value(chains: Floats, payoffs: Payoffs, discount: float) -> Floats:
     from scipy import sparse
     from scipy.optimize import linprog
 
-    tasks, classes, _ = chains.shape
+    chains, payoffs, discount = problem
+    tasks, classes = payoffs.shape
     states = classes**tasks
     blocks = []
     for task in range(tasks):
@@ -218,5 +211,7 @@ def _lp_value(chains: Floats, payoffs: Payoffs, discount: float) -> Floats:
     )
     if not result.success:
         raise MetaschedError(f"the linear program was not solved: {result.message}; use method='numpy'")
-    value: Floats = np.asarray(result.x, np.float64)
-    return value
+    bellman, V = numpy_bellman(*problem), np.asarray(result.x, np.float64)
+    improved = bellman.sweep(V, None)
+    actions = bellman.greedy(V, improved, 1e-9 * payoffs.scale)
+    return Solution(V, actions, float(np.abs(improved - V).max()), iterations=1)

@@ -68,8 +68,7 @@ class Coupled(Payoffs):
     def at(self, labels: Integers) -> Floats:
         """Rewards (…, N)."""
         own = np.arange(len(self.values))[:, None]
-        mean: Floats = self.values[own, labels[..., :, None], labels[..., None, :]].mean(axis=-1)
-        return mean
+        return np.asarray(self.values[own, labels[..., :, None], labels[..., None, :]].mean(axis=-1))
 
     def frozen(self, labels: Integers) -> Floats:
         """Rewards (…, N, C): the sum over the labels of all tasks, with its own replaced by each label in turn."""
@@ -87,15 +86,13 @@ class Coupled(Payoffs):
     def _by_class(self) -> Floats:
         """A / N as (C', N·C): the class scored first."""
         tasks, classes, _ = self.values.shape
-        first: Floats = np.ascontiguousarray(self.values.transpose(2, 0, 1)).reshape(classes, -1) / tasks
-        return first
+        return np.asarray(np.ascontiguousarray(self.values.transpose(2, 0, 1)).reshape(classes, -1) / tasks)
 
     @cached_property
     def _own(self) -> Floats:
         """(A[i, c, c] − A[i, c, b]) / N as (N, B, C): what changes when the task's own label b becomes c."""
         gain = np.diagonal(self.values, axis1=1, axis2=2)[:, :, None] - self.values
-        own: Floats = np.ascontiguousarray(gain.transpose(0, 2, 1)) / len(self.values)
-        return own
+        return np.asarray(np.ascontiguousarray(gain.transpose(0, 2, 1)) / len(self.values))
 
     def table(self, tasks: Tasks, labels: Integers, xp: ModuleType = np) -> Any:
         """Rewards (k, C, …, C)."""
@@ -118,8 +115,7 @@ class Tabular(Payoffs):
     def at(self, labels: Integers) -> Floats:
         """Rewards (…, N)."""
         state = tuple(labels[..., None, task] for task in range(len(self.values)))
-        rewards: Floats = self.values[(np.arange(len(self.values)), *state)]
-        return rewards
+        return np.asarray(self.values[(np.arange(len(self.values)), *state)])
 
     def frozen(self, labels: Integers) -> Floats:
         """Rewards (…, N, C)."""

@@ -33,7 +33,7 @@ from safetensors.numpy import save as format_tensors
 from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import rename, write_error, write_whole
-from metasched.learners.trees import Tensors
+from metasched.learners.model_file import Tensors
 from metasched.runs.spec import Count
 
 NEWEST, PREVIOUS = "checkpoint.safetensors", "previous.safetensors"

@@ -18,7 +18,7 @@ import numpy as np
 
 from metasched import schedulers
 from metasched.files import write_whole
-from metasched.learners import engine, trees
+from metasched.learners import engine, model_file
 from metasched.learners.engine import Program, Record
 from metasched.learners.inner import Schedule
 from metasched.learners.meta import seed_keys
@@ -339,12 +339,12 @@ class _Group:
         if path is None:
             return fresh, []
         template = self._alone(index, fresh)
-        stored = checkpoint.load(path, trees.size(template))
+        stored = checkpoint.load(path, model_file.size(template))
         if stored is None:
             metrics.keep(path, [])
             return fresh, []
         tensors, update = stored
-        alone = trees.unflatten(template, tensors, f"{path}: the checkpoint", "run")
+        alone = model_file.unflatten(template, tensors, f"{path}: the checkpoint", "run")
         records = metrics.read(path, update)
         shape, total = alone.stream.drawn.shape, self.jobs[index].settings.updates
         metrics.check(records, update, total, shape, path / metrics.METRICS)
@@ -359,7 +359,7 @@ class _Group:
             path = self._leased_folder(index)
             if path is not None:
                 metrics.flush(path)
-                checkpoint.save(path, trees.flatten(self._alone(index, states[index])), int(states[index].update))
+                checkpoint.save(path, model_file.flatten(self._alone(index, states[index])), int(states[index].update))
 
     def _result(
         self, index: int, records: list[Record], state: State, model: Model | None, record: Record

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from metasched.errors import RunError
-from metasched.learners.trees import flatten, unflatten
+from metasched.learners.model_file import flatten, unflatten
 
 
 class Pair(NamedTuple):
