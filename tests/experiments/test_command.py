@@ -39,7 +39,7 @@ def test_a_file_is_no_folder_for_results(capsys, tmp_path):
 
 @pytest.mark.parametrize("count", ["0", "-3"])
 def test_no_seeds_are_too_few(capsys, tmp_path, count):
-    assert f"seeds is {count}; give at least 1" in fails(capsys, "--seeds", count, "--experiment", "digits")
+    assert f"seeds is {count}; give a whole number ≥ 1" in fails(capsys, "--seeds", count, "--experiment", "digits")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -133,7 +133,7 @@ def test_of_programs_the_last_used_are_kept_and_none_keeps_rows(tasks, monkeypat
 
     for key in "abac":  # b is the one that was not used for longest
         get(key)
-    assert [get(key).tasks for key in "acb"] == [tasks] * 3
+    assert all(get(key).rows is not None for key in "acb")
     assert made == ["a", "b", "c", "b"]
     assert all(kept.rows is None for kept in programs._programs.values())
 

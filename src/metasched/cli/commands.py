@@ -100,7 +100,8 @@ class Commands:
             if isinstance(member, Commands):
                 parser.command(member._parser(words[1:] if asked else ()), name=name, help=member.description)
             else:
-                parser.command(name=name, help=None if asked else _first_line(member))(_later(member))
+                line = (getdoc(member) or "").partition("\n")[0]
+                parser.command(name=name, help=None if asked else line)(_later(member))
         return parser
 
 
@@ -126,7 +127,3 @@ def _later(function: Callable[..., None]) -> Callable[..., Callable[[], None]]:
         return partial(function, *words, **flags)
 
     return ready
-
-
-def _first_line(function: Callable[..., None]) -> str:
-    return (getdoc(function) or "").partition("\n")[0]

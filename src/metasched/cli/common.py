@@ -18,8 +18,6 @@ from metasched.printing import printable
 if TYPE_CHECKING:
     from metasched.tasks import TaskSet
 
-AUTO = "auto"
-
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""
 
@@ -68,7 +66,7 @@ RowFlags = Annotated[tyro.conf.OmitArgPrefixes[Rows], tyro.conf.arg(name="rows")
 class Where:
     """Where runs are made; their numbers are the same."""
 
-    executor: str = AUTO
+    executor: str = "auto"
     """in-process; local: in other processes of this machine; ray: on a Ray cluster; auto: local if that is faster."""
     workers: int | None = None
     """How many runs are made at once; by default as many as there are cores, or accelerators."""
@@ -102,13 +100,6 @@ def _literal(value: str) -> Any:
 def listed(words: str) -> list[str]:
     """The words of a list with commas."""
     return [word.strip() for word in words.split(",") if word.strip()]
-
-
-def at_least_one(name: str, value: int) -> int:
-    """``value``, unless it is zero or less."""
-    if value < 1:
-        raise ConfigError(f"{name} is {value}; give at least 1")
-    return value
 
 
 def now() -> str:

@@ -122,11 +122,13 @@ def _tracked(
     from metasched.cli import progress
     from metasched.learners.baseline import baseline
     from metasched.report import diagnostics, tables
+    from metasched.runs import checkpoint
     from metasched.runs.folder import runs_in
 
     try:
         with progress.training(stderr(), quiet) as track:
-            show = track(name, total, _kept(folder))
+            # An interrupted run begins with the updates that its checkpoint says were made.
+            show = track(name, total, sum(checkpoint.updates(each) for each in runs_in(folder)))
 
             def on_record(record: dict[str, Any]) -> None:
                 show(record)
@@ -164,11 +166,3 @@ def _tracked(
     for line in lines:
         say(f"! {line}")
     put(f"\nRun: {run.out or folder}")
-
-
-def _kept(folder: Path) -> int:
-    """How many updates interrupted runs have behind them, as far as their checkpoints tell."""
-    from metasched.runs import checkpoint
-    from metasched.runs.folder import runs_in
-
-    return sum(checkpoint.updates(each) for each in runs_in(folder))

@@ -7,10 +7,10 @@ from typing import Literal
 
 import tyro
 
-from metasched.cli.common import WhereFlags, app, at_least_one, listed, put, stderr
+from metasched.cli.common import WhereFlags, app, listed, put, stderr
 from metasched.cli.data import data_app
 from metasched.cli.report import report
-from metasched.errors import ConfigError, unknown
+from metasched.errors import ConfigError, unknown, whole_number
 
 QUICK_SEEDS = 2
 
@@ -72,7 +72,7 @@ def paper(
         raise ConfigError(f"{out}: is a file; give a folder for --out")
     machines = Machines(where.executor, where.workers, where.address)
     machines.check()
-    count = QUICK_SEEDS if quick else at_least_one("seeds", seeds)
+    count = QUICK_SEEDS if quick else whole_number("seeds", seeds, 1)
     runner.claim(out, quick)
     command = shlex.join(["metasched", *sys.argv[1:]])
     with several(stderr(), quiet) as on_progress:

@@ -73,7 +73,7 @@ def methods_of(given: Sequence[str | Method] | None, reward: str = "transfer", a
     found = [Method(one, one, reward=reward, abstain=abstain) if isinstance(one, str) else one for one in asked]
     for method in found:
         _check_method(method)
-    folders = [folder_name(method.name).lower() for method in found]
+    folders = [runs_of(Path(), method).name.lower() for method in found]
     for number, name in enumerate(folders):
         if name in folders[:number]:
             raise ConfigError(f"two methods are called '{found[number].name}'; give each a name of its own")
@@ -102,16 +102,10 @@ def _check_method(method: Method) -> None:
         raise ConfigError(f"'{method.name}' is the name of a control; call your method something else")
 
 
-def folder_name(name: str) -> str:
-    """The name of a method as that of a folder."""
-    return re.sub(r"[: ]", "-", name)
-
-
 def subject(methods: Sequence[Method]) -> Method:
     """The method that the verdict is on: ours, or the baseline where there are only controls."""
-    return next((method for method in methods if method.role == OURS), None) or next(
-        method for method in methods if method.name == BASELINE
-    )
+    ours = [method for method in methods if method.role == OURS]
+    return next(iter(ours), None) or next(method for method in methods if method.name == BASELINE)
 
 
 def run_methods(
@@ -148,7 +142,9 @@ def run_methods(
 
         return on_finished
 
-    numbers = _numbers(setup, tasks, total)
+    learner = setup.learner.resolve(tasks)
+    drawn = learner.updates * (learner.batches_per_update or 1) * learner.inner_steps * learner.batch_size
+    numbers = total * drawn * math.prod(tasks.shape)
     reached = executing(machines, out and out / WORK, numbers, own)  # before anything is written
     with reached as executor, _claimed(out, setup, tasks, methods, seeds, tuned), closing(executor):
         quick = setup._replace(learner=replace(setup.learner, eval_every=setup.learner.updates))
@@ -173,7 +169,7 @@ def run_methods(
 
 def runs_of(out: Path, method: Method) -> Path:
     """Where in the folder of a comparison the runs of a method are."""
-    return out / RUNS / folder_name(method.name)
+    return out / RUNS / re.sub(r"[: ]", "-", method.name)
 
 
 def fold_sets(tasks: TaskSet) -> list[TaskSet]:
@@ -197,13 +193,6 @@ def fold_sets(tasks: TaskSet) -> list[TaskSet]:
         )
         for rest, part in equal_splits(rows.labels, FOLDS)
     ]
-
-
-def _numbers(setup: Setup, tasks: TaskSet, runs: int) -> int:
-    """About how many numbers all runs learn from: rows drawn × numbers in a row."""
-    learner = setup.learner.resolve(tasks)
-    drawn = learner.updates * (learner.batches_per_update or 1) * learner.inner_steps * learner.batch_size
-    return runs * drawn * math.prod(tasks.shape)
 
 
 def _study(setup: Setup, tasks: TaskSet, results: Sequence[Tuned], grid: Sequence[Rates]) -> Study:
@@ -259,7 +248,16 @@ def _claimed(
     with folder.locked(out):
         again = "compare again in another folder"
         stored = _upgraded(untrusted.read_json(mark, dict[str, Any], again)) if mark.exists() else asked
-        _refuse_fewer_seeds(out, stored.get("seeds"), seeds)
+        # Seeds may be added to those that a folder holds, but none of these may be left out.
+        known = stored.get("seeds")
+        known = known if isinstance(known, list) else [known]
+        if missing := [seed for seed in known if seed not in seeds]:
+            held = f"{len(known)} seeds, {missing[0]} among them"
+            raise RunError(f"{out}: holds a comparison with {held}; give at least these, or choose another folder")
+        if len(known) == 1 and len(seeds) > 1:  # its runs lie where the folders of several seeds would
+            raise RunError(
+                f"{out}: holds a comparison with one seed, to which none can be added; choose another folder"
+            )
         if found := dict(differences(stored | {"seeds": asked["seeds"]}, asked)):
             raise RunError(f"{out}: holds a comparison {first_in_words(found)}; choose another folder")
         write_json(mark, asked)
@@ -283,14 +281,3 @@ def _plain(method: Method) -> dict[str, Any]:
     scheduler = method.scheduler if isinstance(method.scheduler, str) else "own"
     options = msgspec.to_builtins(dict(method.options))
     return {"scheduler": scheduler, "options": options, "reward": method.reward, "abstain": method.abstain}
-
-
-def _refuse_fewer_seeds(out: Path, stored: Any, seeds: Sequence[int]) -> None:
-    """Seeds may be added to those that a folder holds, but none of these may be left out."""
-    stored = stored if isinstance(stored, list) else [stored]
-    missing = [seed for seed in stored if seed not in seeds]
-    if missing:
-        held = f"{len(stored)} seeds, {missing[0]} among them"
-        raise RunError(f"{out}: holds a comparison with {held}; give at least these, or choose another folder")
-    if len(stored) == 1 and len(seeds) > 1:  # its runs lie where the folders of several seeds would
-        raise RunError(f"{out}: holds a comparison with one seed, to which none can be added; choose another folder")

@@ -173,16 +173,13 @@ def model_folder(folder: Path, seed: int | None = None) -> Path:
         raise RunError(f"{folder}: has no seed {seed}, only {' and '.join(map(str, sorted(seeds)))}; give one of them")
     chosen = runs[seeds.index(min(seeds) if seed is None else seed)]
     if not (chosen / MODEL).exists():
-        raise RunError(f"{chosen}: has no model; {_why_no_model(chosen)}")
+        why = "the run was made by an earlier metasched; train again in another folder"
+        if not (chosen / OUTCOME).exists():
+            why = f"the run has not ended: metasched resume {chosen}"
+        elif any("diverged" in record for record in records.read(chosen)[-1:]):
+            why = "the run diverged; choose another seed"
+        raise RunError(f"{chosen}: has no model; {why}")
     return chosen
-
-
-def _why_no_model(folder: Path) -> str:
-    if not (folder / OUTCOME).exists():
-        return f"the run has not ended: metasched resume {folder}"
-    if any("diverged" in record for record in records.read(folder)[-1:]):
-        return "the run diverged; choose another seed"
-    return "the run was made by an earlier metasched; train again in another folder"
 
 
 def refuse_links(folder: Path) -> None:

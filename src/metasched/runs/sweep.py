@@ -87,20 +87,22 @@ class Setup(NamedTuple):
         """A job for each seed; what cannot run is refused."""
         # Seeds that share a task set are made together, so that it is checked and fingerprinted once.
         sets = {id(tasks): tasks for _, tasks in rows}
-        seeds = {key: [seed for seed, tasks in rows if id(tasks) == key] for key in sets}
-        asked: dict[str, Any] = {
-            "options": method.options,
-            "learner": self.learner.with_rates(rates),
-            "network": self.network,
-            "reward": method.reward,
-            "abstain": method.abstain,
-            "out": out,
-            "method": method.name,
-            "role": method.role,
-            "study": study,
-        }
         return [
-            job for key, tasks in sets.items() for job in make_jobs(tasks, method.scheduler, seeds=seeds[key], **asked)
+            job
+            for tasks in sets.values()
+            for job in make_jobs(
+                *(tasks, method.scheduler),
+                options=method.options,
+                learner=self.learner.with_rates(rates),
+                network=self.network,
+                reward=method.reward,
+                abstain=method.abstain,
+                seeds=[seed for seed, own in rows if own is tasks],
+                out=out,
+                method=method.name,
+                role=method.role,
+                study=study,
+            )
         ]
 
 
