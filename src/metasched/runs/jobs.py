@@ -105,7 +105,10 @@ def make_jobs(
     kind = family(chosen.name) if isinstance(scheduler, str) else scheduler.family
     if isinstance(scheduler, str) and kind != "active":  # it reads no rewards, so it need not pay for them
         settings = replace(settings, reward_folds=0, slope_every=1)
-    losses = _losses(tasks, loss, target_loss)
+    losses = None
+    if loss is not None or target_loss is not None:
+        of_sources = loss or (cross_entropy if tasks.target_size is None else squared_error)
+        losses = Losses(of_sources, target_loss or of_sources)
     parts = _validated(tasks, network, settings, losses, chosen, reward, abstain, together, scheduler)
     made_in_python = {
         "network": network,
@@ -131,7 +134,16 @@ def make_jobs(
     common: dict[str, Any] = {
         "method": _word(scheduler),
         "family": kind,
-        "about": _about(tasks),
+        "about": About(
+            name=tasks.name,
+            simulated=tasks.simulated,
+            tasks=tuple(task.name for task in tasks.tasks),
+            useful=tasks.useful or (),
+            classes=tuple(tasks.classes),
+            source_rows=sum(tasks.sizes),
+            target_rows=len(tasks.validation.labels),
+            test_rows=len(tasks.test.labels),
+        ),
         "origin": origin(" ".join(sys.argv)),
         "reason": reason,
         **described,
@@ -246,20 +258,6 @@ def _plain(settings: LearnerSettings) -> dict[str, Any]:
     return {name: value if isinstance(value, str | int | float | None) else OWN for name, value in values.items()}
 
 
-def _about(tasks: TaskSet) -> About:
-    """A task set in words and numbers."""
-    return About(
-        name=tasks.name,
-        simulated=tasks.simulated,
-        tasks=tuple(task.name for task in tasks.tasks),
-        useful=tasks.useful or (),
-        classes=tuple(tasks.classes),
-        source_rows=sum(tasks.sizes),
-        target_rows=len(tasks.validation.labels),
-        test_rows=len(tasks.test.labels),
-    )
-
-
 def _seeds(given: int | Sequence[int]) -> list[int]:
     """Different seeds; a number stands for so many, counting from 0."""
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
@@ -270,11 +268,3 @@ def _seeds(given: int | Sequence[int]) -> list[int]:
     if not seeds or len(set(seeds)) != len(seeds):
         raise ConfigError(f"seeds are {seeds}; give one or more different whole numbers ≥ 0")
     return seeds
-
-
-def _losses(tasks: TaskSet, loss: Loss | None, target_loss: Loss | None) -> Losses | None:
-    """The losses asked for; None when both are left to us."""
-    if loss is None and target_loss is None:
-        return None
-    of_sources = loss or (cross_entropy if tasks.target_size is None else squared_error)
-    return Losses(of_sources, target_loss or of_sources)

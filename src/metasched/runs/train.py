@@ -65,26 +65,18 @@ class Run:
 
     def __repr__(self) -> str:
         """What it was, how accurate it is, where it is, and warnings about its rows: a line each."""
+        method, accuracy = f"Run on {self.tasks.name}", "no seed ended well"
+        if self.outcomes:
+            spec, count = self.outcomes[0].spec, len(self.outcomes)
+            seeds = f"seed {spec.seed}" if count == 1 else f"{count} seeds"
+            method = f"Run of {self.outcomes[0].method} on {self.tasks.name}, learner {spec.learner}, {seeds}"
+        if self.final:
+            values = [final["test_accuracy"] for final in self.final.values()]
+            spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
+            lost = f", {len(self.diverged)} diverged" if self.diverged else ""
+            accuracy = f"test accuracy {np.mean(values):.3f}{spread} on {len(self.tasks.test.labels):,} rows{lost}"
         folder = f"in {self.out or 'memory alone (give out= to keep it)'}"
-        return "\n".join([self._method(), self._accuracy(), folder, *(f"! {line}" for line in self.tasks.warnings)])
-
-    def _method(self) -> str:
-        """The scheduler and the data, in words."""
-        if not self.outcomes:
-            return f"Run on {self.tasks.name}"
-        spec, count = self.outcomes[0].spec, len(self.outcomes)
-        return f"Run of {self.outcomes[0].method} on {self.tasks.name}, learner {spec.learner}, " + (
-            f"seed {spec.seed}" if count == 1 else f"{count} seeds"
-        )
-
-    def _accuracy(self) -> str:
-        """Final test accuracy, over seeds where there are several."""
-        if not self.final:
-            return "no seed ended well"
-        values = [final["test_accuracy"] for final in self.final.values()]
-        spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
-        lost = f", {len(self.diverged)} diverged" if self.diverged else ""
-        return f"test accuracy {np.mean(values):.3f}{spread} on {len(self.tasks.test.labels):,} rows{lost}"
+        return "\n".join([method, accuracy, folder, *(f"! {line}" for line in self.tasks.warnings)])
 
     @property
     def final(self) -> dict[int, dict[str, Any]]:
@@ -108,9 +100,8 @@ class Run:
         seeds = ", ".join(map(str, self.models))
         if seed is None:
             if len(self.models) != 1:
-                raise ConfigError(
-                    f"there are models of seeds {seeds}; say which: model(seed={next(iter(self.models))})"
-                )
+                which = f"model(seed={next(iter(self.models))})"
+                raise ConfigError(f"there are models of seeds {seeds}; say which: {which}")
             (seed,) = self.models
         if seed in self.models:
             return self.models[seed]()

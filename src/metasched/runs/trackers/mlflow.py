@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from metasched.optional import require
-from metasched.runs.trackers.base import Description, Record, facts, numbers
+from metasched.runs.trackers import Description, Record, facts, numbers
 
 DATABASE = "mlflow.db"
 _LONGEST_VALUE = 6000

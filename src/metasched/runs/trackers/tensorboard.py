@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from metasched.optional import require
-from metasched.runs.trackers.base import Description, Record, numbers
+from metasched.runs.trackers import Description, Record, numbers
 
 
 class TensorBoard:
