@@ -35,7 +35,18 @@ def status(place: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="D
     if len(rows) > 1:
         rows.append(["all", *(f"{total[state]:,}" for state in STATES)])
     stdout().print(tables.terminal(["runs", *STATES], rows))
-    for line in _lines(_attention(groups)):
+    attention = _attention(groups)
+    lines = [
+        f"failed: {each}: {why['error']} (tried {why['tries']} times); give the command again to try once more"
+        for each, why in attention["failed"].items()
+    ]
+    lines += [
+        f"stale: {each}: no sign of process {holder['process']} on {holder['host']} for "
+        f"{holder['silent_seconds'] or 0:,.0f} seconds; give the command again to go on"
+        for each, holder in attention["stale"].items()
+    ]
+    more = len(lines) - MOST_NAMED
+    for line in (*lines[:MOST_NAMED], *([f"… and {more:,} more: --json names them"] if more > 0 else [])):
         say(line)
 
 
@@ -57,18 +68,3 @@ def _attention(groups: Any) -> dict[str, Any]:
         for why in [failure(each)]
     }
     return {"stale": stale, "failed": failed}
-
-
-def _lines(attention: dict[str, Any]) -> list[str]:
-    stale = [
-        f"stale: {each}: no sign of process {told['process']} on {told['host']} for "
-        f"{told['silent_seconds'] or 0:,.0f} seconds; give the command again to go on"
-        for each, told in attention["stale"].items()
-    ]
-    failed = [
-        f"failed: {each}: {told['error']} (tried {told['tries']} times); give the command again to try once more"
-        for each, told in attention["failed"].items()
-    ]
-    lines = [*failed, *stale]
-    more = len(lines) - MOST_NAMED
-    return [*lines[:MOST_NAMED], *([f"… and {more:,} more: --json names them"] if more > 0 else [])]

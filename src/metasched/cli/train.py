@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tyro
 
-from metasched.cli.common import (
-    Options,
-    RowFlags,
-    SetName,
-    app,
-    now,
-    pairs,
-    print_line,
-    put,
-    say,
-    stderr,
-    stdout,
-)
+from metasched.cli.common import Options, RowFlags, SetName, app, now, pairs, print_line, put, say, stderr, stdout
 from metasched.cli.settings import FurtherFlags, LearnerFlags, SchedulerName
 from metasched.seeds import counting
 
@@ -111,12 +99,7 @@ def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: boo
 
 
 def _tracked(
-    work: "Callable[[OnRecord], Run]",
-    name: str,
-    total: int,
-    folder: Path,
-    quiet: bool,
-    as_json: bool,
+    work: "Callable[[OnRecord], Run]", name: str, total: int, folder: Path, quiet: bool, as_json: bool
 ) -> None:
     """Run ``work`` and show how it goes, then print what came of it."""
     from metasched.cli import progress
