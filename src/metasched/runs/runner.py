@@ -19,7 +19,7 @@ import numpy as np
 from metasched import schedulers
 from metasched.files import write_whole
 from metasched.learners import engine, model_file
-from metasched.learners.engine import Program, Record
+from metasched.learners.engine import Models, Program, Record
 from metasched.learners.inner import Schedule
 from metasched.learners.meta import seed_keys
 from metasched.learners.model import Model, model_of, read_model
@@ -281,10 +281,7 @@ class _Group:
                 # was evaluated cannot be made from it.
                 for index, (state, kept) in moved().items():
                     if "final" in records[index][-1]:
-                        job = self.jobs[index]
-                        models[index] = model_of(self.program.objective, job.tasks, kept.weights)
-                        if job.folder is not None:
-                            models[index].save(job.folder)
+                        models[index] = self._keep_model(index, kept)
                     states[index] = state
                 # Then the checkpoint, which declares all of that valid.
                 if any(map(_is_last, (mine[-1] for mine in fresh.values()))) or (
@@ -360,6 +357,14 @@ class _Group:
             if path is not None:
                 metrics.flush(path)
                 checkpoint.save(path, model_file.flatten(self._alone(index, states[index])), int(states[index].update))
+
+    def _keep_model(self, index: int, models: Models) -> Model:
+        """The model that was evaluated last, written where the run is kept."""
+        job = self.jobs[index]
+        model = model_of(self.program.objective, job.tasks, models.weights)
+        if job.folder is not None:
+            model.save(job.folder)
+        return model
 
     def _result(
         self, index: int, records: list[Record], state: State, model: Model | None, record: Record
