@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 import metasched as ms
 from metasched.errors import ConfigError
 from metasched.learners.networks import mlp
+from metasched.optional import require
 from metasched.runs import trackers
 
 CONFIG = ms.AlgorithmOne(batch_size=4, updates=6)
@@ -165,9 +167,10 @@ def test_how_far_a_tracker_got_must_be_readable(tasks, tmp_path, caplog):
 )
 def test_what_cannot_be_tracked_is_said_before_anything_starts(tasks, tmp_path, monkeypatch, chosen, message):
     def absent():
-        return trackers.tensorboard.require("absent_package", "tensorboard")
+        return require("absent_package", "tensorboard")
 
-    monkeypatch.setitem(trackers._REGISTRY, "absent", absent)
+    monkeypatch.setitem(trackers._REGISTRY, "absent", "Absent")
+    monkeypatch.setitem(sys.modules, "metasched.runs.trackers.absent", SimpleNamespace(Absent=absent))
     with pytest.raises(ConfigError, match=message):
         run(tasks, tmp_path / "a", trackers=[chosen])
     assert not (tmp_path / "a").exists()
