@@ -235,4 +235,4 @@ class TestRegression:
         with pytest.raises(DataError, match="validation targets are all equal"):
             objective_of(tasks, LINEAR, ms.AlgorithmOne(batch_size=4))
         with pytest.raises(DataError, match="validation targets are all equal"):
-            ms.train(tasks, LINEAR, learner=ms.AlgorithmOne(batch_size=4))
+            ms.train(tasks, network=LINEAR, learner=ms.AlgorithmOne(batch_size=4))
