@@ -17,7 +17,7 @@ from metasched.cli.common import stdout
 from metasched.learners import reference_results
 from metasched.runs import checkpoint
 
-SMALL = ["--batch-size", "4", "--meta-updates", "4", "--quiet"]
+SMALL = ["--batch-size", "4", "--updates", "4", "--quiet"]
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ class TestTrain:
 
     @pytest.mark.slow
     def test_json_comes_as_it_happens(self, saved):
-        words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "100000", "--json"]
+        words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--updates", "100000", "--json"]
         process = subprocess.Popen(
             [sys.executable, "-m", "metasched", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -80,10 +80,10 @@ class TestTrain:
             process.communicate()
 
     def test_without_a_terminal_progress_is_a_plain_line_on_standard_error(self, saved, capsys):
-        words = ["--out", "runs/a", "--batch-size", "4", "--meta-updates", "2", "--json"]
+        words = ["--out", "runs/a", "--batch-size", "4", "--updates", "2", "--json"]
         main(["train", saved, "--scheduler", "cyclic", *words])
         said = capsys.readouterr()
-        assert said.err.startswith("cyclic: 2 of 2 meta-updates, 16 samples, accuracy 0.")
+        assert said.err.startswith("cyclic: 2 of 2 updates, 16 samples, accuracy 0.")
         assert len(said.err.splitlines()) == 1
         assert len(said.out.splitlines()) == 3
 
@@ -146,7 +146,7 @@ class TestTrain:
             (["train", "set.npz", "--tracker", "tensorbord"], "did you mean 'tensorboard'"),
             (["train", "set.npz", "--seed", "-1", "--batch-size", "4"], "seed is -1; give"),
             (["train", "set.npz", "--network", "cnn", "--batch-size", "4"], "a cnn needs inputs"),
-            (["train", "set.npz", "--batch-size", "4", "--gradient", "scan"], "or take learner meta"),
+            (["train", "set.npz", "--batch-size", "4", "--gradient", "scan"], "or give --learner meta"),
             (["resume", "nowhere"], "is not a run folder"),
         ],
     )
@@ -316,7 +316,7 @@ def test_a_wrong_flag_is_exit_code_2():
 
 @pytest.mark.slow
 def test_ctrl_c_is_exit_code_130_with_the_work_kept(saved, tmp_path):
-    words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--meta-updates", "100000"]
+    words = ["train", saved, "--out", "runs/a", "--batch-size", "4", "--updates", "100000"]
     # A process begun in the background may inherit that Ctrl-C is ignored: listen to it again, as at a terminal.
     code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
     code += "from metasched.cli import main; main(sys.argv[1:])"

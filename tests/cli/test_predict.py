@@ -98,7 +98,7 @@ def test_tables_go_from_training_to_prediction_by_the_names_of_their_columns(tmp
     for name in ("east", "west", "home"):
         table(f"mine/{name}.csv", 40)
     options = ["--data", "target=home", "--data", "target_labels=10", "--data", "label=weather"]
-    main(["train", "mine", *options, "--out", "runs/a", "--meta-updates", "2", "--quiet"])
+    main(["train", "mine", *options, "--out", "runs/a", "--updates", "2", "--quiet"])
     table("new.csv", 30)
     main(["predict", "runs/a", "new.csv", "--json"])
     before = json.loads(capsys.readouterr().out.split("\n\n")[-1].partition("Run: runs/a\n")[2])

@@ -86,10 +86,10 @@ class TestLines:
                 clock.now += 25
                 on_record(record(update, [30 * update, 10 * update], test_accuracy=update / 10))
         assert console.file.getvalue().splitlines() == [
-            "ucb: 3 of 10 meta-updates, 120 samples, accuracy 0.300, rows 90 30, 0:02:55 left",
-            "ucb: 6 of 10 meta-updates, 240 samples, accuracy 0.600, rows 180 60, 0:01:40 left",
-            "ucb: 9 of 10 meta-updates, 360 samples, accuracy 0.900, rows 270 90, 0:00:25 left",
-            "ucb: 10 of 10 meta-updates, 400 samples, accuracy 1.000, rows 300 100, 0:04:10 in all",
+            "ucb: 3 of 10 updates, 120 samples, accuracy 0.300, rows 90 30, 0:02:55 left",
+            "ucb: 6 of 10 updates, 240 samples, accuracy 0.600, rows 180 60, 0:01:40 left",
+            "ucb: 9 of 10 updates, 360 samples, accuracy 0.900, rows 270 90, 0:00:25 left",
+            "ucb: 10 of 10 updates, 400 samples, accuracy 1.000, rows 300 100, 0:04:10 in all",
         ]
 
     def test_do_not_take_replayed_updates_for_the_pace(self):
@@ -109,7 +109,7 @@ class TestLines:
         with suppress(KeyboardInterrupt), progress.training(console, clock=Hands()) as track:
             track("ucb", 9)(record(1, [5]))
             raise KeyboardInterrupt
-        assert console.file.getvalue() == "ucb: 1 of 9 meta-updates, 5 samples, loss 2, rows 5\n"
+        assert console.file.getvalue() == "ucb: 1 of 9 updates, 5 samples, loss 2, rows 5\n"
 
 
 class TestSeveral:

@@ -172,7 +172,7 @@ class TestBestSingle:
     def test_on_the_command_line(self, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
         ms.datasets.save_npz(make_tasks(), tmp_path / "set.npz")
-        words = ["--batch-size", "4", "--meta-updates", "2", "--out", "a", "--quiet"]
+        words = ["--batch-size", "4", "--updates", "2", "--out", "a", "--quiet"]
         main(["train", "set.npz", "--scheduler", "oracle-best-single", *words])
         printed = capsys.readouterr().out
         assert "seed 0: test accuracy" in printed

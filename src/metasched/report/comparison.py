@@ -55,6 +55,8 @@ class Comparison:
         True
         >>> sorted(comparison.summary()["methods"])
         ['target-only', 'thompson', 'uniform']
+        >>> sorted(comparison.sources())
+        ['north', 'south']
         >>> page = comparison.report("page.html")
     """
 

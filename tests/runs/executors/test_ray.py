@@ -155,7 +155,7 @@ def test_the_command_runs_on_a_cluster_of_its_own(tmp_path):
         "uniform",
         "--seeds",
         "2",
-        "--meta-updates",
+        "--updates",
         "2",
         "--batch-size",
         "4",

@@ -58,7 +58,7 @@ def test_a_comparison_ends_with_the_same_outcomes_when_nodes_and_the_driver_go(c
     save_npz(make_tasks(sizes=(60, 60, 60), validation=16, test=60), data)
     names = ["thompson", "uniform", "target-only"]
     out = tmp_path / "out"
-    words = ["compare", str(data), "--methods", ",".join(names), "--meta-updates", "40", "--seeds", "4"]
+    words = ["compare", str(data), "--methods", ",".join(names), "--updates", "40", "--seeds", "4"]
     where = ["--out", str(out), "--executor", "ray", "--address", cluster.address, "--json"]
     command = [sys.executable, "-c", "from metasched.cli import main; main()", *words, *where]
 
