@@ -1,6 +1,7 @@
 """List the modules that a command visits, in the order of their first call: how long is the walk through the code?
 
 python tools/walks.py train demo --updates 2 --out runs/walk
+python tools/walks.py -c 'chooser = ms.Chooser("ucb", {"a": 100, "b": 50}, 4); chooser.tell(chooser.ask(), 0.5)'
 
 Modules that are only imported do not count, nor do the small helpers that every room may use.
 """
@@ -18,7 +19,7 @@ HELPERS = ("errors", "files", "optional", "printing", "seeds", "untrusted", "plu
 
 
 def walk(words: list[str]) -> list[str]:
-    """Modules whose functions ``metasched WORDS`` calls, each once."""
+    """Modules whose functions ``metasched WORDS``, or the Python code after ``-c``, calls; each once."""
     visited: dict[str, None] = {}
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -28,7 +29,10 @@ def walk(words: list[str]) -> list[str]:
 
     sys.setprofile(note)
     try:
-        cli.main(words)
+        if words[0] == "-c":
+            exec(words[1], {"ms": metasched})
+        else:
+            cli.main(words)
     finally:
         sys.setprofile(None)
     return [name for name in visited if name not in HELPERS]
