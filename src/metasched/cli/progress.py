@@ -21,7 +21,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-OnRecord = Callable[[dict[str, Any]], None]
+from metasched.runs.train import OnRecord
+
 Clock = Callable[[], float]
 
 PATIENCE_SECONDS = 2.0

@@ -24,9 +24,8 @@ from metasched.experiments.supervised import supervised
 from metasched.files import make_folder, write_json
 from metasched.learners.evaluation import evaluation_order
 from metasched.learners.settings import AlgorithmOne
-from metasched.runs import folder
+from metasched.runs import folder, runner
 from metasched.runs import outcome as outcomes
-from metasched.runs import runner as engine
 from metasched.runs.executors import Executor, Machines, executing
 from metasched.runs.jobs import Job
 from metasched.runs.outcome import OURS, Final, Outcome, Study, device
@@ -46,7 +45,7 @@ QUICK_BASELINES = ("cyclic", "uniform", TARGET_ONLY, USEFUL)
 SHOWN_LABELS = 30
 """Where labels are drawn by seed, cells with so many are the planned ones, and keep a schedule for the figures."""
 
-OnProgress = Callable[[str, int, int, str], None]
+OnCellProgress = Callable[[str, int, int, str], None]
 """Called with a name, the runs finished, all runs, and where the others stand, in words, whenever that has changed."""
 Tuning = Mapping[str, Any]
 """Rates by method, and how they were found."""
@@ -63,7 +62,7 @@ class Request(NamedTuple):
     quick: bool
     command: str
     data: Mapping[str, Mapping[str, Any]]
-    on_progress: OnProgress | None = None
+    on_progress: OnCellProgress | None = None
     timing: bool = True
     machines: Machines = Machines()
 
@@ -360,7 +359,7 @@ def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[s
         for job in setup.jobs(method, [(0, tasks)], setup.learner.rates)
     ]
     names = [job.description.method for job in jobs]
-    alone = dict(zip(names, engine.seconds_per_update(jobs, 1 if request.quick else 5), strict=True))
+    alone = dict(zip(names, runner.seconds_per_update(jobs, 1 if request.quick else 5), strict=True))
     steps = _steps(asdict(cell.config))
 
     def timed(outcome: Outcome) -> Outcome:

@@ -70,7 +70,7 @@ def supervised(
     counts = np.bincount(tasks.test.labels, minlength=objective.heads.width)
     fitted = jax.jit(lambda seeds: jax.lax.map(fit, seeds))(jnp.asarray(seeds))
     sums = full_scorer(objective)(fitted, host_rows(tasks.test))
-    scores = [read_score(objective, lane, counts) for lane in sums]
+    scores = [read_score(objective, one, counts) for one in sums]
     return Supervised(
         [score.accuracy for score in scores],
         [score.balanced for score in scores],

@@ -53,7 +53,7 @@ class Result(NamedTuple):
     model: Callable[[], Model] | None
 
 
-OnRecord = Callable[[int, Record], None]
+OnJobRecord = Callable[[int, Record], None]
 """Called with the number of a job and a record of it."""
 OnOutcome = Callable[[int, Outcome], None]
 """Called with the number of a job when it has finished."""
@@ -62,7 +62,7 @@ OnOutcome = Callable[[int, Outcome], None]
 def run(
     jobs: Sequence[Job],
     *,
-    on_record: OnRecord | None = None,
+    on_record: OnJobRecord | None = None,
     on_outcome: OnOutcome | None = None,
     together: int | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
