@@ -64,7 +64,7 @@ class Small(engine._Group):
         stream = Stream((), jnp.zeros(2, jnp.int32), jnp.zeros((2, 2), jnp.int32))
         return Counters(np.int32(0), stream, (), np.full(3, seed, np.float32))
 
-    def _with_own(self, _: int, state: Any, __: Any) -> Any:
+    def _with_scheduler(self, _: int, state: Any, __: Any) -> Any:
         return state
 
     def _keep_model(self, place: int, models: Any) -> Any:
