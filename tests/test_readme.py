@@ -8,6 +8,8 @@ from importlib import import_module
 from inspect import signature
 from pathlib import Path
 
+import pytest
+
 import blocks
 import metasched as ms
 from metasched.runs import trackers
@@ -63,6 +65,7 @@ def test_no_number_of_the_results_stands_where_it_would_end_a_paragraph():
     assert [name for name, line in lines if line.lstrip().startswith("<!-- = ")] == []
 
 
+@pytest.mark.slow
 def test_the_table_of_results_is_that_of_the_result_files():
     done = subprocess.run([sys.executable, ROOT / "tools" / "readme.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

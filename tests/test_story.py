@@ -14,6 +14,7 @@ import browser
 import metasched as ms
 from metasched.cli import main
 
+pytestmark = pytest.mark.slow
 NAMES = ("calm", "rain", "storm")
 FEATURES = 6
 LABELLED = 24

@@ -16,6 +16,7 @@ from metasched.runs import outcome as outcomes
 from metasched.runs import runner as engine
 from metasched.runs.executors import Machines
 
+pytestmark = pytest.mark.slow
 CONFIG = ms.AlgorithmOne(batch_size=5, batches_per_update=6, updates=4, eval_every=1, eval_rows=200, target_batch="all")
 SEEDS = (0, 1)
 NAMES = [method.name for method in paper_methods(make_tasks())]
@@ -219,8 +220,8 @@ def test_labels_drawn_by_seed_are_rows_that_tuning_never_saw(tmp_path, ran, monk
     cell = Cell("joint-9", "sources", "joint, 9 labels", joint, 0.6, draw_labels=9)
     experiment = Experiment("made-up", "made up", str(path), "mlp", "9", (cell,), source_methods)
     made = []
-    real = paper.engine.engine.prepare
-    monkeypatch.setattr(paper.engine.engine, "prepare", lambda *given, **more: made.append(1) or real(*given, **more))
+    real = paper.runner.engine.prepare
+    monkeypatch.setattr(paper.runner.engine, "prepare", lambda *given, **more: made.append(1) or real(*given, **more))
     (written,) = paper.run_experiment(experiment, (cell,), request(tmp_path / "out", quick=False, timing=False))
     assert len(made) == 2  # tuning and the cell
     found = list(outcomes.read(written))

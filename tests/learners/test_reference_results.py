@@ -21,6 +21,7 @@ def test_both_learners_have_numbers_and_every_name_is_a_scheduler():
     assert {name for found in reference_results.ORDER.values() for name in found} <= set(schedulers.names())
 
 
+@pytest.mark.slow
 def test_what_results_do_not_say_is_refused(tmp_path):
     """The numbers are written by the tool that writes the README's tables; one changed by hand is found out."""
     tool = (ROOT / "tools" / "readme.py").read_text()

@@ -265,6 +265,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_two_ranks_agree_and_share_no_row(tmp_path):
     command = [sys.executable, "-c", RANK]
     ranks = [
@@ -326,6 +327,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_rewards_are_measured_under_distributed_data_parallel_and_ranks_stay_alike(tmp_path):
     ranks = [
         subprocess.Popen(

@@ -264,6 +264,7 @@ def test_killed_at_random_and_resumed_it_is_the_same_run(tmp_path):
     assert told[0] == told[1], f"killed after {stop}"
 
 
+@pytest.mark.slow
 def test_two_processes_draw_alike_and_go_on_alike(tmp_path):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", tiny.__file__]
 
@@ -283,6 +284,7 @@ def test_two_processes_draw_alike_and_go_on_alike(tmp_path):
     assert [rank[:3] for rank in again] == [rank[:3] for rank in whole]
 
 
+@pytest.mark.slow
 def test_accelerate_launch_on_two_cpu_processes_draws_alike(tmp_path):
     flags = ["--cpu", "--num_processes=1", "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no"]
     told = [sys.executable, "-m", "accelerate.commands.launch", *flags, tiny.__file__, str(tmp_path), "begin", "4"]
