@@ -62,3 +62,10 @@ __all__ = [
     "schedulers",
     "train",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Say what became of a name of version 0.1."""
+    if name == "TrainConfig":
+        raise AttributeError("ms.TrainConfig is now ms.Joint(…) or ms.AlgorithmOne(…); give it as learner=")
+    raise AttributeError(f"module 'metasched' has no attribute '{name}'")

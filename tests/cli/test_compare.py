@@ -99,13 +99,14 @@ def test_the_old_flag_works_with_a_line_that_names_the_new_one(saved, capsys):
     words = ["compare", saved, *SMALL[:-2], "--schedulers", "cyclic", "--no-tune", "--out", "runs/a", "--json"]
     main([*words, "--quiet"])
     said = capsys.readouterr()
-    assert said.err == "metasched: --schedulers is now --methods\n"
+    assert said.err == "metasched: --schedulers is now --methods; the old name goes with the next version\n"
     assert "cyclic" in json.loads(said.out)["methods"]
 
 
 def test_a_source_alone_is_a_method():
     assert parsed("one=single:2").scheduler == "single:2"
     assert parsed("one=single:2").options == {}
+    assert parsed("one=single:task=2").options == {"task": 2}
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,8 @@ def test_a_source_alone_is_a_method():
         (["no/such.npz"], "no such file"),
         (["set.npz", "--methods", "unifrom"], "did you mean 'uniform'"),
         (["set.npz", "--method", "unifrom"], "--method unifrom: expected NAME=SCHEDULER"),
+        (["set.npz", "--method", "ucb:upper=2"], "--method ucb:upper=2: expected NAME=SCHEDULER"),
+        (["set.npz", "--methods", "ucb", "--schedulers", "ucb"], "give --methods alone"),
         (["set.npz", "--method", "a=ucb:upper"], "--method upper: expected key=value"),
         (["set.npz", "--method", "a=ucb:uper=2"], "did you mean 'upper'"),
         (["set.npz", "--method", "a=ucb", "--method", "a=cyclic"], "two methods are called 'a'"),

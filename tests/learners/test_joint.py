@@ -101,8 +101,8 @@ def test_cut_off_it_goes_on_to_the_same_numbers_and_side_by_side_is_alone(tasks,
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"steps_per_batch": 2}, "unknown argument 'steps_per_batch' of Joint"),
-        ({"inner_rate": 0.1}, "unknown argument 'inner_rate' of Joint; did you mean 'learning_rate'"),
+        ({"steps_per_batch": 2}, "Joint: steps_per_batch is a setting of ms.AlgorithmOne"),
+        ({"inner_rate": 0.1}, "Joint: inner_rate is a setting of ms.AlgorithmOne"),
         ({"outer_rate": 0.1}, "Joint: outer_rate is now learning_rate"),
         ({"meta_updates": 3}, "Joint: meta_updates is now updates"),
         ({"reward": "gain"}, "Joint: reward is now an argument of ms.train"),

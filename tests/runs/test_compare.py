@@ -355,3 +355,21 @@ def test_without_tuning_every_method_has_the_rates_of_the_settings_and_the_best_
 def test_an_unknown_learner_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="unknown learner"):
         ms.compare(make_tasks(), ["uniform"], learner="joynt", out=tmp_path / "c")
+
+
+@pytest.mark.parametrize("methods", ["ucb", [("w", "ucb", {"upper": 2.0})], 3])
+def test_methods_of_another_type_are_one_line(methods):
+    with pytest.raises(ConfigError, match=r"give a (list of )?words?"):
+        ms.compare(make_tasks(), methods, seeds=2)
+
+
+def test_a_method_without_a_reward_has_that_of_the_comparison():
+    found = comparing.methods_of(
+        ["thompson", ms.Method("own", "ucb", reward="gain"), ms.Method("plain", "ucb")], "alignment"
+    )
+    assert {method.name: method.reward for method in found if method.scheduler != "uniform"} == {
+        "thompson": "alignment",
+        "own": "gain",
+        "plain": "alignment",
+        "target-only": "alignment",
+    }

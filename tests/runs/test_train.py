@@ -331,8 +331,8 @@ def test_a_run_counts_how_often_it_abstained(tasks):
     [
         ({"config": CONFIG}, r"train: config is now learner=ms.Joint\(…\) or learner=ms.AlgorithmOne\(…\)"),
         ({"scheduler_options": {}}, "train: scheduler_options is now options"),
-        ({"gradient": "scan"}, r"train: gradient is now a setting: learner=ms.AlgorithmOne\(gradient=…\)"),
-        ({"optimiser": "sgd"}, r"train: optimiser is now a setting: learner=ms.Joint\(optimiser=…\)"),
+        ({"gradient": "scan"}, r"train: gradient is a setting: learner=ms.AlgorithmOne\(gradient=…\)"),
+        ({"optimiser": "sgd"}, r"train: optimiser is a setting: learner=ms.Joint\(optimiser=…\)"),
         ({"sheduler": "ucb"}, "unknown argument 'sheduler' of train; did you mean 'scheduler'"),
     ],
 )
@@ -342,7 +342,7 @@ def test_an_argument_that_has_gone_is_one_line_with_the_new_one(tasks, arguments
 
 
 def test_too_many_arguments_without_names_are_one_line(tasks):
-    with pytest.raises(ConfigError, match="train: too many positional arguments; give arguments after the first two"):
+    with pytest.raises(ConfigError, match="train: too many positional arguments; after tasks and the scheduler"):
         ms.train(tasks, "mlp", "ucb", CONFIG)
 
 
@@ -377,3 +377,21 @@ class TestLoadModel:
     def test_a_folder_that_is_not_there_is_one_line(self, tmp_path):
         with pytest.raises(RunError, match="nowhere: no such folder"):
             ms.load_model(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"meta_updates": 2}, r"train: meta_updates is a setting: learner=ms.Joint\(updates=…\)"),
+        ({"batch_size": 2}, r"train: batch_size is a setting: learner=ms.Joint\(batch_size=…\)"),
+        ({"inner_rate": 0.1}, r"train: inner_rate is a setting: learner=ms.AlgorithmOne\(inner_rate=…\)"),
+    ],
+)
+def test_a_setting_given_as_an_argument_is_answered_with_where_it_belongs(tasks, given, message):
+    with pytest.raises(ConfigError, match=message):
+        ms.train(tasks, **given)
+
+
+def test_the_settings_of_the_last_version_are_answered_with_the_new_ones():
+    with pytest.raises(AttributeError, match="now ms"):
+        ms.TrainConfig  # noqa: B018

@@ -37,6 +37,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         stderr().print("metasched: interrupted; the work so far is kept", highlight=False)
+        if argv is None:
+            # A compilation may still run in a thread of XLA, and taking the interpreter down under it crashes.
+            sys.stdout.flush()
+            os._exit(130)
         sys.exit(130)
     except BrokenPipeError:  # the reader of a pipe, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

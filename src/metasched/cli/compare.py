@@ -20,7 +20,7 @@ from metasched.cli.common import (
     stderr,
     stdout,
 )
-from metasched.cli.settings import LearnerFlags
+from metasched.cli.settings import LearnerFlags, warn_renamed
 from metasched.errors import ConfigError, MetaschedError
 
 if TYPE_CHECKING:
@@ -57,25 +57,29 @@ def compare(
             labelled rows.
         methods: Schedulers, separated by commas; by default thompson (ours), uniform, target-only and best-single, the
             source that did best on the labelled rows. uniform and target-only are always there.
-        method: One more method, NAME=SCHEDULER[:option=value,...], such as 'wide=ucb:upper=2.0,reward=gain'. reward
-            and abstain are the method's own, everything else is an option of the scheduler. May be repeated.
+        method: One more method beside those of --methods, NAME=SCHEDULER[:option=value,...], such as
+            'wide=ucb:upper=2.0,reward=gain'. reward and abstain are the method's own, everything else is an option of
+            the scheduler. May be repeated.
         seeds: Run every method with this many seeds.
         out: Folder of the runs and the page; by default a new one under runs/. The same command goes on there, and
             with more seeds runs those alone.
         rows: Which rows, and what to predict.
         where: Where runs are made.
         network: auto, mlp or cnn.
-        tune: Whether the rates are tuned; without it all methods have those of the settings.
+        tune: With --no-tune no rates are tuned: every method has those of the settings.
         quiet: No progress.
         json: Print as JSON.
         schedulers: The old name of --methods.
     """
+    from metasched.runs.compare import DEFAULT
+
+    if schedulers and methods:
+        raise ConfigError("--schedulers is the old name of --methods; give --methods alone")
     if schedulers:
-        stderr().print("metasched: --schedulers is now --methods", highlight=False)
-        methods = methods or schedulers
-    named: list[str | Method] = [*listed(methods), *map(parsed, method)]
+        warn_renamed("--schedulers", "--methods")
+    named: list[str | Method] = [*(listed(methods or schedulers) or DEFAULT), *map(parsed, method)]
     compared(
-        *(rows.load(set), named or None, out or Path("runs") / f"{Path(set).stem}-compare-{now()}"),
+        *(rows.load(set), named, out or Path("runs") / f"{Path(set).stem}-compare-{now()}"),
         learner=asked.settings(),
         reward=asked.reward,
         abstain=asked.abstain,
@@ -97,9 +101,9 @@ def parsed(text: str) -> "Method":
 
     name, equals, rest = text.partition("=")
     scheduler, _, options = rest.partition(":")
-    if f"{scheduler}:" == SINGLE:  # single:2 is a word of its own
+    if f"{scheduler}:" == SINGLE and "=" not in options:  # single:2 is a word of its own
         scheduler, options = rest, ""
-    if not (name and equals and scheduler):
+    if not (name and equals and scheduler) or ":" in name:
         raise ConfigError(f"--method {text}: expected NAME=SCHEDULER or NAME=SCHEDULER:option=value,…")
     known = pairs("--method", [word for word in _COMMAS.split(options) if word])
     own = {key: known.pop(key) for key in ("reward", "abstain") if key in known}

@@ -95,7 +95,7 @@ class Asked(NamedTuple):
         kind = type(settings_of(self.learner))
         values = dict(self.values)
         if kind is Joint and values["outer_rate"] != AlgorithmOne.outer_rate:
-            _warn("--outer-rate", "--learning-rate with the joint learner")
+            warn_renamed("--outer-rate", "--learning-rate with the joint learner")
             values["learning_rate"] = values.pop("outer_rate")
         own = {each.name for each in fields(kind)}
         for name, value in values.items():
@@ -137,7 +137,7 @@ def with_new_names(words: Sequence[str]) -> list[str]:
         if name in removed:
             raise ConfigError(f"{name} no longer exists; leave it out")
         if name in new:
-            _warn(name, new[name])
+            warn_renamed(name, new[name])
             word = new[name] + equals + value
         found.append(word)
     return found
@@ -147,7 +147,8 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _warn(old: str, new: str) -> None:
+def warn_renamed(old: str, new: str) -> None:
+    """Say that a flag has another name now."""
     text = f"metasched: {old} is now {new}; the old name goes with the next version"
     stderr().print(text, style="yellow", soft_wrap=True, highlight=False)
 

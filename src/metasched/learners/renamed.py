@@ -1,6 +1,7 @@
 """Names that changed since version 0.1: of settings, flags and arguments. An old name is answered with the new one."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar, cast
@@ -25,8 +26,6 @@ REMOVED = {
 ARGUMENTS = {
     "config": "learner=ms.Joint(…) or learner=ms.AlgorithmOne(…)",
     "scheduler_options": "options",
-    "optimiser": "a setting: learner=ms.Joint(optimiser=…)",
-    "gradient": "a setting: learner=ms.AlgorithmOne(gradient=…)",
     "reward": "an argument of ms.train",
     "abstain": "an argument of ms.train",
 }
@@ -36,15 +35,24 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Refuse a name that a function or class does not take, in one line with the name to use instead."""
+    from metasched.learners.settings import LEARNERS  # which calls this function
+
     known = list(known)
     new = {**ARGUMENTS, **SETTINGS}
+    settings = {kind.__name__: [field.name for field in fields(kind)] for kind in LEARNERS.values()}
     for name in given:
         if name in known:
             continue
+        now = SETTINGS.get(name, name)
+        owner = next((kind for kind in ("Joint", "AlgorithmOne") if now in settings[kind]), None)
         if name in REMOVED:
             raise ConfigError(f"{function}: {name} no longer exists; leave it out")
         if name == "outer_rate" and "learning_rate" in known:
             raise ConfigError(f"{function}: outer_rate is now learning_rate")
+        if owner is not None and function not in settings:
+            raise ConfigError(f"{function}: {name} is a setting: learner=ms.{owner}({now}=…)")
+        if owner is not None and name == now:
+            raise ConfigError(f"{function}: {name} is a setting of ms.{owner}; leave it out")
         if name in new:
             raise ConfigError(f"{function}: {name} is now {new[name]}")
         raise unknown("argument", name, known, of=function)
@@ -60,7 +68,9 @@ def clear_arguments(function: Function) -> Function:
         try:
             signature(function).bind(*given, **named)
         except TypeError as error:
-            raise ConfigError(f"{function.__name__}: {error}; give arguments after the first two by name") from None
+            raise ConfigError(
+                f"{function.__name__}: {error}; after tasks and the scheduler or methods, give arguments by name"
+            ) from None
         return function(*given, **named)
 
     return cast(Function, checked)

@@ -36,7 +36,7 @@ from metasched.tasks import TaskSet
 PAGE = "page.html"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Finished runs of several methods on one task set: the verdict, a table, a page, and what is off.
 
@@ -90,6 +90,9 @@ class Comparison:
     def decision(self) -> Verdict:
         """The case that the verdict states, and the sentence."""
         return decide_on(self.cell, self.cell.methods[self.ours], self.cell.methods[BASELINE])
+
+    def __repr__(self) -> str:
+        return f"{self.verdict}\n\n{self.table()}"
 
     @property
     def verdict(self) -> str:
@@ -195,8 +198,8 @@ def compare(
             always there.
         learner: :class:`Joint` or :class:`AlgorithmOne` with their settings, or the word for one, as in
             :func:`train`; the learning rates are where tuning starts (:mod:`metasched.runs.compare` has the rule).
-        reward: what the schedulers of methods given as words are told after each batch.
-        abstain: whether the schedulers of these may also draw no source.
+        reward: what schedulers are told after each batch, unless a :class:`Method` has a reward of its own.
+        abstain: whether the schedulers of methods given as words may also draw no source.
         seeds: how many, or which; every method has the same. They decide initial weights and every draw, not the rows.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
         tune: whether the rates are tuned, alike for every method; else all have those of the settings.
@@ -220,7 +223,9 @@ def compare(
     """
     if schedulers is not None:
         warnings.warn("compare(schedulers=…) is now compare(methods=…)", DeprecationWarning, stacklevel=2)
-        methods = schedulers if methods is None else methods
+        if methods is not None:
+            raise ConfigError("schedulers is the old name of methods; give methods alone")
+        methods = schedulers
     tasks = as_tasks(tasks)
     settings = settings_of(learner)
     found = methods_of(methods, reward, abstain)

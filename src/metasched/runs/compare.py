@@ -7,7 +7,7 @@ takes part. Then every method runs with every seed on all labelled rows and is s
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -64,13 +64,19 @@ OnProgress = Callable[[str, int, int], None]
 def methods_of(given: Sequence[str | Method] | None, reward: str = "transfer", abstain: bool = False) -> list[Method]:
     """Methods from words and objects, with the controls that a verdict needs; one of them has the role ``ours``.
 
-    A word is a method of that name, with the given reward and ``abstain``.
+    A word is a method of that name, with the given reward and ``abstain``. A method without a reward has it too.
     """
+    if isinstance(given, str | Method) or not isinstance(given, Iterable | None):
+        raise ConfigError(f"methods is {given!r}; give a list of words and ms.Method(name, scheduler, …)")
     asked: list[str | Method] = list(DEFAULT if given is None else given)
+    for one in asked:
+        if not isinstance(one, str | Method):
+            raise ConfigError(f"a method is {one!r}; give a word, or ms.Method(name, scheduler, …)")
     if not asked:
         raise ConfigError("no methods; give one or more, each once")
     asked += [word for word in CONTROLS if word not in {getattr(one, "name", one) for one in asked}]
-    found = [Method(one, one, reward=reward, abstain=abstain) if isinstance(one, str) else one for one in asked]
+    found = [Method(one, one, abstain=abstain) if isinstance(one, str) else one for one in asked]
+    found = [replace(method, reward=method.reward or reward) for method in found]
     for method in found:
         _check_method(method)
     folders = [runs_of(Path(), method).name.lower() for method in found]
@@ -88,8 +94,6 @@ def methods_of(given: Sequence[str | Method] | None, reward: str = "transfer", a
 
 
 def _check_method(method: Method) -> None:
-    if not isinstance(method, Method):
-        raise ConfigError(f"a method is {method!r}; give a word, or ms.Method(name, scheduler, …)")
     if isinstance(method.scheduler, str):
         check_word(method.scheduler, besides=(SINGLE_BEST, BEST_SINGLE))
         if method.scheduler == BEST_SINGLE:

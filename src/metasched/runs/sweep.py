@@ -52,20 +52,20 @@ class Method:
         scheduler: a word as :func:`metasched.train` takes it, or a :class:`Scheduler`. In a comparison also
             ``"best-single"``, the one source that does best on folds of the target's labelled rows.
         options: those of a scheduler given by name.
-        reward: what the scheduler is told after each batch.
+        reward: what the scheduler is told after each batch; None for the reward of the whole comparison.
         abstain: whether the scheduler may choose "no source this time".
         role: what it stands for, in a few words. ``"ours"`` marks the one that a verdict is on.
 
     Examples:
         >>> wide = ms.Method("wide", "ucb", {"upper": 2.0})
-        >>> wide.name, wide.scheduler, wide.reward
-        ('wide', 'ucb', 'transfer')
+        >>> wide.name, wide.scheduler, wide.options
+        ('wide', 'ucb', {'upper': 2.0})
     """
 
     name: str
     scheduler: Scheduler | str
     options: Mapping[str, Any] = field(default_factory=dict)
-    reward: str = "transfer"
+    reward: str | None = None
     abstain: bool = False
     role: str = ""
 
@@ -95,7 +95,7 @@ class Setup(NamedTuple):
                 options=method.options,
                 learner=self.learner.with_rates(rates),
                 network=self.network,
-                reward=method.reward,
+                reward=method.reward or "transfer",
                 abstain=method.abstain,
                 seeds=[seed for seed, own in rows if own is tasks],
                 out=out,
