@@ -138,6 +138,7 @@ def test_its_example_runs(path, names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ms.datasets.names()  # the built-in sets are registered once; what an example registers goes with it
     monkeypatch.setattr(ms.datasets, "_SETS", dict(ms.datasets._SETS))
+    monkeypatch.setattr(ms.datasets, "_FILES", list(ms.datasets._FILES))
     given = {**names, "random": np.random.default_rng(0)}
     example = doctest.DocTestParser().get_doctest(inspect.getdoc(WITH_EXAMPLES[path]), given, path, None, 0)
     told = []
