@@ -342,7 +342,8 @@ class TestMake:
     def test_says_who_needs_a_plan_and_what_kind_each_is(self):
         assert [name for name in NAMES if schedulers.needs_plan(name)] == ["gittins", "mdp"]
         kinds = {name: schedulers.family(name) for name in NAMES}
-        assert [name for name, kind in kinds.items() if kind == "static"] == ["cyclic", "sequential", "uniform"]
+        static = [name for name, kind in kinds.items() if kind == "static"]
+        assert static == ["cyclic", "sequential", "uniform", "proportional"]
         assert [name for name, kind in kinds.items() if kind == "control"] == ["single"]
         assert all(built(name).family == kind for name, kind in kinds.items())
         for ask in (schedulers.needs_plan, schedulers.family):
@@ -351,7 +352,7 @@ class TestMake:
 
     def test_every_file_that_makes_a_scheduler_is_known_by_its_name(self):
         files = {path.stem for path in Path(schedulers.__file__).parent.glob("*.py")}
-        assert files - {"__init__", "base", "arms", "resolve", "plans", "combine"} == set(NAMES)
+        assert files - {"__init__", "base", "arms", "resolve", "rows", "combine"} == set(NAMES)
 
     @pytest.mark.parametrize("passes", [[1, 2], [1, 0, 2], 3])
     def test_refuses_passes_that_do_not_fit(self, passes):

@@ -16,6 +16,8 @@ from metasched.schedulers.exp3 import exp3
 from metasched.schedulers.gittins import PlanLike, gittins
 from metasched.schedulers.learning_progress import learning_progress
 from metasched.schedulers.mdp import mdp
+from metasched.schedulers.mirror import mirror
+from metasched.schedulers.proportional import proportional
 from metasched.schedulers.sequential import sequential
 from metasched.schedulers.single import single
 from metasched.schedulers.sliding_ucb import sliding_ucb
@@ -28,12 +30,14 @@ _SCHEDULERS: tuple[Callable[..., Scheduler], ...] = (
     cyclic,
     sequential,
     uniform,
+    proportional,
     single,
     ucb,
     gittins,
     mdp,
     epsilon_greedy,
     thompson,
+    mirror,
     exp3,
     discounted_ucb,
     sliding_ucb,
@@ -57,8 +61,10 @@ __all__ = [
     "learning_progress",
     "make",
     "mdp",
+    "mirror",
     "names",
     "needs_plan",
+    "proportional",
     "sequential",
     "single",
     "sliding_ucb",
@@ -122,6 +128,7 @@ def make(
     num_tasks: int,
     plan: PlanLike | None = None,
     passes: Sequence[int] | None = None,
+    sizes: Sequence[int] | None = None,
     abstain: bool = False,
     **options: Any,
 ) -> Scheduler:
@@ -132,6 +139,7 @@ def make(
         num_tasks: N.
         plan: what was computed for the tasks beforehand, for those that need it.
         passes: batches in one pass through each task, for those that ask.
+        sizes: rows of each task, for those that ask.
         abstain: whether it has one more arm, N: no source this time (:func:`with_abstain`).
         **options: the scheduler's own; they must exist, and it checks their types and ranges.
 
@@ -152,6 +160,8 @@ def make(
         options["plan"] = plan
     if passes is not None and "passes" in accepted:
         options["passes"] = np.append(passes, 1) if abstain else passes
+    if sizes is not None and "sizes" in accepted:
+        options["sizes"] = np.append(sizes, 0) if abstain else sizes
     scheduler = factory(arms, **options)
     return with_abstain(scheduler) if abstain else scheduler
 

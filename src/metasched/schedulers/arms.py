@@ -49,13 +49,55 @@ def observe(arms: Arms, task: jax.Array, reward: jax.Array, discount: float = 1.
     )
 
 
-def bandit(num_tasks: int, choose: Callable[[Arms], jax.Array], discount: float = 1.0) -> Scheduler:
-    """A scheduler that remembers rewards, chooses the task ``choose(arms)`` and looks at no labels."""
+def observe_rows(arms: Arms, tasks: jax.Array, rewards: jax.Array, discount: float = 1.0) -> Arms:
+    """The rewards (B,) of the rows of one batch; all earlier ones lose the factor ``discount``, once.
+
+    Mean and scatter of the batch by task are merged with those of before (Chan, Golub, LeVeque, 1979).
+    """
+    nothing = jnp.zeros_like(arms.mean)
+    count = nothing.at[tasks].add(1)
+    own = nothing.at[tasks].add(rewards) / jnp.maximum(count, 1)
+    scatter = nothing.at[tasks].add((rewards - own[tasks]) ** 2)
+    before = arms.visits * discount
+    visits = before + count
+    share = count / jnp.where(visits > 0, visits, 1)
+    apart = own - arms.mean
+    return arms._replace(
+        turn=arms.turn + len(tasks),
+        visits=visits,
+        mean=arms.mean + apart * share,
+        scatter=arms.scatter * discount + scatter + apart**2 * before * share,
+    )
+
+
+def bandit(
+    num_tasks: int,
+    choose: Callable[[Arms], jax.Array],
+    discount: float = 1.0,
+    choose_rows: Callable[[Arms, int], jax.Array] | None = None,
+) -> Scheduler:
+    """A scheduler that remembers rewards, chooses the task ``choose(arms)`` and looks at no labels.
+
+    One that draws at random also has ``choose_rows(arms, count)``.
+    """
     return Scheduler(
         init=lambda key: first(num_tasks, key),
         select=lambda arms, labels: choose(arms),
         update=lambda arms, labels, task, reward: observe(arms, task, reward, discount),
+        select_rows=choose_rows and (lambda arms, labels, count: choose_rows(arms, count)),
+        update_rows=lambda arms, labels, tasks, rewards: observe_rows(arms, tasks, rewards, discount),
     )
+
+
+def untried_rows_first(tried: jax.Array, chosen: jax.Array) -> jax.Array:
+    """The tasks (B,) of a batch's rows: one row for each task that is not yet ``tried`` (N,), then those ``chosen``.
+
+    While no task is tried, all rows go round the tasks. ``chosen`` (B,) are tasks that are tried, where there are any.
+    """
+    untried = jnp.argsort(tried)  # stable: those that are not tried, lowest first, then the others
+    missing, row = (~tried).sum(), jnp.arange(len(chosen))
+    turn = untried[row % jnp.maximum(missing, 1)]
+    return jnp.where((row < missing) | ~tried.any(), turn, chosen).astype(jnp.int32)
 
 
 def spread(arms: Arms) -> jax.Array:
@@ -112,6 +154,18 @@ def shrunk(sums: jax.Array, weights: jax.Array, arms: Arms) -> jax.Array:
     """
     mean = arms.mean.reshape(-1, *[1] * (sums.ndim - 1))
     return (sums + mean) / (weights + 1)
+
+
+def explored(key: jax.Array, chosen: jax.Array, share: float | jax.Array, num_tasks: int) -> jax.Array:
+    """``chosen`` tasks, of any shape, each replaced by one drawn uniformly with probability ``share``."""
+    whether, which = jax.random.split(key)
+    instead = jax.random.randint(which, chosen.shape, 0, num_tasks, jnp.int32)
+    return jnp.where(jax.random.uniform(whether, chosen.shape) < share, instead, chosen)
+
+
+def best_rows(tried: jax.Array, values: jax.Array) -> jax.Array:
+    """For each row the ``tried`` (N,) task with the largest of its values (B, N); untried tasks have rows first."""
+    return untried_rows_first(tried, jnp.argmax(jnp.where(tried, values, -jnp.inf), axis=1))
 
 
 def best(values: jax.Array) -> jax.Array:

@@ -1,7 +1,7 @@
-"""The protocol every scheduler follows: three pure functions over arrays.
+"""The protocol every scheduler follows: pure functions over arrays.
 
 The same object runs inside a jitted ``lax.scan``, under ``vmap`` over seeds, and eagerly. It knows nothing of networks
-or data; it sees the label at each task's cursor and the reward of each batch.
+or data; it sees the label at each task's cursor and the reward of each batch, or of each row of a mixed batch.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,14 @@ Family: TypeAlias = Literal["static", "active", "control"]
 
 
 class Scheduler(NamedTuple):
-    """Decides from which of N tasks the next batch comes.
+    """Decides from which of N tasks the next batch comes, or each row of the next batch.
 
-    ``labels`` int32 (N,) are the labels at the tasks' cursors when the draw was made, in both functions: a reward may
+    ``labels`` int32 (N,) are the labels at the tasks' cursors when the draw was made, in all functions: a reward may
     come late, and after others, but always with the labels of its own draw.
+
+    A mixed batch of B rows asks a scheduler for B tasks and tells it B rewards. The last two functions do this at
+    once. A scheduler without them still works: its rows are chosen one after another, each as if the rows before it
+    had already brought the mean reward of their task (:mod:`metasched.schedulers.rows`).
 
     Attributes:
         init: ``init(key) -> state``; ``key`` is a ``jax.random.key``.
@@ -28,6 +32,11 @@ class Scheduler(NamedTuple):
         update: ``update(state, labels, task, reward) -> state``, once after every batch; ``reward`` is a float32
             scalar.
         family: what kind of schedule it is.
+        select_rows: ``select_rows(state, labels, count) -> tasks``, int32 ``(count,)``. For schedulers that draw at
+            random: every row is drawn on its own.
+        update_rows: ``update_rows(state, labels (B, N), tasks (B,), rewards (B,)) -> state``, once after every mixed
+            batch; row b had the labels ``labels[b]`` before it. By default ``update``, row by row. A scheduler that
+            forgets has one, so that its memory fades once for each batch and not once for each row.
 
     Examples:
         >>> import jax
@@ -44,6 +53,8 @@ class Scheduler(NamedTuple):
     select: Callable[[State, jax.Array], jax.Array]
     update: Callable[[State, jax.Array, jax.Array, jax.Array], State]
     family: Family = "active"
+    select_rows: Callable[[State, jax.Array, int], jax.Array] | None = None
+    update_rows: Callable[[State, jax.Array, jax.Array, jax.Array], State] | None = None
 
 
 def key_of_draw(stored: jax.Array, turn: jax.Array) -> jax.Array:

@@ -32,7 +32,7 @@ def with_abstain(scheduler: Scheduler) -> Scheduler:
     """
 
     def padded(labels: jax.Array) -> jax.Array:
-        return jnp.append(labels, jnp.zeros((), labels.dtype))
+        return jnp.concatenate([labels, jnp.zeros((*labels.shape[:-1], 1), labels.dtype)], axis=-1)
 
     def select(state: State, labels: jax.Array) -> jax.Array:
         return scheduler.select(state, padded(labels))
@@ -40,7 +40,13 @@ def with_abstain(scheduler: Scheduler) -> Scheduler:
     def update(state: State, labels: jax.Array, task: jax.Array, reward: jax.Array) -> State:
         return scheduler.update(state, padded(labels), task, reward)
 
-    return scheduler._replace(select=select, update=update)
+    rows, told = scheduler.select_rows, scheduler.update_rows
+    return scheduler._replace(
+        select=select,
+        update=update,
+        select_rows=rows and (lambda state, labels, count: rows(state, padded(labels), count)),
+        update_rows=told and (lambda state, labels, tasks, rewards: told(state, padded(labels), tasks, rewards)),
+    )
 
 
 class SwitchState(NamedTuple):

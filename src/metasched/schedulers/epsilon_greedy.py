@@ -37,10 +37,15 @@ def epsilon_greedy(num_tasks: int, epsilon: float = 0.1, decay: float = 0.0) -> 
     share = number("epsilon", epsilon, least=0, most=1)
     rate = number("decay", decay, least=0)
 
-    def choose(state: Arms) -> jax.Array:
-        whether, which = jax.random.split(key_of_draw(state.key, state.turn))
-        explore = jax.random.uniform(whether) < share / (1 + rate * state.turn / num_tasks)
-        anyone = jax.random.randint(which, (), 0, num_tasks, jnp.int32)
-        return jnp.where(explore, anyone, arms.best(arms.untried_first(state, state.mean)))
+    def explored(state: Arms, greedy: jax.Array) -> jax.Array:
+        part = share / (1 + rate * state.turn / num_tasks)
+        return arms.explored(key_of_draw(state.key, state.turn), greedy, part, num_tasks)
 
-    return arms.bandit(num_tasks, choose)
+    def choose(state: Arms) -> jax.Array:
+        return explored(state, arms.best(arms.untried_first(state, state.mean)))
+
+    def choose_rows(state: Arms, count: int) -> jax.Array:
+        tried = state.visits > 0
+        return explored(state, arms.best_rows(tried, jnp.broadcast_to(state.mean, (count, num_tasks))))
+
+    return arms.bandit(num_tasks, choose, choose_rows=choose_rows)

@@ -68,12 +68,19 @@ def exp3(num_tasks: int, rate: float = 1.0, explore: float = 0.0, scale: str = "
         noise = jax.random.gumbel(key_of_draw(state.key, state.turn), (num_tasks,))
         return arms.best(jnp.log(probabilities(state)) + noise)
 
-    def update(state: Weights, labels: jax.Array, task: jax.Array, reward: jax.Array) -> Weights:
+    def select_rows(state: Weights, labels: jax.Array, count: int) -> jax.Array:
+        key = key_of_draw(state.key, state.turn)
+        tasks: jax.Array = jax.random.categorical(key, jnp.log(probabilities(state)), shape=(count,))
+        return tasks.astype(jnp.int32)
+
+    def update_rows(state: Weights, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> Weights:
+        """All rows were drawn with the same probabilities, so their estimates add up."""
+        tasks, rewards = jnp.asarray(tasks), jnp.asarray(rewards)
         low, high = state.low, state.high
         if scale == "spread":
-            low, high = jnp.minimum(low, reward), jnp.maximum(high, reward)
-        lost = jnp.clip((high - reward) / jnp.where(high > low, high - low, 1), 0, 1)
-        estimate = lost / jnp.maximum(probabilities(state)[task], 1e-30)
-        return Weights(state.key, state.turn + 1, state.loss.at[task].add(estimate), low, high)
+            low, high = jnp.minimum(low, rewards.min()), jnp.maximum(high, rewards.max())
+        lost = jnp.clip((high - rewards) / jnp.where(high > low, high - low, 1), 0, 1)
+        estimates = lost / jnp.maximum(probabilities(state)[tasks], 1e-30)
+        return Weights(state.key, state.turn + tasks.size, state.loss.at[tasks].add(estimates), low, high)
 
-    return Scheduler(init, select, update)
+    return Scheduler(init, select, update_rows, select_rows=select_rows, update_rows=update_rows)

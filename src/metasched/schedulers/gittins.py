@@ -128,11 +128,17 @@ def gittins(
         return arms.best(state.indices[tasks, labels] + arms.bonus(state.seen, width, weight))
 
     def update(state: GittinsState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> GittinsState:
-        seen = arms.observe(state.seen, task, reward, fade)
-        sums = (state.sums * fade).at[task, labels[task]].add(reward)
-        weights = (state.weights * fade).at[task, labels[task]].add(1)
-        # Every task must have been drawn before its index means anything; then every so many batches.
-        due = (seen.turn <= 2 * num_tasks) | (seen.turn % every == 0)
+        return learned(state, arms.observe(state.seen, task, reward, fade), labels[task], task, reward)
+
+    def update_rows(state: GittinsState, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> GittinsState:
+        own = labels[jnp.arange(len(tasks)), tasks]
+        return learned(state, arms.observe_rows(state.seen, tasks, rewards, fade), own, tasks, rewards)
+
+    def learned(state: GittinsState, seen: Arms, own: jax.Array, task: jax.Array, reward: jax.Array) -> GittinsState:
+        sums = (state.sums * fade).at[task, own].add(reward)
+        weights = (state.weights * fade).at[task, own].add(1)
+        # Every task must have been drawn before its index means anything; then every so many rewards.
+        due = (seen.turn <= 2 * num_tasks) | (seen.turn // every > state.seen.turn // every)
         indices = jax.lax.cond(
             due,
             lambda: gittins_index_jax(state.transitions, arms.shrunk(sums, weights, seen), known.discount),
@@ -140,4 +146,4 @@ def gittins(
         )
         return GittinsState(seen, sums, weights, indices, state.transitions)
 
-    return Scheduler(init, select, update)
+    return Scheduler(init, select, update, update_rows=update_rows)

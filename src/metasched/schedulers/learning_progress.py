@@ -54,10 +54,8 @@ def learning_progress(num_tasks: int, rate: float = 0.1, epsilon: float = 0.1) -
         return Progress(jax.random.key_data(key), jnp.int32(0), jnp.zeros(num_tasks, jnp.int32), nothing, nothing)
 
     def select(state: Progress, labels: jax.Array) -> jax.Array:
-        whether, which = jax.random.split(key_of_draw(state.key, state.turn))
-        explore = jax.random.uniform(whether) < share
-        anyone = jax.random.randint(which, (), 0, num_tasks, jnp.int32)
-        return jnp.where(explore, anyone, arms.best(jnp.where(state.seen > 1, jnp.abs(state.slope), jnp.inf)))
+        fastest = arms.best(jnp.where(state.seen > 1, jnp.abs(state.slope), jnp.inf))
+        return arms.explored(key_of_draw(state.key, state.turn), fastest, share, num_tasks)
 
     def update(state: Progress, labels: jax.Array, task: jax.Array, reward: jax.Array) -> Progress:
         change = reward - state.last[task]

@@ -83,13 +83,20 @@ def mdp(
 
     def update(state: MdpState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> MdpState:
         seen = arms.observe(state.seen, task, reward, fade)
-        sums = (state.sums * fade).at[task, labels[task], labels].add(reward)
-        weights = (state.weights * fade).at[task, labels[task], labels].add(1)
-        due = (seen.turn <= 2 * num_tasks) | (seen.turn % every == 0)
+        return learned(state, seen, labels[None], jnp.asarray(task)[None], jnp.asarray(reward)[None])
+
+    def update_rows(state: MdpState, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> MdpState:
+        return learned(state, arms.observe_rows(state.seen, tasks, rewards, fade), labels, tasks, rewards)
+
+    def learned(state: MdpState, seen: Arms, labels: jax.Array, task: jax.Array, reward: jax.Array) -> MdpState:
+        own = labels[jnp.arange(len(task)), task]
+        sums = (state.sums * fade).at[task[:, None], own[:, None], labels].add(reward[:, None])
+        weights = (state.weights * fade).at[task[:, None], own[:, None], labels].add(1)
+        due = (seen.turn <= 2 * num_tasks) | (seen.turn // every > state.seen.turn // every)
         coupled = jnp.where(due, arms.shrunk(sums, weights, seen), state.coupled)
         return MdpState(seen, sums, weights, coupled, state.transitions)
 
-    return Scheduler(init, select, update)
+    return Scheduler(init, select, update, update_rows=update_rows)
 
 
 def _planned(plan: PlanLike) -> Scheduler:

@@ -110,7 +110,8 @@ def build(
 ) -> Scheduler:
     """The scheduler for sources with so many rows, None for streams; ``plan`` is for those that need one.
 
-    Sizes and ``batch_size`` decide how long ``sequential`` stays with a source. ``abstain`` adds one more arm, no
+    Sizes and ``batch_size``, which is 1 where rows are chosen one by one, decide how long ``sequential`` stays with a
+    source. ``abstain`` adds one more arm, no
     source; the controls never choose it, so they do not get one.
     """
     name, options = spec.name, spec.options
@@ -126,8 +127,11 @@ def build(
     for key in own:
         if key in fixed:
             raise ConfigError(f"option {key} of scheduler '{name}' is not for you to give: leave it out")
+    known = None if None in sizes else sizes
+    if name == "proportional" and known is None:
+        raise ConfigError("'proportional' needs to know every size; a stream has none: give 'uniform' with weights")
     passes = [max(1, (size or 1) // batch_size) for size in sizes]
-    return schedulers.make(**{**fixed, "passes": passes, **own})
+    return schedulers.make(**{**fixed, "passes": passes, "sizes": known, **own})
 
 
 def family(name: str) -> Family:

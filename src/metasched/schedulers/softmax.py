@@ -40,10 +40,16 @@ def softmax(num_tasks: int, temperature: float = 0.5, anneal: bool = False, scal
     shrinks = flag("anneal", anneal)
     one_of("scale", scale, arms.SCALES)
 
-    def choose(state: Arms) -> jax.Array:
-        noise = jax.random.gumbel(key_of_draw(state.key, state.turn), (num_tasks,))
+    def drawn(state: Arms, shape: tuple[int, ...]) -> jax.Array:
+        noise = jax.random.gumbel(key_of_draw(state.key, state.turn), shape)
         noise = noise / jnp.sqrt(jnp.maximum(state.visits, 1)) if shrinks else noise
         unit = tau * arms.spread(state) if scale == "spread" else tau
-        return arms.best(arms.untried_first(state, state.mean + unit * noise))
+        return state.mean + unit * noise
 
-    return arms.bandit(num_tasks, choose)
+    def choose(state: Arms) -> jax.Array:
+        return arms.best(arms.untried_first(state, drawn(state, (num_tasks,))))
+
+    def choose_rows(state: Arms, count: int) -> jax.Array:
+        return arms.best_rows(state.visits > 0, drawn(state, (count, num_tasks)))
+
+    return arms.bandit(num_tasks, choose, choose_rows=choose_rows)

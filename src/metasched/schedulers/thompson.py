@@ -1,5 +1,7 @@
 """Thompson sampling: each task as often as it is likely to be the best."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
@@ -14,8 +16,25 @@ FADE = 0.98 ** (1 / 35)
 """Weight of a reward one batch later: 98 % after 35 batches. Chosen with ``benchmarks/choosing.py``."""
 
 
+class Usual(NamedTuple):
+    """Settings that suit rewards of whole batches, or of single rows, which are noisier and come in greater number."""
+
+    scale: str
+    width: float
+    explore: float
+
+
+BATCHES = Usual("spread", 1.0, 0.0)
+ROWS = Usual("within", 2.0, 0.1)
+
+
 def thompson(
-    num_tasks: int, model: str = "gaussian", scale: str = "spread", forget: float = FADE, width: float = 1.0
+    num_tasks: int,
+    model: str = "gaussian",
+    scale: str | None = None,
+    forget: float = FADE,
+    width: float | None = None,
+    explore: float | None = None,
 ) -> Scheduler:
     """Draw a plausible mean reward for every task from its posterior and take the largest.
 
@@ -29,11 +48,15 @@ def thompson(
     Args:
         num_tasks: N.
         model: ``"gaussian"`` or ``"beta"``.
-        scale: what σ is: the observed :func:`~.arms.spread` of the rewards (``"spread"``), their deviation within a
-            task (``"within"``), or 1 (``"fixed"``).
+        scale: what σ is: the observed :func:`~.arms.spread` of the rewards (``"spread"``, the default for batches of
+            one task), their deviation within a task (``"within"``, the default for rows of a mixed batch), or 1
+            (``"fixed"``).
         forget: the weight of a reward one batch later: below 1 a task that rests loses weight and is tried again; 1 is
             the textbook's.
-        width: stretches σ: above 1 draws are more even, below 1 the best task is locked onto sooner.
+        width: stretches σ: above 1 draws are more even, below 1 the best task is locked onto sooner. By default 1 for
+            batches of one task and 2 for rows of a mixed batch.
+        explore: the share of uniform draws; by default none for batches of one task and 10 % of the rows of a mixed
+            batch.
 
     Returns:
         The scheduler, which is active.
@@ -47,22 +70,40 @@ def thompson(
         True
     """
     one_of("model", model, ("gaussian", "beta"))
-    one_of("scale", scale, (*arms.SCALES, "within"))
+    if scale is not None:
+        one_of("scale", scale, (*arms.SCALES, "within"))
     fade = number("forget", forget, above=0, most=1)
-    stretch = number("width", width, above=0)
+    stretch = None if width is None else number("width", width, above=0)
+    share = None if explore is None else number("explore", explore, least=0, most=1)
 
-    def gaussian(state: Arms) -> jax.Array:
-        noise = jax.random.normal(key_of_draw(state.key, state.turn), (num_tasks,))
-        sigma = {"spread": arms.spread, "within": arms.within}.get(scale, lambda _: 1)(state)
-        draws = state.mean + stretch * sigma * noise / jnp.sqrt(jnp.maximum(state.visits, LEAST))
-        return arms.best(jnp.where(state.visits > LEAST, draws, jnp.inf))
+    def plausible(state: Arms, key: jax.Array, shape: tuple[int, ...], usual: Usual) -> jax.Array:
+        """A mean for every task, drawn from its posterior."""
+        if model == "beta":
+            good = state.visits * state.mean
+            return jax.random.beta(key, 1 + good, 1 + state.visits - good, shape)
+        sigma = {"spread": arms.spread, "within": arms.within}.get(scale or usual.scale, lambda _: 1)(state)
+        wide = (usual.width if stretch is None else stretch) * sigma
+        return state.mean + wide * jax.random.normal(key, shape) / jnp.sqrt(jnp.maximum(state.visits, LEAST))
 
-    def beta(state: Arms) -> jax.Array:
-        good = state.visits * state.mean
-        return arms.best(jax.random.beta(key_of_draw(state.key, state.turn), 1 + good, 1 + state.visits - good))
+    def explored(key: jax.Array, chosen: jax.Array, usual: Usual) -> jax.Array:
+        part = usual.explore if share is None else share
+        return arms.explored(key, chosen, part, num_tasks) if part else chosen
 
-    if model == "beta":
-        return arms.bandit(num_tasks, beta)._replace(
-            update=lambda state, labels, task, reward: arms.observe(state, task, jnp.clip(reward, 0, 1))
-        )
-    return arms.bandit(num_tasks, gaussian, fade)
+    def choose(state: Arms) -> jax.Array:
+        key = key_of_draw(state.key, state.turn)
+        draws = plausible(state, key, (num_tasks,), BATCHES)
+        return explored(key, arms.best(jnp.where(state.visits > least, draws, jnp.inf)), BATCHES)
+
+    def choose_rows(state: Arms, count: int) -> jax.Array:
+        key = key_of_draw(state.key, state.turn)
+        draws = plausible(state, key, (count, num_tasks), ROWS)
+        return explored(key, arms.best_rows(state.visits > least, draws), ROWS)
+
+    if model == "gaussian":
+        least = LEAST
+        return arms.bandit(num_tasks, choose, fade, choose_rows)
+    least = -1.0  # before any reward the posterior is the prior, which is known
+    return arms.bandit(num_tasks, choose, choose_rows=choose_rows)._replace(
+        update=lambda state, labels, task, reward: arms.observe(state, task, jnp.clip(reward, 0, 1)),
+        update_rows=lambda state, labels, tasks, rewards: arms.observe_rows(state, tasks, jnp.clip(rewards, 0, 1)),
+    )

@@ -45,9 +45,20 @@ def uniform(num_tasks: int, tasks: Sequence[int] | None = None) -> Scheduler:
         return UniformState(jax.random.key_data(key), jnp.int32(0))
 
     def select(state: UniformState, labels: jax.Array) -> jax.Array:
-        return jnp.asarray(drawn)[jax.random.randint(key_of_draw(state.key, state.turn), (), 0, len(drawn), jnp.int32)]
+        return draw(state, ())
+
+    def draw(state: UniformState, shape: tuple[int, ...]) -> jax.Array:
+        key = key_of_draw(state.key, state.turn)
+        return jnp.asarray(drawn)[jax.random.randint(key, shape, 0, len(drawn), jnp.int32)]
 
     def update(state: UniformState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> UniformState:
         return state._replace(turn=state.turn + 1)
 
-    return Scheduler(init, select, update, family="static")
+    return Scheduler(
+        init,
+        select,
+        update,
+        family="static",
+        select_rows=lambda state, labels, count: draw(state, (count,)),
+        update_rows=lambda state, labels, tasks, rewards: state._replace(turn=state.turn + 1),
+    )

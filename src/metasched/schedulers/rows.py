@@ -1,0 +1,118 @@
+"""A scheduler for mixed batches: it fills a batch row by row and is told the reward of every row.
+
+A scheduler that draws at random draws every row on its own. One without chance would give all rows of a batch to the
+same task. So it chooses row after row, as if the rows before were open draws: each counts as if it had already brought
+the mean reward of its task. The learners and :class:`~metasched.Chooser` both use this, and so draw the same rows.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from metasched.schedulers.base import Scheduler, State
+from metasched.schedulers.combine import SwitchState
+
+
+class Cursors(NamedTuple):
+    """Where the tasks stand, as any pytree of arrays; the labels (N,) there; where they stand after a row of a task."""
+
+    position: Any
+    labels_at: Callable[[Any], jax.Array]
+    after: Callable[[Any, jax.Array], Any]
+
+
+class RowScheduler(NamedTuple):
+    """Decides from which of N tasks each row of the next batch comes.
+
+    Attributes:
+        init: ``init(key) -> state``.
+        choose: ``choose(state, cursors, count) -> tasks (count,), labels (count, N)``: the task of every row, and the
+            labels at the cursors before it.
+        tell: ``tell(state, labels (B, N), tasks (B,), rewards (B,)) -> state``, once after every batch.
+    """
+
+    init: Callable[[jax.Array], State]
+    choose: Callable[[State, Cursors, int], tuple[jax.Array, jax.Array]]
+    tell: Callable[[State, jax.Array, jax.Array, jax.Array], State]
+
+
+class RowState(NamedTuple):
+    """The scheduler's state, and of each task the sum and the number (N,) of all its rewards."""
+
+    inner: State
+    total: jax.Array
+    tells: jax.Array
+
+
+def by_rows(scheduler: Scheduler, arms: int) -> RowScheduler:
+    """A scheduler of so many arms, asked for the rows of mixed batches."""
+    update_rows = scheduler.update_rows or _one_by_one(scheduler)
+    if scheduler.select_rows is not None:
+        at_random = scheduler.select_rows
+
+        def draw(state: State, cursors: Cursors, count: int) -> tuple[jax.Array, jax.Array]:
+            labels = cursors.labels_at(cursors.position)
+            return at_random(state, labels, count), jnp.broadcast_to(labels, (count, *labels.shape))
+
+        return RowScheduler(scheduler.init, draw, update_rows)
+
+    def init(key: jax.Array) -> RowState:
+        nothing = jnp.zeros(arms, jnp.float32)
+        return RowState(scheduler.init(key), nothing, nothing)
+
+    def choose(state: RowState, cursors: Cursors, count: int) -> tuple[jax.Array, jax.Array]:
+        overall = state.total.sum() / jnp.maximum(state.tells.sum(), 1)
+        mean = jnp.where(state.tells > 0, state.total / jnp.maximum(state.tells, 1), overall)
+
+        def row(carry: tuple[State, Any], _: None) -> tuple[tuple[State, Any], tuple[jax.Array, jax.Array]]:
+            inner, position = carry
+            labels = cursors.labels_at(position)
+            task = scheduler.select(inner, labels)
+            supposed = scheduler.update(inner, labels, task, mean[task])
+            return (supposed, cursors.after(position, task)), (task, labels)
+
+        _, chosen = jax.lax.scan(row, (state.inner, cursors.position), None, length=count)
+        return chosen
+
+    def tell(state: RowState, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> RowState:
+        return RowState(
+            update_rows(state.inner, labels, tasks, rewards),
+            state.total.at[tasks].add(rewards),
+            state.tells.at[tasks].add(1),
+        )
+
+    return RowScheduler(init, choose, tell)
+
+
+def switch_rows(schedulers: Sequence[RowScheduler], which: int = 0) -> RowScheduler:
+    """The scheduler number ``which`` of several; :func:`metasched.schedulers.switch`, for mixed batches."""
+
+    def init(key: jax.Array) -> SwitchState:
+        return SwitchState(jnp.int32(which), tuple(scheduler.init(key) for scheduler in schedulers))
+
+    def choose(state: SwitchState, cursors: Cursors, count: int) -> tuple[jax.Array, jax.Array]:
+        def chosen(scheduler: RowScheduler, own: State) -> Any:
+            return lambda: scheduler.choose(own, cursors, count)
+
+        tasks, labels = jax.lax.switch(state.which, list(map(chosen, schedulers, state.states)))
+        return tasks, labels
+
+    def tell(state: SwitchState, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> SwitchState:
+        def told(number: int, scheduler: RowScheduler, own: State) -> State:
+            return jax.lax.cond(state.which == number, lambda: scheduler.tell(own, labels, tasks, rewards), lambda: own)
+
+        return state._replace(states=tuple(map(told, range(len(schedulers)), schedulers, state.states)))
+
+    return RowScheduler(init, choose, tell)
+
+
+def _one_by_one(scheduler: Scheduler) -> Callable[[State, jax.Array, jax.Array, jax.Array], State]:
+    def update_rows(state: State, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> State:
+        def row(state: State, told: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[State, None]:
+            return scheduler.update(state, *told), None
+
+        return jax.lax.scan(row, state, (labels, tasks, rewards))[0]
+
+    return update_rows
