@@ -176,7 +176,7 @@ def _paper(out: Path) -> None:
     made = Experiment("digits", "made up", "../set.npz", "mlp", cell.name, (cell,))
     try:
         paper.claim(out, quick=True)
-        paper.run_experiment(made, made.cells, paper.Request(out, (0, 1), True, "campaign", {}, timing=False))
+        paper.run_experiment(made, made.cells, paper.Request(out, (0, 1), True, {}, timing=False))
     except MetaschedError as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None

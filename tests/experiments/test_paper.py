@@ -43,7 +43,7 @@ def experiment(tmp_path_factory):
 
 
 def request(out, **changes):
-    told = {"seeds": SEEDS, "quick": True, "command": "test", "data": {}, "machines": Machines("in-process")}
+    told = {"seeds": SEEDS, "quick": True, "data": {}, "machines": Machines("in-process")}
     return paper.Request(**{"out": out, **told, **changes})
 
 

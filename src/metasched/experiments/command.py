@@ -82,7 +82,7 @@ def paper(
             if not needed:
                 continue
             data = {name: runner.weather_data(weather, out, quick)} if name == "weather" else {}
-            request = runner.Request(out, tuple(range(count)), quick, command, data, on_progress, timing, machines)
+            request = runner.Request(out, tuple(range(count)), quick, data, on_progress, timing, machines)
             write_evidence(definition, out / name / "evidence.json", command, data.get(name, {}), quick=quick)
             cells = [cell for cell in cells if regime in ("all", cell.regime)]
             runner.run_experiment(definition, runner.quick_cells(definition, cells) if quick else cells, request)

@@ -52,7 +52,7 @@ Tuning = Mapping[str, Any]
 
 
 class Request(NamedTuple):
-    """What to run and how: ``command`` is for the record, ``data`` has options of data sets by experiment.
+    """What to run and how: ``data`` has options of data sets by experiment.
 
     With ``timing`` every method is timed alone as well.
     """
@@ -60,7 +60,6 @@ class Request(NamedTuple):
     out: Path
     seeds: tuple[int, ...]
     quick: bool
-    command: str
     data: Mapping[str, Mapping[str, Any]]
     on_progress: OnCellProgress | None = None
     timing: bool = True
