@@ -30,7 +30,7 @@ from metasched.runs.executors import Executor, Machines, executing
 from metasched.runs.jobs import Job
 from metasched.runs.outcome import OURS, Final, Outcome, Study, device
 from metasched.runs.status import WORK
-from metasched.runs.sweep import GRIDS, Finish, Finished, Method, Rates, Rows, Setup, tune
+from metasched.runs.sweep import GRIDS, Finish, Finished, Method, Rates, Rows, Setup, chosen_rates, tune
 from metasched.schedulers.resolve import SINGLE, TARGET_ONLY, USEFUL
 from metasched.tasks import TEST, TaskSet
 
@@ -287,10 +287,7 @@ def _tune(experiment: Experiment, learner: str, request: Request, executor: Exec
         "seeds": list(seeds),
         "cell": f"{experiment.name}/{cell.name}",
         "grid": {key: sorted(set(values)) for key, values in zip(names, zip(*grid, strict=True), strict=True)},
-        "chosen": {
-            method.name: {**dict(zip(names, rates, strict=True)), "accuracy": round(score or 0.0, 4)}
-            for method, rates, score in results
-        },
+        "chosen": chosen_rates(results, names),
     }
     write_json(path, tuning)
     return tuning

@@ -37,6 +37,7 @@ from metasched.runs.sweep import (
     Setup,
     Tuned,
     best_single,
+    chosen_rates,
     tune,
 )
 from metasched.runs.upgrade import upgrade_spec
@@ -201,12 +202,7 @@ def fold_sets(tasks: TaskSet) -> list[TaskSet]:
 
 def _study(setup: Setup, tasks: TaskSet, results: Sequence[Tuned], grid: Sequence[Rates]) -> Study:
     """What the outcomes say of how they came about."""
-    names, learner = setup.learner.rate_names, setup.learner.name
-    chosen = {
-        method.name: {**dict(zip(names, rates, strict=True)), "accuracy": round(score, 4)}
-        for method, rates, score in results
-        if score is not None
-    }
+    learner = setup.learner.name
     return Study(
         experiment=tasks.name,
         regime=OWN_RUNS,
@@ -217,7 +213,7 @@ def _study(setup: Setup, tasks: TaskSet, results: Sequence[Tuned], grid: Sequenc
             "on": f"{FOLDS} folds of the target's labelled rows",
             "seeds": [TUNING_SEED],
             "grid": [list(pair) for pair in grid],
-            "chosen": chosen,
+            "chosen": chosen_rates(results, setup.learner.rate_names),
         }
         if grid
         else None,

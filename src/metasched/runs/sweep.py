@@ -128,6 +128,15 @@ def tune(setup: Setup, methods: Sequence[Method], rows: Rows, grid: Sequence[Rat
     ]
 
 
+def chosen_rates(results: Sequence[Tuned], names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """What was chosen for every method that was tuned: its rates by ``names``, and their score as ``accuracy``."""
+    return {
+        method.name: {**dict(zip(names, rates, strict=True)), "accuracy": round(score, 4)}
+        for method, rates, score in results
+        if score is not None
+    }
+
+
 def best_single(setup: Setup, method: Method, rows: Rows, finish: Finish) -> Method:
     """``best-single`` as the source that does best on ``rows`` with the rates of the settings, the first of equals."""
     tasks = rows[0][1].tasks
