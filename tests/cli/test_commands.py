@@ -47,6 +47,13 @@ def test_the_version_is_that_of_the_package(capsys):
     assert ms.__version__ == version("metasched")
 
 
+def test_the_version_is_told_before_any_plugin_is_looked_at():
+    code = "import sys; from metasched.cli import main; main(['--version']); "
+    code += "print('metasched.experiments' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == [f"metasched {version('metasched')}", "False"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -24,14 +24,14 @@ __all__ = ["compare", "data", "demo", "main", "predict", "report", "status", "tr
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    keep_compiled_programs()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        register_all("commands")
         if words == ["--version"]:
             print(f"metasched {version_of('metasched')}")
-        else:
-            app.parse(with_new_names(words), "metasched")()
+            return
+        keep_compiled_programs()
+        register_all("commands")
+        app.parse(with_new_names(words), "metasched")()
     except MetaschedError as error:
         stderr().print(f"metasched: {escape(printable(str(error)))}", style="red", soft_wrap=True, highlight=False)
         sys.exit(2)
