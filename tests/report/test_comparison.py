@@ -11,6 +11,7 @@ import pytest
 import metasched as ms
 from metasched.cli import main
 from metasched.errors import ConfigError
+from metasched.report import results
 from metasched.report.results import of_outcomes
 from metasched.report.verdict import opening
 from metasched.runs import compare as comparing
@@ -118,6 +119,18 @@ def test_the_page_has_what_the_terminal_says_and_so_has_one_made_from_the_folder
         curves = json.loads(text.split('id="specs">')[1].split("</script>")[0])["runs-1"]["datasets"]
         names = {row["name"] for kind, rows in curves.items() if kind.startswith("names") for row in rows}
         assert names == {"thompson", "uniform", "target-only", "best single: good"}
+
+
+def test_verdict_table_and_page_read_the_same_runs_so_that_no_statistic_is_made_twice(tmp_path, monkeypatch):
+    for module in ("altair", "jinja2", "vl_convert"):
+        pytest.importorskip(module)
+    ordered, order = [], results._cell
+    monkeypatch.setattr(results, "_cell", lambda *given: ordered.append(given) or order(*given))
+    tiny = {"seeds": 2, "learner": ms.Joint(batch_size=10, updates=1), "tune": False}
+    found = ms.compare(sources_that_differ(), ["thompson"], **tiny)
+    found.report(tmp_path / "page.html")
+    assert found.table()
+    assert len(ordered) == 1
 
 
 def test_a_better_method_is_named_with_the_command_that_uses_it(tmp_path, monkeypatch):

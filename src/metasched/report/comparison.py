@@ -20,14 +20,15 @@ from metasched.learners.networks import Network
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.settings import LearnerSettings, settings_of
 from metasched.report import compare as statistics
-from metasched.report import diagnostics, overview, remarks, tables
+from metasched.report import diagnostics, overview, tables
 from metasched.report.cells import CellRuns
-from metasched.report.remarks import Remarks
-from metasched.report.results import of_outcomes
+from metasched.report.remarks import REMARKS, Remarks
+from metasched.report.remarks import write as write_remarks
+from metasched.report.results import Results, of_outcomes
 from metasched.report.verdict import Verdict, decide_on
 from metasched.runs.compare import OnProgress, methods_of, run_methods, runs_of, subject
 from metasched.runs.executors import AUTO, Machines
-from metasched.runs.outcome import Outcome, by_cell
+from metasched.runs.outcome import Outcome
 from metasched.runs.sweep import Method, Setup
 from metasched.schedulers.resolve import BASELINE, TARGET_ONLY, USEFUL
 from metasched.seeds import counting
@@ -46,6 +47,7 @@ class Comparison:
         baseline: the score of a linear model on the target's labelled rows alone.
         warnings: a line for each thing that is off.
         ours: the method that the verdict is on.
+        results: the same runs by method, as reports read them.
         out: the folder of all runs, if they were kept.
 
     Examples:
@@ -65,26 +67,13 @@ class Comparison:
     baseline: Baseline
     warnings: Sequence[str]
     ours: str
+    results: Results
     out: Path | None = None
 
-    @cached_property
+    @property
     def cell(self) -> CellRuns:
-        """The runs by method, as reports read them."""
-        return of_outcomes(self.outcomes, self._remarks).cells[0]
-
-    @cached_property
-    def _remarks(self) -> Remarks:
-        """What a report says of these runs that they do not say themselves."""
-        (cell,) = by_cell(self.outcomes)
-        return Remarks(
-            cell=cell,
-            methods=tuple(dict.fromkeys(outcome.method for outcome in self.outcomes)),
-            seeds=tuple(dict.fromkeys(outcome.spec.seed for outcome in self.outcomes)),
-            measure="accuracy" if self.tasks.target_size is None else "score",
-            linear=self.baseline.name,
-            score=self.baseline.score,
-            lines=tuple(self.warnings),
-        )
+        """The runs, which are all of one cell."""
+        return self.results.cells[0]
 
     @cached_property
     def decision(self) -> Verdict:
@@ -112,8 +101,8 @@ class Comparison:
         lines = [[str(value) for value in row] for row in overview.method_rows(self.cell)]
         console = Console(file=io.StringIO(), width=width, color_system=None)
         console.print(tables.terminal(headings, lines))
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in self.sources().items())
-        drew = shares if any(self.sources().values()) else "nothing"
+        shares = self.sources()
+        drew = ", ".join(f"{name} {share:.0%}" for name, share in shares.items()) if any(shares.values()) else "nothing"
         console.print(f"{self.ours} drew {drew}", soft_wrap=True, highlight=False, markup=False)
         written = console.file.getvalue()  # type: ignore[attr-defined]
         return "\n".join(line.rstrip() for line in written.splitlines())
@@ -129,7 +118,7 @@ class Comparison:
         """
         from metasched.report import page
 
-        page.write(page.build(of_outcomes(self.outcomes, self._remarks)), Path(path))
+        page.write(page.build(self.results), Path(path))
         return Path(path)
 
     def summary(self) -> dict[str, Any]:
@@ -248,11 +237,20 @@ def compare(
     lines += diagnostics.of_runs(ours, linear, runs[TARGET_ONLY])
     # In tables best-single is called by the source that it has become. Nobody can use what draws the useful sources.
     rivals = {runs[each.name][0].method: each for each in found if each.scheduler not in (TARGET_ONLY, USEFUL)}
-    lines += _better(of_outcomes(outcomes).cells[0], ours[0].method, rivals, path)
-    comparison = Comparison(tasks, outcomes, linear, lines, ours[0].method, path)
+    results = of_outcomes(outcomes)
+    lines += _better(results.cells[0], ours[0].method, rivals, path)
+    remarks = Remarks(
+        cell=results.cells[0].key,
+        methods=tuple(dict.fromkeys(outcome.method for outcome in outcomes)),
+        seeds=tuple(dict.fromkeys(outcome.spec.seed for outcome in outcomes)),
+        measure="accuracy" if tasks.target_size is None else "score",
+        linear=linear.name,
+        score=linear.score,
+        lines=tuple(lines),
+    )
     if path is not None:
-        remarks.write(path / remarks.REMARKS, comparison._remarks)
-    return comparison
+        write_remarks(path / REMARKS, remarks)
+    return Comparison(tasks, outcomes, linear, lines, ours[0].method, results.remarked(remarks), path)
 
 
 def _better(cell: CellRuns, ours: str, rivals: Mapping[str, Method], out: Path | None) -> list[str]:

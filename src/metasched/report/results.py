@@ -46,6 +46,11 @@ class Results:
         """How many were read."""
         return sum(len(method.runs) for cell in self.cells for method in cell.methods.values())
 
+    def remarked(self, remarks: Remarks) -> "Results":
+        """The same with remarks on the cell that they name. Statistics are kept by method, and not made again."""
+        cells = (replace(cell, remarks=remarks) if cell.key == remarks.cell else cell for cell in self.cells)
+        return replace(self, cells=tuple(cells))
+
     def of(self, experiment: str | None = None, regime: str | None = None) -> list[CellRuns]:
         """Cells of an experiment, a regime, or both."""
         return [cell for cell in self.cells if experiment in (None, cell.experiment) and regime in (None, cell.regime)]
@@ -101,11 +106,9 @@ def load(paths: Sequence[Path]) -> Results:
     return Results(ordered, beside, tuple(faults), (*_notes(ordered, beside), *stale), tuple(paths))
 
 
-def of_outcomes(runs: Iterable[Outcome], remarks: Remarks | None = None) -> Results:
-    """Runs that are at hand, put in order as those of files are, with the remarks on them."""
-    cells = tuple(
-        replace(_cell(members, lambda _, __: None), remarks=remarks) for members in outcome.by_cell(runs).values()
-    )
+def of_outcomes(runs: Iterable[Outcome]) -> Results:
+    """Runs that are at hand, put in order as those of files are."""
+    cells = tuple(_cell(members, lambda _, __: None) for members in outcome.by_cell(runs).values())
     return Results(cells, (), (), tuple(_notes(cells, ())))
 
 
