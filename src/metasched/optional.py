@@ -1,5 +1,6 @@
 """Packages: those that only some users need, and which version is installed."""
 
+from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -15,8 +16,9 @@ def require(module: str, extra: str) -> Any:
         raise ConfigError(f"this needs {error.name}; install it with: pip install 'metasched[{extra}]'") from None
 
 
+@cache
 def version_of(package: str) -> str:
-    """The installed version of a package, as its metadata say."""
+    """The installed version of a package, as its metadata say; read once, for it takes a millisecond."""
     try:
         return version(package)
     except PackageNotFoundError:  # run from a source tree that is on the path but not installed
