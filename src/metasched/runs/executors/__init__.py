@@ -84,23 +84,27 @@ class Machines(NamedTuple):
     workers: int | None = None
     address: str | None = None
 
+    @property
+    def name(self) -> str:
+        """Of the executor, the new one where the old one was given."""
+        return IN_PROCESS if self.executor == OLD_NAME else self.executor
+
     def check(self, own: bool = False) -> None:
         """Refuse what does not fit together, before anything is written.
 
         ``own`` says that something was made in Python, which no other process can have.
         """
-        if self.executor not in (*NAMES, OLD_NAME):
-            raise unknown("executor", self.executor, NAMES)
+        name = self.name
+        if name not in NAMES:
+            raise unknown("executor", name, NAMES)
         if self.workers is not None:
             whole_number("workers", self.workers, 1)
-        if self.workers is not None and self.executor in (IN_PROCESS, OLD_NAME):
+        if self.workers is not None and name == IN_PROCESS:
             raise ConfigError(f"executor '{IN_PROCESS}' has no workers; leave workers out, or take executor 'local'")
-        if self.address is not None and self.executor != "ray":
-            raise ConfigError(f"address is for executor 'ray', not '{self.executor}'; leave one of them out")
-        if own and self.executor not in (AUTO, IN_PROCESS, OLD_NAME):
-            raise ConfigError(
-                f"what was made in Python cannot go to other processes: leave executor '{self.executor}' out"
-            )
+        if self.address is not None and name != "ray":
+            raise ConfigError(f"address is for executor 'ray', not '{name}'; leave one of them out")
+        if own and name not in (AUTO, IN_PROCESS):
+            raise ConfigError(f"what was made in Python cannot go to other processes: leave executor '{name}' out")
 
 
 @contextmanager
@@ -113,11 +117,10 @@ def executing(machines: Machines, folder: Path | None, numbers: float, own: bool
     machines.check(own)
     if machines.executor == OLD_NAME:
         warnings.warn(f"executor '{OLD_NAME}' is now called '{IN_PROCESS}'; give that", FutureWarning, stacklevel=2)
-        machines = machines._replace(executor=IN_PROCESS)
     with ExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="metasched-")))
-        name = machines.executor
+        name = machines.name
         if name == AUTO:
             several = machines.workers != 1 and cores() > 1 and jax.default_backend() == "cpu"
             name = "local" if several and not own and numbers >= FEWEST_NUMBERS and os.name == "posix" else IN_PROCESS
