@@ -145,7 +145,7 @@ class TestBadFiles:
         results = load([tmp_path])
         assert results.cells[0].methods["ucb"].seeds == (0, 1, 2)
         assert results.faults == (
-            f"{path}: 1 of its runs left out: ucb, seed 7, differs in settings.batch_size from the runs before it",
+            f"{path}: 1 of its runs left out: ucb, seed 7, differs in setting batch_size from the runs before it",
         )
 
     def test_runs_on_other_data_are_not_mixed(self, tmp_path):

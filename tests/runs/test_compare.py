@@ -196,7 +196,11 @@ class TestFolder:
     @pytest.mark.parametrize(
         ("changes", "difference"),
         [
-            ({"learner": replace(LEARNER, updates=5)}, r"with another settings.updates \(\d+, not 5\)"),
+            ({"learner": replace(LEARNER, updates=5)}, r"with another setting updates \(\d+, not 5\)"),
+            ({"words": [*comparing.DEFAULT, "cyclic"]}, "without the method 'cyclic'"),
+            ({"words": ["thompson"]}, "with the method 'best-single', which you leave out now"),
+            ({"words": [ms.Method("thompson", "ucb")]}, r"with another scheduler of 'thompson' \(thompson, not ucb\)"),
+            ({"tuned": False}, r"with another setting tune \(True, not False\)"),
             ({"tasks": make_tasks(seed=1)}, r"on other rows: .* \(checksum \w{12}, not \w{12}\)"),
         ],
     )
@@ -330,7 +334,7 @@ def test_two_settings_of_one_scheduler_are_two_methods(tmp_path):
         learner=replace(LEARNER, learning_rate=specs["wide"].settings["learning_rate"]),
     ).outcomes
     assert alone.final == found[0].final
-    with pytest.raises(RunError, match=r"holds a comparison with another methods.wide.options.upper \(2.0, not 3.0\)"):
+    with pytest.raises(RunError, match=r"holds a comparison with another option upper of 'wide' \(2.0, not 3.0\)"):
         compared([ms.Method("wide", "ucb", {"upper": 3.0}), narrow], tmp_path / "two")
 
 

@@ -76,8 +76,17 @@ class TestFirstInWords:
         assert said.startswith("on other rows: the data have changed since")
         assert said.endswith("(checksum 0123456789ab, not 0a)")
 
-    def test_anything_else_is_named_by_its_path(self):
-        assert first_in_words(spec().differences(spec(seed=4))) == "with another seed (3, not 4)"
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"seed": 4}, "seed (3, not 4)"),
+            ({"settings": {"batch_size": 20, "inner_rate": 0.5}}, "setting inner_rate (0.01, not 0.5)"),
+            ({"options": {}}, "option upper of the scheduler (0.5, not none)"),
+            ({"abstain": True}, "setting abstain (False, not True)"),
+        ],
+    )
+    def test_anything_else_is_named_as_its_user_gave_it(self, changes, words):
+        assert first_in_words(spec().differences(spec(**changes))) == f"with another {words}"
 
 
 def test_a_job_of_train_is_written_down_whole():

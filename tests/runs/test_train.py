@@ -108,7 +108,7 @@ class TestTrain:
         [
             ({"scheduler": "uniform"}, r"with another scheduler \(cyclic, not uniform\)"),
             ({"seeds": (1,)}, r"with another seed \(0, not 1\)"),
-            ({"learner": replace(CONFIG, inner_rate=0.5)}, r"with another settings.inner_rate \(0.01, not 0.5\)"),
+            ({"learner": replace(CONFIG, inner_rate=0.5)}, r"with another setting inner_rate \(0.01, not 0.5\)"),
             ({"network": "mlp"}, r"with another network \(own, not mlp\)"),
             ({"tasks": make_tasks(seed=1)}, r"on other rows: .* \(checksum \w{12}, not \w{12}\)"),
         ],

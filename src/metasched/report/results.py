@@ -18,6 +18,7 @@ from metasched.runs import outcome
 from metasched.runs.folder import RUN
 from metasched.runs.outcome import OWN_RUNS, About, Origin, Outcome, Study
 from metasched.runs.records import METRICS
+from metasched.runs.spec import part_in_words
 
 OWN = ("outcome.jsonl", "outcomes.jsonl")
 """What is read in the folder of a run."""
@@ -171,7 +172,7 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
         if run.spec.seed in [other.spec.seed for other in same]:
             leave_out(run, f"{name}, seed {run.spec.seed}, is there already")
         elif parts or _rows_of(run.about) != _rows_of(about):
-            what = parts[0] if parts else "data"
+            what = part_in_words(parts[0]) if parts else "data"
             leave_out(run, f"{name}, seed {run.spec.seed}, differs in {what} from the runs before it")
         else:
             same.append(run)

@@ -1,6 +1,7 @@
 """Everything that decides a run's numbers, as plain JSON; its hash is the run's name."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any
@@ -9,6 +10,20 @@ import msgspec
 from msgspec import Meta, Struct
 
 Count = Annotated[int, Meta(ge=0)]
+_METHOD = re.compile(r"methods\.(.+?)\.(scheduler|reward|abstain|options\..+)")
+_PARTS = (
+    (re.compile(r"data\.set"), "data set"),
+    (re.compile(r"data\.options\.(.+)"), r"option \1 of the data"),
+    (re.compile(r"settings\.(.+)"), r"setting \1"),
+    (re.compile(r"options\.(.+)"), r"option \1 of the scheduler"),
+    (re.compile(r"methods\.(.+?)\.options\.(.+)"), r"option \2 of '\1'"),
+    (re.compile(r"methods\.(.+?)\.abstain"), r"setting abstain of '\1'"),
+    (_METHOD, r"\2 of '\1'"),
+    (re.compile(r"abstain"), "setting abstain"),
+    (re.compile(r"tuned"), "setting tune"),
+    (re.compile(r"own"), "part made in Python"),
+)
+"""Paths of :func:`differences`, and how users know them; the first that fits."""
 
 
 class DataSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -85,7 +100,21 @@ def first_in_words(found: Mapping[str, tuple[Any, Any]]) -> str:
         old, new = (str(checksum)[:12] for checksum in found[rows[0]])
         return f"on other rows: the data have changed since, or are divided otherwise (checksum {old}, not {new})"
     path = (names or list(found))[0]
-    old, new = ("none" if value is None else value for value in found[path])
-    option = path.removeprefix("data.options.")
-    what = {"data.set": "data set"}.get(path, path) if option == path else f"option {option} of the data"
-    return f"with another {what} ({old}, not {new})"
+    stored, asked = found[path]
+    if (method := _METHOD.fullmatch(path)) and method[2] == "scheduler" and None in (stored, asked):
+        named = f"the method '{method[1]}'"
+        return f"without {named}" if stored is None else f"with {named}, which you leave out now"
+    # Specs leave out what has its default, so a flag that is not there is off.
+    missing = "False" if stored is True or asked is True else "none"
+    before, now = (missing if value is None else value for value in (stored, asked))
+    return f"with another {part_in_words(path)} ({before}, not {now})"
+
+
+def part_in_words(path: str) -> str:
+    """What a path of :func:`differences` is called where a user gives it.
+
+    >>> part_in_words("methods.wide.options.upper")
+    "option upper of 'wide'"
+    """
+    found = ((pattern.fullmatch(path), words) for pattern, words in _PARTS)
+    return next((match.expand(words) for match, words in found if match), path)
