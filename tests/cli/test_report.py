@@ -73,6 +73,23 @@ def test_mistakes_are_one_line(results, capsys, words, message):
     assert not Path("page.html").exists()
 
 
+def test_a_page_that_somebody_else_wrote_is_left_alone(results, capsys):
+    Path("page.html").write_text("<!doctype html><title>My own page</title>")
+    assert "page.html: is there already, and metasched did not write it" in fails(capsys, results, "--only", "summary")
+    assert Path("page.html").read_text() == "<!doctype html><title>My own page</title>"
+    assert not Path("page_files").exists()
+
+
+def test_a_page_of_ours_is_written_again_and_so_is_one_of_version_0_1(results, capsys):
+    main(["report", results, "--only", "summary", "--quiet"])
+    first = Path("page.html").read_text()
+    generator = '<meta name="generator" content="metasched">\n'
+    for earlier in (first, first.replace(generator, "")):
+        Path("page.html").write_text(earlier.replace("<h1>", "<h1>Earlier: "))
+        main(["report", results, "--only", "summary", "--quiet"])
+        assert Path("page.html").read_text() == first
+
+
 def test_an_unwritable_place_is_named(results, capsys):
     Path("file").write_text("")
     assert "cannot write" in fails(capsys, "results", "--out", "file/page.html", "--only", "table1")

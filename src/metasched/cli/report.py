@@ -36,6 +36,7 @@ def report(
         raise ConfigError("name what to report: files of outcomes, run folders, or folders of them")
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"{out}: the page is HTML; end --out in .html")
+    page.check_place(out)
     chosen = listed(only)
     page.check_names(chosen)
     for module in ("altair", "jinja2", "vl_convert"):

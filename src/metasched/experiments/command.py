@@ -73,6 +73,7 @@ def paper(
     machines = Machines(where.executor, where.workers, where.address)
     machines.check()
     count = QUICK_SEEDS if quick else whole_number("seeds", seeds, 1)
+    page.check_place(out / "page.html")
     runner.claim(out, quick)
     command = shlex.join(["metasched", *sys.argv[1:]])
     with several(stderr(), quiet) as on_progress:

@@ -21,6 +21,8 @@ from metasched.report.verdict import Opening, opening
 TEMPLATE = Path(__file__).parent / "template"
 FIGURE_WIDTH = 300
 FIGURE_COLUMNS = 3
+OURS = (b'<meta name="generator" content="metasched">', b">Skip to the verdict</a>")
+"""What a page of ours has near its beginning; those of version 0.1 have only the second."""
 Piece = Figure | Table
 
 
@@ -100,8 +102,22 @@ def build(results: Results, only: Sequence[str] = ()) -> Report:
     return Report(results, opening(results), above, below, tuple(missing) if only or not own else (), bool(only))
 
 
+def check_place(out: Path) -> None:
+    """Refuse to write the page over a file that is no page of ours."""
+    if not out.is_file():
+        return
+    try:
+        with out.open("rb") as stream:
+            begin = stream.read(2**16)
+    except OSError as error:
+        raise RunError(f"{out}: cannot be read ({error.strerror or error}); choose another name for the page") from None
+    if begin and not any(mark in begin for mark in OURS):
+        raise RunError(f"{out}: is there already, and metasched did not write it; choose another name, or remove it")
+
+
 def write(report: Report, out: Path, on_step: Callable[[int, int], object] = max) -> Path:
     """Write the page and, in a folder beside it, every figure (SVG, PNG, PDF) and table (CSV, LaTeX)."""
+    check_place(out)
     folder = out.with_name(f"{out.stem}_files")
     total = len(report.figures) + len(report.tables) + 1
     try:
