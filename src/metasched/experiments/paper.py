@@ -27,7 +27,7 @@ from metasched.learners.settings import AlgorithmOne
 from metasched.runs import folder, runner
 from metasched.runs import outcome as outcomes
 from metasched.runs.executors import Executor, Machines, executing
-from metasched.runs.jobs import Job
+from metasched.runs.jobs import EARLIER, Job
 from metasched.runs.outcome import OURS, Final, Outcome, Study, device
 from metasched.runs.status import WORK
 from metasched.runs.sweep import GRIDS, Finish, Finished, Method, Rates, Rows, Setup, chosen_rates, tune
@@ -253,7 +253,7 @@ def _held(path: Path, cell: Cell, seeds: Sequence[int]) -> bool:
         return False
     of_method = (*cell.config.rate_names, "gradient", "batches_per_update")
     wanted = {key: value for key, value in asdict(cell.config).items() if value is not None and key not in of_method}
-    usual = asdict(type(cell.config)())
+    usual = {**asdict(type(cell.config)()), **EARLIER}
     seen: dict[str, set[int]] = {}
     for outcome in found:
         settings = {**usual, **outcome.spec.settings}  # a setting that came later had its default

@@ -311,12 +311,14 @@ def _record(program: Program, row: Log, update: int, counts: NDArray[np.int64]) 
         "update": update,
         "samples": drawn,
         "drawn": row.drawn.tolist(),
-        "abstained": update * (settings.batches_per_update or 0) - drawn // settings.batch_size,
-        "tasks": row.tasks.tolist(),
+        "abstained": (update * (settings.batches_per_update or 0) * settings.batch_size - drawn)
+        // settings.rows_per_choice,
         "loss": float(row.loss),
         "validation_accuracy": float(row.validation_accuracy),
         settings.logged_rate: float(row.rate),
     }
+    if settings.batching == "per_source":
+        record["tasks"] = row.tasks.tolist()
     if np.isfinite(row.score_sums.adapted).all():
         adapted, initial = (read_score(objective, np.asarray(sums, np.float64), counts) for sums in row.score_sums)
         record |= {

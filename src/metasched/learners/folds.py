@@ -112,5 +112,5 @@ def each_copy(function: Callable[[Folds, Any], Any], folds: tuple[Folds, ...], c
 
 
 def mean_reward(done: list[tuple[Any, jax.Array]]) -> tuple[tuple[Any, ...], jax.Array]:
-    """Copies and rewards (k,) of each group: the copies, and the mean reward over all of them."""
-    return tuple(copy for copy, _ in done), jnp.concatenate([rewards for _, rewards in done]).mean()
+    """Copies and rewards (k, …) of each group: the copies, and the mean reward over all of them."""
+    return tuple(copy for copy, _ in done), jnp.concatenate([rewards for _, rewards in done]).mean(axis=0)

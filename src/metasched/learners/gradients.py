@@ -136,7 +136,7 @@ def _walk_back(
             return jax.tree.map(jnp.subtract, so_far, by_step), None
 
         back, _ = lax.scan(unstep, carry, before, reverse=True)
-        if objective.abstain:
+        if objective.abstain and not batch.trains.ndim:
             # A batch that trained nothing left the weights as they were, so derivatives pass through it unchanged.
             back = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), back, carry)
         return back, None

@@ -12,12 +12,16 @@ from metasched.learners.rewards import Evaluation, Reward, Turn, evaluate, one_o
 from metasched.learners.settings import LearnerSettings
 from metasched.learners.stream import Batch, Data, Stream, advance, loss_arguments, next_batch
 from metasched.schedulers.base import Scheduler
+from metasched.schedulers.rows import RowScheduler
 
 
 class Schedule(NamedTuple):
-    """Who decides, and the rewards it may be told: which of them is a run's own."""
+    """Who decides, and the rewards it may be told: which of them is a run's own.
 
-    scheduler: Scheduler
+    Mixed batches have a :class:`RowScheduler`.
+    """
+
+    scheduler: Scheduler | RowScheduler
     rewards: tuple[Reward, ...]
 
 
@@ -44,7 +48,10 @@ class Start(NamedTuple):
 
 
 class Adapted(NamedTuple):
-    """What came of m batches: weights, the stream after them, and the tasks int32 (m,) drawn (N: none)."""
+    """What came of m batches: weights, the stream after them, and the tasks int32 drawn (N: none).
+
+    Those are (m,), or (m, B) where batches are mixed.
+    """
 
     weights: Weights
     stream: Stream
@@ -95,7 +102,7 @@ def learn(scene: Scene, start: Start, walk: Walk, batch: Batch, number: jax.Arra
     """What a batch makes of a model, its reward, and the weights (R, …) before each step on it."""
     objective, schedule, data, *_ = scene
     weights, before = fit(objective, data, start._replace(weights=walk.weights), batch)
-    if objective.abstain:
+    if objective.abstain and not batch.trains.ndim:  # in a mixed batch, rows that do not train have no weight
         # A select and not a condition: replicas side by side may differ here.
         weights = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), weights, walk.weights)
     evaluation = evaluate(objective, weights, data.reward_rows)

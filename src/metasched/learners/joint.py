@@ -1,4 +1,4 @@
-"""Joint training: one model, every step one scheduled source batch and one batch of the target together."""
+"""Joint training: one model, every step one batch of source rows and one batch of the target together."""
 
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -13,7 +13,7 @@ from metasched.learners.inner import Schedule, first_slope, slope_now
 from metasched.learners.losses import Objective, score, target_loss, task_loss
 from metasched.learners.meta import optimiser, seed_keys
 from metasched.learners.networks import Weights
-from metasched.learners.protocol import Hyperparameters, Learner, Update
+from metasched.learners.protocol import Hyperparameters, Learner, Update, batch_tasks
 from metasched.learners.rewards import Turn, evaluate, one_of
 from metasched.learners.settings import Joint
 from metasched.learners.stream import (
@@ -27,6 +27,9 @@ from metasched.learners.stream import (
     target_batch,
     without,
 )
+
+FIRST_STEPS = 5
+EPSILON = 1e-5
 
 
 class Parameters(NamedTuple):
@@ -99,7 +102,8 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
             on_target = target_loss(objective, parameters.weights, target)
             if batch is None:
                 return on_target, on_target
-            share = settings.source_weight * batch.trains if objective.abstain else settings.source_weight
+            alone = objective.abstain and not batch.trains.ndim
+            share = settings.source_weight * batch.trains if alone else settings.source_weight
             scheduled = loss_arguments(objective, data, batch)
             return share * task_loss(objective, parameters.weights, *scheduled) + on_target, on_target
 
@@ -115,7 +119,8 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
         slope = slope_now(objective, data, old, before.slope, number + 1)
         was, now = (evaluate(objective, weights, data.reward_rows) for weights in (old, new))
         _, rows, head = loss_arguments(objective, data, batch)
-        turn = Turn(number + 1, old, new, was, now, rows, head, batch.trains, data.reward_rows, slope)
+        sizes = step_sizes(before.optimiser)
+        turn = Turn(number + 1, old, new, was, now, rows, head, batch.trains, data.reward_rows, slope, sizes)
         reward = one_of(schedule.rewards, state.hyperparameters.reward_index, objective, turn)
         return after._replace(slope=None if before.slope is None else slope), reward
 
@@ -144,8 +149,24 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
             state.update * max(batches, 1) / max(steps - 1, 1)
         )
         following = following._replace(update=state.update + 1)
+        tasks = batch_tasks(tasks[:batches])
         return following, Update(
-            losses[-1], accuracy, tasks[:batches], rate, following.parameters.weights, state.parameters.weights
+            losses[-1], accuracy, tasks, rate, following.parameters.weights, state.parameters.weights
         )
 
     return Learner(init, update)
+
+
+def step_sizes(optimiser: Any) -> Weights | None:
+    """1 / (√v + ε) of Adam and its relatives, from their state; None for an optimiser that keeps no mean squares.
+
+    In the first few steps v is made of so few gradients that dividing by it would amplify noise: then all are 1.
+    """
+    squares, count = (optax.tree_utils.tree_get_all_with_path(optimiser, name) for name in ("nu", "count"))
+    if not squares or not count:
+        return None
+    mean, steps = squares[0][1], count[0][1]
+    # Bias correction of Adam's usual decay. For another decay it is off by a factor that is the same for all weights.
+    unbiased = 1 - 0.999 ** jnp.maximum(steps, 1).astype(jnp.float32)
+    sizes = jax.tree.map(lambda v: jnp.where(steps > FIRST_STEPS, 1 / (jnp.sqrt(v / unbiased) + EPSILON), 1.0), mean)
+    return cast(Weights, sizes.weights)

@@ -89,7 +89,7 @@ def variance_of(tasks: TaskSet) -> float:
 
 
 def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any) -> jax.Array:
-    """Outputs (n, width) of one head; a class that the head does not have can never be predicted.
+    """Outputs (n, width) of one head, or of a head for each row (n,); a class that a head lacks is never predicted.
 
     With ``precision="bfloat16"`` the network runs in that type; what comes out is float32 again.
     """
@@ -102,10 +102,15 @@ def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any
         return raw
     heads = objective.heads
     mine = raw.reshape(inputs.shape[0], heads.number, heads.width)
-    mine = mine[:, 0] if heads.number == 1 else lax.dynamic_index_in_dim(mine, jnp.asarray(head), 1, keepdims=False)
+    if heads.number == 1:
+        mine = mine[:, 0]
+    elif jnp.ndim(head) == 1:
+        mine = jnp.take_along_axis(mine, head[:, None, None], axis=1)[:, 0]
+    else:
+        mine = lax.dynamic_index_in_dim(mine, jnp.asarray(head), 1, keepdims=False)
     if set(heads.classes) == {heads.width}:
         return mine
-    return jnp.where(jnp.arange(heads.width) < jnp.asarray(heads.classes)[head], mine, -1e9)
+    return jnp.where(jnp.arange(heads.width) < jnp.asarray(heads.classes)[head][..., None], mine, -1e9)
 
 
 def row_losses(objective: Objective, weights: Weights, rows: Rows, head: Any, loss: Loss) -> jax.Array:
@@ -114,11 +119,11 @@ def row_losses(objective: Objective, weights: Weights, rows: Rows, head: Any, lo
 
 
 def task_loss(
-    objective: Objective, weights: Weights, log_weights: jax.Array | None, batch: Rows, head: Any
+    objective: Objective, weights: Weights, row_weights: jax.Array | None, batch: Rows, head: Any
 ) -> jax.Array:
-    """Σ_u softmax(log_weights)_u · loss_u over a batch; without ``log_weights`` (B,) the plain mean."""
+    """Σ_u row_weights_u · loss_u over a batch; without ``row_weights`` (B,) the plain mean."""
     losses = row_losses(objective, weights, batch, head, objective.losses.task)
-    return losses.mean() if log_weights is None else jnp.sum(jax.nn.softmax(log_weights) * losses)
+    return losses.mean() if row_weights is None else jnp.sum(row_weights * losses)
 
 
 def target_loss(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
@@ -159,9 +164,16 @@ def goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> j
     −½·squared error / variance of the validation targets, where errors beyond two standard deviations count as two.
     So rows that are already learned have hardly any gradient, and hopeless ones none.
     """
+    each = row_goodness(objective, weights, rows, head)
+    if objective.variance is not None:
+        return each.mean()
+    return average(objective.settings, each, rows.labels, objective.heads.width)
+
+
+def row_goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> jax.Array:
+    """The smooth score (n,) of each row; :func:`goodness` is their average."""
     read = outputs(objective, weights, rows.inputs, head)
     if objective.variance is None or rows.targets is None:
-        chances = jnp.take_along_axis(jax.nn.softmax(read), rows.labels[:, None], axis=1)[:, 0]
-        return average(objective.settings, chances, rows.labels, objective.heads.width)
+        return jnp.take_along_axis(jax.nn.softmax(read), rows.labels[:, None], axis=1)[:, 0]
     errors = ((read - rows.targets) ** 2).sum(axis=1) / objective.variance
-    return -0.5 * jnp.minimum(errors, WORST_ERROR).mean()
+    return -0.5 * jnp.minimum(errors, WORST_ERROR)

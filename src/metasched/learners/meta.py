@@ -12,12 +12,13 @@ from metasched.learners.folds import Folds, copies_of, each_copy, mean_reward
 from metasched.learners.gradients import MetaParameters, start_of
 from metasched.learners.inner import Adapted, Scene, Schedule, Walk, batch_numbers, first_walk, learn
 from metasched.learners.losses import Objective, Rows, score
-from metasched.learners.protocol import Hyperparameters, Learner, Update
+from metasched.learners.protocol import Hyperparameters, Learner, Update, batch_tasks
 from metasched.learners.settings import AlgorithmOne, LearnerSettings
 from metasched.learners.stream import Data, Stream, advance, first_stream, next_batch, target_batch, without
 from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler
+from metasched.schedulers.rows import Cursors, RowScheduler
 
 
 class ClassBandit(NamedTuple):
@@ -137,11 +138,12 @@ def meta_update(
         copies=copies,
     )
     rate = jnp.exp(state.parameters.log_rate)
-    return following, Update(value, accuracy, adapted.tasks, rate, adapted.weights, state.parameters.weights)
+    tasks = batch_tasks(adapted.tasks)
+    return following, Update(value, accuracy, tasks, rate, adapted.weights, state.parameters.weights)
 
 
 def held_out_schedule(scene: Scene, copies: tuple[MetaParameters, ...]) -> tuple[jax.Array, Stream]:
-    """The tasks int32 (m,) of an update's batches, and the stream after them.
+    """The tasks int32 (m,) or (m, B) of an update's batches, and the stream after them.
 
     ``copies`` are stacked like the folds. They walk the inner loop in step. After each batch the scheduler is told the
     mean over copies of its reward on the fold that the copy does not train on.
@@ -168,8 +170,12 @@ def held_out_schedule(scene: Scene, copies: tuple[MetaParameters, ...]) -> tuple
     return tasks, after
 
 
-def follow(tasks: jax.Array) -> tuple[Scheduler, Any]:
-    """The scheduler that draws ``tasks`` (m,) in turn, whatever it is told, and its first state."""
+def follow(tasks: jax.Array) -> tuple[Scheduler | RowScheduler, Any]:
+    """The scheduler that draws ``tasks`` (m,) or (m, B) in turn, whatever it is told, and its first state."""
+
+    def choose(state: Any, cursors: Cursors, count: int) -> tuple[jax.Array, jax.Array]:
+        labels = cursors.labels_at(cursors.position)  # at the first row: nobody reads them
+        return state[1][state[0]], jnp.broadcast_to(labels, (count, *labels.shape))
 
     def select(state: Any, labels: jax.Array) -> jax.Array:
         del labels
@@ -182,6 +188,8 @@ def follow(tasks: jax.Array) -> tuple[Scheduler, Any]:
 
     # The tasks are part of the state and not of the functions, which may not close over traced arrays.
     first = (jnp.int32(0), tasks)
+    if tasks.ndim == 2:
+        return RowScheduler(lambda key: first, choose, update), first  # noqa: ARG005
     return Scheduler(lambda key: first, select, update, family="static"), first  # noqa: ARG005
 
 

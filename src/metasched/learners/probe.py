@@ -184,5 +184,5 @@ def planner(
 
     # Probes differ by seed and rate; transition matrices, discount and method are the same for all.
     first = partial(probe, 0, settings.probe_rate)
-    template = make(tasks, first, batch_size=settings.batch_size, cursor=settings.cursor, **options)
+    template = make(tasks, first, batch_size=settings.rows_per_choice, cursor=settings.cursor, **options)
     return lambda seed, rate: replace(template, measure=partial(probe, seed, rate))

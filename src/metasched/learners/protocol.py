@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
+import jax.numpy as jnp
 
 from metasched.learners.inner import Schedule
 from metasched.learners.losses import Objective
@@ -36,7 +37,7 @@ class Update(NamedTuple):
     Attributes:
         loss: of the target's rows that it trained on.
         validation_accuracy: on all of the target's labelled rows.
-        tasks: int32 (m,), the task of each scheduled batch; N where none was drawn.
+        tasks: int32 (m,), the task of each scheduled batch; N where none was drawn. Empty where batches are mixed.
         rate: the learning rate that was used, a scalar.
         weights: the model to evaluate and to hand out.
         initial: the model that the update started from.
@@ -48,6 +49,11 @@ class Update(NamedTuple):
     rate: jax.Array
     weights: Weights
     initial: Weights
+
+
+def batch_tasks(tasks: jax.Array) -> jax.Array:
+    """The tasks of batches (m,); none of mixed ones (m, B), whose rows are counted by task instead."""
+    return tasks if tasks.ndim == 1 else jnp.zeros(0, jnp.int32)
 
 
 class Learner(NamedTuple):

@@ -1,4 +1,7 @@
-"""What a scheduled batch was worth: rewards by name. A new one is a function and a line in ``_REGISTRY``."""
+"""What a scheduled batch was worth, or each row of a mixed one: rewards by name.
+
+A new reward is a function and a line in ``_REGISTRY``.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -8,10 +11,30 @@ import jax.numpy as jnp
 from jax import lax
 
 from metasched.errors import ConfigError, unknown
-from metasched.learners.losses import Objective, Rows, goodness, score, target_loss, task_loss
+from metasched.learners.losses import (
+    Objective,
+    Rows,
+    goodness,
+    row_goodness,
+    row_losses,
+    score,
+    target_loss,
+    task_loss,
+)
 from metasched.learners.networks import Weights
 
-__all__ = ["Evaluation", "Turn", "accuracy", "alignment", "find", "gain", "names", "scaled", "transfer"]
+__all__ = [
+    "Evaluation",
+    "Turn",
+    "accuracy",
+    "adam_transfer",
+    "alignment",
+    "find",
+    "gain",
+    "names",
+    "scaled",
+    "transfer",
+]
 
 
 class Evaluation(NamedTuple):
@@ -40,10 +63,12 @@ class Turn(NamedTuple):
         was: the model before the batch, judged.
         now: the model after it, judged.
         batch: its rows (B, …), read under head ``head``.
-        head: int32 scalar.
-        trains: whether the batch trained anything; false where the scheduler abstained.
+        head: int32 scalar; of a mixed batch (B,), the head of each row.
+        trains: whether the batch trained anything; false where the scheduler abstained. Of a mixed batch (B,).
         target: the target's labelled rows that rewards are measured on.
         slope: where the target's accuracy rises, ∇a(w; T), at weights that are at most ``slope_every`` − 1 batches old.
+        step_sizes: what the optimiser multiplies each weight's gradient by, up to a common factor: 1 / (√v + ε) of
+            Adam. None where it steps along the gradient itself.
 
     Examples:
         >>> def rise(objective, turn):  # a reward of one's own: by how much the batch raised the score
@@ -63,10 +88,14 @@ class Turn(NamedTuple):
     trains: jax.Array
     target: Rows
     slope: Weights
+    step_sizes: Weights | None = None
 
 
 Reward: TypeAlias = Callable[[Objective, Turn], jax.Array]
-"""``reward(objective, turn) -> scalar``, traceable; larger is better. What it does not read is never computed."""
+"""``reward(objective, turn) -> scalar``, traceable; larger is better. What it does not read is never computed.
+
+For a mixed batch a reward may return one number for each row, (B,). A scalar is credited to every row alike.
+"""
 
 
 def scaled(objective: Objective, turn: Turn) -> jax.Array:
@@ -130,27 +159,59 @@ def transfer(objective: Objective, turn: Turn) -> jax.Array:
     a is the mean probability of the right label, w the weights before the batch S, T the target's labelled rows. No
     step size, no clock. Shuffled labels average to zero, consistently wrong ones earn less, so zero is the reward of
     abstaining. Tasks with heads of their own share the body: only its weights count. It is one derivative of a(·; S)
-    along ∇a(w; T): ∇a(w; S) itself is never formed.
+    along ∇a(w; T): ∇a(w; S) itself is never formed. So the rows of a mixed batch have a reward each at the same cost:
+    the derivative of each row's own probability.
 
     Args:
         objective: what is learnt.
         turn: the batch.
 
     Returns:
-        A scalar.
+        A scalar; for a mixed batch one number for each row, (B,).
 
     Examples:
-        >>> run.outcomes[0].spec.reward
-        'transfer'
+        >>> ms.rewards.find("transfer") is ms.rewards.transfer
+        True
     """
-    direction, rows, head = _shared(objective, turn.slope), turn.batch, turn.head
+    return _transfer(objective, turn, turn.slope)
+
+
+def adam_transfer(objective: Objective, turn: Turn) -> jax.Array:
+    """:func:`transfer` along the step that the optimiser makes: ⟨∇a(w; S), d⟩ / ‖d‖ with d = ∇a(w; T) / (√v + ε).
+
+    Adam divides every gradient by √v, the root of its running mean square. A batch moves the weights along
+    ∇a(w; S) / √v, and so raises the target's accuracy by its inner product with ∇a(w; T). Where the optimiser keeps no
+    such v, and on the inner steps of Algorithm 1, it is :func:`transfer`.
+
+    Args:
+        objective: what is learnt.
+        turn: the batch.
+
+    Returns:
+        A scalar; for a mixed batch one number for each row, (B,).
+
+    Examples:
+        >>> "adam_transfer" in ms.rewards.names()
+        True
+    """
+    if turn.step_sizes is None:
+        return transfer(objective, turn)
+    return _transfer(objective, turn, jax.tree.map(jnp.multiply, turn.slope, turn.step_sizes))
+
+
+def _transfer(objective: Objective, turn: Turn, slope: Weights) -> jax.Array:
+    """The derivative along a slope, by batch or by row, divided by the slope's length."""
+    direction, rows, head = _shared(objective, slope), turn.batch, turn.head
     length = _inner(direction, direction)
-    _, along = jax.jvp(lambda weights: goodness(objective, weights, rows, head), (turn.before,), (direction,))
+    score = row_goodness if jnp.ndim(turn.trains) else goodness
+    _, along = jax.jvp(lambda weights: score(objective, weights, rows, head), (turn.before,), (direction,))
     return jnp.where(turn.trains & (length > 0), along / jnp.sqrt(jnp.where(length > 0, length, 1)), 0)
 
 
 def alignment(objective: Objective, turn: Turn) -> jax.Array:
     """The cosine between the gradients of the batch's loss and of the target's, over the weights that tasks share.
+
+    In a mixed batch every row has a cosine of its own, which takes a backward pass for each row.
 
     Reference: Albalak, Raffel, Wang, *Improving Few-Shot Generalization by Exploring and Exploiting Auxiliary Data*,
     arXiv:2302.00674.
@@ -160,17 +221,31 @@ def alignment(objective: Objective, turn: Turn) -> jax.Array:
         turn: the batch.
 
     Returns:
-        A scalar from −1 to 1.
+        A scalar from −1 to 1; for a mixed batch one number for each row, (B,).
 
     Examples:
         >>> ms.rewards.find("alignment") is ms.rewards.alignment
         True
     """
-    mine = _shared(objective, jax.grad(task_loss, argnums=1)(objective, turn.before, None, turn.batch, turn.head))
     wanted = _shared(objective, jax.grad(target_loss, argnums=1)(objective, turn.before, turn.target))
-    lengths = jnp.sqrt(_inner(mine, mine) * _inner(wanted, wanted))
-    cosine = _inner(mine, wanted) / jnp.where(lengths > 0, lengths, 1)
-    return jnp.where(turn.trains, cosine, 0)
+
+    def cosine(mine: Weights) -> jax.Array:
+        mine = _shared(objective, mine)
+        lengths = jnp.sqrt(_inner(mine, mine) * _inner(wanted, wanted))
+        return _inner(mine, wanted) / jnp.where(lengths > 0, lengths, 1)
+
+    if not jnp.ndim(turn.trains):
+        mine = jax.grad(task_loss, argnums=1)(objective, turn.before, None, turn.batch, turn.head)
+        return jnp.where(turn.trains, cosine(mine), 0)
+
+    def row_cosine(row: Rows, head: jax.Array) -> jax.Array:
+        def loss(weights: Weights) -> jax.Array:
+            return row_losses(objective, weights, row.take(None), head, objective.losses.task)[0]
+
+        return cosine(jax.grad(loss)(turn.before))
+
+    # A cosine needs the length of each row's own gradient, so here every row has a gradient of its own.
+    return jnp.where(turn.trains, jax.vmap(row_cosine)(turn.batch, turn.head), 0)
 
 
 def target_slope(objective: Objective, weights: Weights, rows: Rows) -> Weights:
@@ -196,6 +271,7 @@ _REGISTRY: Mapping[str, Reward] = {
     "accuracy": accuracy,
     "gain": gain,
     "transfer": transfer,
+    "adam_transfer": adam_transfer,
     "alignment": alignment,
 }
 
@@ -208,7 +284,7 @@ def names() -> tuple[str, ...]:
 
     Examples:
         >>> ms.rewards.names()
-        ('scaled', 'accuracy', 'gain', 'transfer', 'alignment')
+        ('scaled', 'accuracy', 'gain', 'transfer', 'adam_transfer', 'alignment')
     """
     return tuple(_REGISTRY)
 
@@ -242,10 +318,10 @@ def evaluate(objective: Objective, weights: Weights, rows: Rows) -> Evaluation:
 
 
 def one_of(rewards: Sequence[Reward], which: jax.Array, objective: Objective, turn: Turn) -> jax.Array:
-    """The reward number ``which``, decided when the program runs."""
+    """The reward number ``which``, decided when the program runs: a scalar, or (B,) for a mixed batch."""
 
     def of(reward: Reward) -> Any:
-        return lambda: jnp.asarray(reward(objective, turn), jnp.float32)
+        return lambda: jnp.broadcast_to(jnp.asarray(reward(objective, turn), jnp.float32), jnp.shape(turn.trains))
 
     if len(rewards) == 1:
         only: jax.Array = of(rewards[0])()

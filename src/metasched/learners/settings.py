@@ -39,6 +39,8 @@ class LearnerSettings:
     """Updates of a run (K). After each one there is a record."""
     batch_size: int = 20
     """Rows of one scheduled batch (B)."""
+    batching: Literal["mixed", "per_source"] = "mixed"
+    """Whether a scheduled batch holds rows of many sources, each chosen on its own, or rows of one source."""
     batches_per_update: int | None = None
     """Scheduled batches in one update (m); by default ⌊n/B⌋ for the smallest task."""
     optimiser: str | optax.GradientTransformation = "adam"
@@ -99,6 +101,11 @@ class LearnerSettings:
         return getattr(self, "inner_rate", 0.01)
 
     @property
+    def rows_per_choice(self) -> int:
+        """Rows that a scheduler chooses at a time: one of a mixed batch, else all."""
+        return 1 if self.batching == "mixed" else self.batch_size
+
+    @property
     def inner_steps(self) -> int:
         """SGD steps on one scheduled batch."""
         return getattr(self, "steps_per_batch", 1)
@@ -114,13 +121,13 @@ class LearnerSettings:
         """
         settings = self._checked()
         smallest = min(tasks.tasks, key=len)
-        if settings.batch_size > len(smallest):
+        if settings.batching == "per_source" and settings.batch_size > len(smallest):
             raise ConfigError(
                 f"batch_size is {settings.batch_size}, but task '{smallest.name}' has {len(smallest)} rows; "
                 f"give at most {len(smallest)}"
             )
         if settings.batches_per_update is None:
-            settings = replace(settings, batches_per_update=len(smallest) // settings.batch_size)
+            settings = replace(settings, batches_per_update=max(1, len(smallest) // settings.batch_size))
         settings._check_folds(len(tasks.validation.labels))
         if settings.eval_every is None:
             settings = replace(settings, eval_every=settings._affordable(tasks))
@@ -175,7 +182,7 @@ class LearnerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Joint(LearnerSettings):
-    """Joint training: one model; each step is on one scheduled source batch and one batch of the target together.
+    """Joint training: one model; each step is on one batch of source rows and one batch of the target together.
 
     Examples:
         >>> learner = ms.Joint(batch_size=10, updates=2, learning_rate=3e-3)

@@ -10,6 +10,7 @@ from metasched.learners.folds import Folds, folds_of
 from metasched.learners.losses import Objective, Rows
 from metasched.learners.settings import Joint, LearnerSettings
 from metasched.schedulers.base import Scheduler
+from metasched.schedulers.rows import Cursors, RowScheduler
 from metasched.tasks import TaskSet, cursors
 
 
@@ -42,7 +43,8 @@ class Batch(NamedTuple):
     """A scheduled batch: the labels (N,) at the cursors when it was drawn, the task named (N: none), its rows.
 
     ``rows`` (B,) are row numbers among the sources, of ``task``, which is the last one where none was named: such a
-    batch does not train (``trains``).
+    batch does not train (``trains``). In a mixed batch every row has labels, a task and ``trains`` of its own: all
+    fields have an axis B in front.
     """
 
     labels: jax.Array
@@ -91,14 +93,16 @@ def without(data: Data, fold: Folds) -> Data:
     return data._replace(validation=fold.kept, reward_rows=fold.held)
 
 
-def first_stream(scheduler: Scheduler, data: Data, width: int, key: jax.Array) -> Stream:
+def first_stream(scheduler: Scheduler | RowScheduler, data: Data, width: int, key: jax.Array) -> Stream:
     """All cursors at the first row, nothing drawn."""
     nothing = jnp.zeros((len(data.sizes), width), jnp.int32)
     return Stream(scheduler.init(key), jnp.zeros_like(data.sizes), nothing)
 
 
-def next_batch(scheduler: Scheduler, objective: Objective, data: Data, stream: Stream) -> Batch:
+def next_batch(scheduler: Scheduler | RowScheduler, objective: Objective, data: Data, stream: Stream) -> Batch:
     """The batch that the scheduler wants now."""
+    if isinstance(scheduler, RowScheduler):
+        return _mixed_batch(scheduler, objective.settings, data, stream)
     labels = cursors.labels_at(data.sources.labels, data.starts, stream.cursors)
     chosen = scheduler.select(stream.scheduler, labels)
     task = jnp.minimum(chosen, len(data.sizes) - 1) if objective.abstain else chosen
@@ -106,10 +110,35 @@ def next_batch(scheduler: Scheduler, objective: Objective, data: Data, stream: S
     return Batch(labels, chosen, task, rows, chosen == task)
 
 
+def _mixed_batch(scheduler: RowScheduler, settings: LearnerSettings, data: Data, stream: Stream) -> Batch:
+    places = Cursors(
+        stream.cursors,
+        lambda position: cursors.labels_at(data.sources.labels, data.starts, position),
+        lambda position, task: cursors.advance(position, data.sizes, task, 1, settings.cursor),
+    )
+    chosen, labels = scheduler.choose(stream.scheduler, places, settings.batch_size)
+    task = jnp.minimum(chosen, len(data.sizes) - 1)
+    trains = chosen == task
+    # How far the cursor of a row's task has moved within this batch. Comparing rows costs B², whatever N is.
+    moves = (chosen[:, None] == chosen) if settings.cursor == "rested" else jnp.broadcast_to(trains, (len(chosen),) * 2)
+    before = jnp.tril(moves, -1).sum(axis=1)
+    rows = data.starts[task] + (stream.cursors[task] + before) % data.sizes[task]
+    return Batch(labels, chosen, task, rows, trains)
+
+
 def loss_arguments(objective: Objective, data: Data, batch: Batch) -> tuple[jax.Array | None, Rows, jax.Array]:
-    """What :func:`~metasched.learners.losses.task_loss` takes of a batch: log weights (B,), rows, and the head."""
-    log_weights = None if data.log_weights is None else data.log_weights[batch.rows]
-    return log_weights, data.sources.take(batch.rows), objective.heads.of_task(batch.task)
+    """What :func:`~metasched.learners.losses.task_loss` takes of a batch: row weights (B,), rows, and the head."""
+    rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
+    mixed = batch.trains.ndim == 1
+    if data.log_weights is None:
+        row_weights = batch.trains / len(batch.rows) if mixed and objective.abstain else None
+        return row_weights, rows, head
+    log_weights = data.log_weights[batch.rows]
+    if not mixed:
+        return jax.nn.softmax(log_weights), rows, head
+    # A label is rare or frequent among the rows of its own task, however large that is.
+    log_weights = log_weights + jnp.log(data.sizes[batch.task])
+    return jax.nn.softmax(log_weights) * batch.trains, rows, head
 
 
 def target_batch(settings: LearnerSettings, validation: Rows, key: jax.Array, number: jax.Array) -> Rows:
@@ -122,9 +151,23 @@ def target_batch(settings: LearnerSettings, validation: Rows, key: jax.Array, nu
 
 
 def advance(
-    scheduler: Scheduler, settings: LearnerSettings, data: Data, stream: Stream, batch: Batch, reward: jax.Array
+    scheduler: Scheduler | RowScheduler,
+    settings: LearnerSettings,
+    data: Data,
+    stream: Stream,
+    batch: Batch,
+    reward: jax.Array,
 ) -> Stream:
     """The stream after one batch: the scheduler has its reward, cursors have moved, rows are counted."""
+    if isinstance(scheduler, RowScheduler):
+        drawn = stream.drawn.at[batch.chosen, data.sources.labels[batch.rows]].add(1, mode="drop")
+        by_task = jnp.zeros_like(data.sizes).at[batch.chosen].add(1, mode="drop")
+        moved = by_task if settings.cursor == "rested" else batch.trains.sum()
+        return Stream(
+            scheduler.tell(stream.scheduler, batch.labels, batch.chosen, reward),
+            (stream.cursors + moved) % data.sizes,
+            drawn,
+        )
     drawn = jnp.arange(len(data.sizes)) == batch.chosen
     labels = jnp.zeros(stream.drawn.shape[1], jnp.int32).at[data.sources.labels[batch.rows]].add(1)
     return Stream(

@@ -39,6 +39,8 @@ from metasched.tasks import TaskSet
 
 OWN = "own"
 """Stands in a spec for what was made in Python."""
+EARLIER = {"batching": "per_source"}
+"""Settings that every run had before they were settings. A spec leaves them out."""
 
 
 class Job(NamedTuple):
@@ -160,8 +162,9 @@ def stored_job(path: Path, description: Description, tasks: TaskSet) -> Job:
     spec = description.spec
     try:
         check_seed(spec.seed)
-        settings = replace(settings_of(spec.learner), **spec.settings)
-        if len(spec.settings) != len(fields(settings)) or settings.resolve(tasks) != settings:
+        stored = {**EARLIER, **spec.settings}
+        settings = replace(settings_of(spec.learner), **stored)
+        if len(stored) != len(fields(settings)) or settings.resolve(tasks) != settings:
             raise ConfigError("its settings must be all there, with nothing left open")
         if len(description.about.tasks) != len(tasks.tasks):
             raise ConfigError(f"it names {len(description.about.tasks)} tasks, the data have {len(tasks.tasks)}")
@@ -231,13 +234,13 @@ def _validated(
     objective = checked_objective(tasks, network, settings, losses, abstain=abstain, replicas=together)
     if isinstance(scheduler, Scheduler):
         return objective, told, scheduler
-    how: dict[str, Any] = {"batch_size": settings.batch_size, "abstain": abstain}
+    how: dict[str, Any] = {"batch_size": settings.rows_per_choice, "abstain": abstain}
     if not needs_plan(chosen.name):
         return objective, told, build(chosen, tasks.sizes, **how)
     # The plan itself needs the initial model of each seed. Its options are checked on one that computes no rewards;
     # a static schedule would ask for them when it is built, so another is built in its place.
     asked = plan_options(chosen.name, chosen.options)
-    plan = make_plan(tasks, _no_rewards, batch_size=settings.batch_size, cursor=settings.cursor, **asked)
+    plan = make_plan(tasks, _no_rewards, batch_size=settings.rows_per_choice, cursor=settings.cursor, **asked)
     static = chosen.options.get("refresh") == 0 and not abstain
     tried = {**chosen.options, "refresh": 1} if static else chosen.options
     build(SchedulerSpec(chosen.name, tried), tasks.sizes, **how, plan=plan)
@@ -255,7 +258,9 @@ def _word(given: object) -> str:
 def _plain(settings: LearnerSettings) -> dict[str, Any]:
     """Settings as JSON; what was made in Python is called ``own``."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    return {name: value if isinstance(value, str | int | float | None) else OWN for name, value in values.items()}
+    plain = {name: value if isinstance(value, str | int | float | None) else OWN for name, value in values.items()}
+    # Runs that were stored before batches could be mixed do not name their batching. Others like them go on with them.
+    return {name: value for name, value in plain.items() if (name, value) not in EARLIER.items()}
 
 
 def _seeds(given: int | Sequence[int]) -> list[int]:

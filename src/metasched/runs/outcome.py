@@ -121,8 +121,8 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         test_accuracy: on a fixed subset of the test rows (P,).
         final: the last evaluation; None when the run diverged.
         drawn: source rows by task (N,).
-        abstained: batches for which no source was drawn.
-        schedule: batches of each task, and of none, in each update (K, N + 1).
+        abstained: batches for which no source was drawn; rows, where batches are mixed.
+        schedule: batches of each task, and of none, in each update (K, N + 1); rows, where batches are mixed.
         seconds: how long the run takes alone.
         scheduling_seconds: of these, what one decision costs.
     """

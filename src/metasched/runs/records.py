@@ -26,14 +26,17 @@ _FIX = "start the run again in another folder"
 
 
 class UpdateRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One update, with the rate as its learner calls it; the last one of a run has ``final``."""
+    """One update, with the rate as its learner calls it; the last one of a run has ``final``.
+
+    Batches of one source each have ``tasks``. Mixed ones have only the rows ``drawn`` so far, by task.
+    """
 
     seed: Count
     update: Count
     samples: Count
     drawn: list[Count]
     abstained: Count
-    tasks: list[Count]
+    tasks: list[Count] | UnsetType = UNSET
     loss: float
     validation_accuracy: float
     inner_rate: float | UnsetType = UNSET
@@ -115,8 +118,9 @@ def _checked(record: Any, number: int, holder: str) -> dict[str, Any]:
     typed = untrusted.checked(record, form, holder, _FIX)
     if typed.update != number:
         raise RunError(f"{holder}: is of update {typed.update}; {_FIX}")
-    if isinstance(typed, UpdateRecord) and max(typed.tasks, default=0) > len(typed.drawn):
-        raise RunError(f"{holder}: names task {max(typed.tasks)} of {len(typed.drawn)}; {_FIX}")
+    tasks = getattr(typed, "tasks", UNSET) or []
+    if isinstance(typed, UpdateRecord) and max(tasks, default=0) > len(typed.drawn):
+        raise RunError(f"{holder}: names task {max(tasks)} of {len(typed.drawn)}; {_FIX}")
     return dict(record)
 
 

@@ -35,6 +35,7 @@ from metasched.runs.lease import Lease, leased
 from metasched.runs.outcome import Outcome
 from metasched.schedulers import Scheduler
 from metasched.schedulers.resolve import SINGLE, SchedulerSpec, build, needs_plan, plan_options
+from metasched.schedulers.rows import RowScheduler, by_rows, switch_rows
 from metasched.tasks import TaskSet
 
 CHECKPOINT_SECONDS = 10.0
@@ -215,8 +216,23 @@ def _scheduler(job: Job, plan: Plan | None) -> Scheduler:
     if job.scheduler is not None:
         return job.scheduler
     spec = SchedulerSpec(job.spec.scheduler, job.spec.options)
-    batch_size, abstain = job.settings.batch_size, job.spec.abstain
+    batch_size, abstain = job.settings.rows_per_choice, job.spec.abstain
     return build(spec, job.tasks.sizes, batch_size=batch_size, abstain=abstain, plan=plan)
+
+
+def _chooser(job: Job, plan: Plan | None) -> Scheduler | RowScheduler:
+    """What chooses the batches of a job, or the rows of its mixed batches."""
+    scheduler = _scheduler(job, plan)
+    if job.settings.batching == "per_source":
+        return scheduler
+    return by_rows(scheduler, len(job.tasks.tasks) + job.spec.abstain)
+
+
+def _one_of(choosers: Sequence[Any]) -> Any:
+    """One that does what the one of a replica's number would do."""
+    if len(choosers) == 1:
+        return choosers[0]
+    return switch_rows(choosers) if isinstance(choosers[0], RowScheduler) else schedulers.switch(choosers)
 
 
 class _Group:
@@ -231,14 +247,14 @@ class _Group:
         self.leases = leases or {}
         first = jobs[0]
         plans = _plans(jobs)
-        self.schedulers = [_scheduler(job, plan) for job, plan in zip(jobs, plans, strict=True)]
+        self.schedulers = [_chooser(job, plan) for job, plan in zip(jobs, plans, strict=True)]
         kinds = [_kind(job, plan) for job, plan in zip(jobs, plans, strict=True)]
         distinct = dict(zip(kinds, self.schedulers, strict=True))
         self.kinds = [list(distinct).index(kind) for kind in kinds]
         self.shared = len(distinct) > 1
         rewards = tuple(dict.fromkeys(job.reward for job in jobs))
         self.rewards = [rewards.index(job.reward) for job in jobs]
-        scheduler = schedulers.switch(list(distinct.values())) if self.shared else self.schedulers[0]
+        scheduler = _one_of(list(distinct.values()))
         objective = first.objective._replace(abstain=any(job.spec.abstain for job in jobs))
         if together is None:
             together = engine.side_by_side(first.tasks, objective, len(jobs))
@@ -395,7 +411,6 @@ def outcome_of(description: Description, records: Sequence[Record]) -> Outcome:
     if "diverged" in last:
         return Outcome(**about, diverged=outcomes.Diverged(update=last["update"], cause=last["diverged"]))
     evaluated = [record for record in records if "test_accuracy" in record]
-    arms = len(description.about.tasks) + 1
     return Outcome(
         **about,
         updates=tuple(record["update"] for record in evaluated),
@@ -404,5 +419,13 @@ def outcome_of(description: Description, records: Sequence[Record]) -> Outcome:
         final=msgspec.convert({**last["final"], "validation_accuracy": last["validation_accuracy"]}, outcomes.Final),
         drawn=tuple(last["drawn"]),
         abstained=last["abstained"],
-        schedule=tuple(tuple(np.bincount(record["tasks"], minlength=arms).tolist()) for record in records),
+        schedule=_schedule(records, len(description.about.tasks) + 1),
     )
+
+
+def _schedule(records: Sequence[Record], arms: int) -> tuple[tuple[int, ...], ...]:
+    """Batches, or rows of mixed batches, of each task and of none in each update."""
+    if "tasks" in records[-1]:
+        return tuple(tuple(np.bincount(record["tasks"], minlength=arms).tolist()) for record in records)
+    so_far = np.array([[0] * arms, *([*record["drawn"], record["abstained"]] for record in records)])
+    return tuple(tuple(row) for row in np.diff(so_far, axis=0).tolist())
