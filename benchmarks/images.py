@@ -74,7 +74,7 @@ class Loop:
         self.sources = {task.name: tensors(task) for task in tasks.tasks if task.name in useful}
         sizes = {name: len(rows[1]) for name, rows in self.sources.items()}
         scheduler = kind.get("scheduler", "uniform")
-        options = kind.get("options", {})
+        options = {"batching": "per_source", **kind.get("options", {})}
         self.chooser = None if scheduler is None else ms.Chooser(scheduler, sizes, 20, seed=seed, **options)
         self.worth = kind["worth"](self.model) if "worth" in kind else None
 

@@ -77,10 +77,11 @@ class Loop:
         self.shared_from = size.steps * 3 // 4 if "late" in self.kind else 0
         arms = {name: len(rows) for name, rows in self.rows.items() if not (self.share and name == TARGET)}
         options |= {"temperature": self.kind["temperature"]} if "temperature" in self.kind else {}
-        self.chooser = ms.Chooser(self.kind.get("scheduler", "uniform"), arms, size.batch, seed=seed, **options)
+        single: dict[str, Any] = {"seed": seed, "batching": "per_source"}
+        self.chooser = ms.Chooser(self.kind.get("scheduler", "uniform"), arms, size.batch, **single, **options)
         self.target, self.reward_rows = corpus.target, max(1, size.batch // 2)
         self.chance = torch.Generator().manual_seed(seed)
-        self.own = ms.Chooser("uniform", {TARGET: len(corpus.target)}, size.batch, seed=seed)
+        self.own = ms.Chooser("uniform", {TARGET: len(corpus.target)}, size.batch, **single)
         self.transfer = self._transfer()
         self.turn, self.drawn = 0, []  # type: int, list[str]
 

@@ -88,7 +88,7 @@ def timed() -> None:
         def runner(
             variant: dict[str, Any] | None, model: nn.Module = model, rows: Any = rows, target: Any = target
         ) -> Any:
-            loop = Loop(model, ms.Chooser("thompson", [2000] * 8, 32), variant)
+            loop = Loop(model, ms.Chooser("thompson", [2000] * 8, 32, batching="per_source"), variant)
 
             def run() -> None:
                 for _ in range(STEPS):
@@ -124,10 +124,10 @@ def quality(name: str, seeds: int, steps: int, only: str) -> None:
         ends = []
         for seed in range(seeds):
             torch.manual_seed(seed)
-            options = {"forget": 0.99} if scheduler == "thompson" else {}
+            options: dict[str, Any] = {"forget": 0.99} if scheduler == "thompson" else {}
             loop = Loop(
                 mlp(int(np.prod(tasks.shape)), len(tasks.classes)),
-                ms.Chooser(scheduler, tasks, 20, seed=seed, **options),
+                ms.Chooser(scheduler, tasks, 20, seed=seed, batching="per_source", **options),
                 variant,
             )
             for _ in range(steps):

@@ -9,6 +9,7 @@ import multiprocessing
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -21,7 +22,7 @@ MOST_OPEN = 6
 """Draws open at once: more only make the compiled step larger."""
 SECONDS = 900.0
 SCHEDULERS = ("thompson", "ucb", "uniform", "cyclic", "exp3", "softmax", "epsilon_greedy", "target-only")
-BAD_REWARDS = (float("nan"), float("inf"), -float("inf"), "1", None, [1], 1e300)
+BAD_REWARDS = (float("nan"), float("inf"), -float("inf"), "1", None, [1] * 40, {"nobody": 1.0}, 1e300)
 
 
 def chooser(effort: Effort) -> Iterator[Result]:
@@ -57,6 +58,11 @@ def session(seed: int, number: int, length: int) -> tuple[int, Verdict, str]:
     return length, Verdict.HELD, ""
 
 
+def shown(draw: Any) -> tuple[int, list[str], list[int]]:
+    """A draw as values that compare."""
+    return draw.id, draw.sources.tolist(), draw.rows.tolist()
+
+
 class Model:
     """A chooser beside what it should be: open draws, positions, tells, sources."""
 
@@ -74,13 +80,15 @@ class Model:
             "shuffle": chance.choice((None, True, False)),
             "min_share": self.least,
             "abstain": learns and self.name not in ("uniform",) and chance.random() < 0.3,
+            "batching": chance.choice(("mixed", "per_source")),
         }
+        self.mixed = self.settings["batching"] == "mixed" and self.batch > 1
         self.chooser = self.new()
         self.removed: set[str] = set()
         self.open: dict[int, Any] = {}
         self.ended: list[Any] = []
-        self.asked: list[str | None] = []
-        self.told: dict[int, float] = {}
+        self.asked: list[list[str | None]] = []  # the source of every choice
+        self.told: dict[int, list[float]] = {}
         self.drawn = dict.fromkeys(self.sizes, 0)
         self.passes: dict[str, list[int]] = {name: [] for name in self.sizes}
 
@@ -109,26 +117,29 @@ class Model:
             return
         draw = self.chooser.ask()
         assert draw.id == len(self.asked), f"draw {draw.id} after {len(self.asked)}"
-        assert draw.weight == 1.0
-        assert draw.source is not None or self.settings["abstain"] or self.name == "target-only", "abstained unasked"
-        assert draw.source not in self.removed, f"drawn from '{draw.source}', which was removed"
-        self.asked.append(draw.source)
         self.open[draw.id] = draw
-        if draw.source is None:
-            assert len(draw.rows) == 0
-        else:
-            self.take(draw)
+        self.take(draw)
 
     def take(self, draw: Any) -> None:
+        """The choices of a draw, and its rows by source."""
+        lacking = self.batch - len(draw.rows)
+        assert lacking == 0 or self.settings["abstain"] or self.name == "target-only", "abstained unasked"
+        assert self.mixed or lacking in (0, self.batch), f"{len(draw.rows)} rows of one source"
+        assert draw.weights.tolist() == [1.0] * len(draw.rows)
+        self.asked.append([*draw.sources, *[None] * lacking] if self.mixed else [draw.source])
+        for name, part in draw.by_source.items():
+            assert name not in self.removed, f"drawn from '{name}', which was removed"
+            assert part.positions.tolist() == [b for b, source in enumerate(draw.sources) if source == name]
+            self.take_rows(name, part.rows.tolist())
+
+    def take_rows(self, name: str, rows: list[int]) -> None:
         """Rows follow on those before; with shuffling every pass has each row once."""
-        name, rows, size = draw.source, draw.rows.tolist(), self.sizes[draw.source]
-        begin = self.drawn[name] * self.batch
-        self.drawn[name] += 1
-        assert len(rows) == self.batch
+        begin, size = self.drawn[name], self.sizes[name]
+        self.drawn[name] = end = begin + len(rows)
         if size is None:
-            assert rows == list(range(begin, begin + self.batch)), f"'{name}' is at {begin}, its rows are {rows}"
+            assert rows == list(range(begin, end)), f"'{name}' is at {begin}, its rows are {rows}"
         elif self.settings["shuffle"] is False:
-            assert rows == [row % size for row in range(begin, begin + self.batch)], f"'{name}' at {begin}: {rows}"
+            assert rows == [row % size for row in range(begin, end)], f"'{name}' at {begin}: {rows}"
         else:
             going = self.passes[name]
             for row in rows:
@@ -144,11 +155,27 @@ class Model:
             self.ask()
             return
         number = self.chance.choice(list(self.open))
-        reward = self.chance.choice((self.chance.gauss(0, 1), self.chance.gauss(0, 1), 0.0, 1e20, -1e20, 1e-30))
         draw = self.open.pop(number)
-        self.chooser.tell(draw, reward)
-        self.told[number] = reward
+        rewards = self.rewards(draw)
+        kind = self.chance.choice(("number", "rows", "sources")) if len(draw.rows) else "number"
+        if kind == "number":
+            rewards = [rewards[0]] * len(rewards)
+            self.chooser.tell(draw, rewards[0])
+        elif kind == "sources":
+            by_source = {name: rewards[part.positions[0]] for name, part in draw.by_source.items()}
+            rewards = [by_source[name] for name in draw.sources]
+            self.chooser.tell(draw, by_source)
+        else:
+            self.chooser.tell(draw, np.array(rewards))
+        drawn = rewards[: len(draw.rows)]  # rows that were left out count as told 0
+        every = sorted([*drawn, *[0.0] * (self.batch - len(drawn))])
+        self.told[number] = every if self.mixed else [float(np.mean(rewards))]
         self.ended.append(draw)
+
+    def rewards(self, draw: Any) -> list[float]:
+        """One for each row of a draw, and one where there is none; numbers that float32 holds exactly."""
+        values = (self.chance.gauss(0, 1), self.chance.gauss(0, 1), 0.0, 1e20, -1e20, 1e-30)
+        return [float(np.float32(self.chance.choice(values))) for _ in draw.rows] or [0.5]
 
     def refused(self, act: Any, *words: Any) -> None:
         """What is refused is one line and changes nothing."""
@@ -191,18 +218,21 @@ class Model:
         assert [draw.id for draw in self.chooser.open()] == sorted(self.open)
         assert self.chooser.sources == {name: size for name, size in self.sizes.items() if name not in self.removed}
         last = self.chance.choice((1, 10, 100))
-        recent = self.asked[-last:]
+        recent = list(chain(*self.asked[-last:]))
         for name, share in self.chooser.shares(last).items():
             assert abs(share - recent.count(name) / max(len(recent), 1)) < 1e-12, f"share of '{name}' is {share}"
         if self.chance.random() < 0.1:
             history = self.chooser.history()
-            rewards = {
-                int(n): float(r) for n, r in zip(history["id"], history["reward"], strict=True) if not np.isnan(r)
-            }
-            assert rewards == self.told, "the history has other rewards"
-            draws = self.chooser.log(last)
+            rewards: dict[int, list[float]] = {}
+            for number, reward in zip(history["id"].tolist(), history["reward"].tolist(), strict=True):
+                if not np.isnan(reward):
+                    rewards.setdefault(number, []).append(reward)
+            assert set(rewards) == set(self.told), "the history has rewards of other draws"
+            for number, mine in rewards.items():
+                assert np.allclose(sorted(mine), self.told[number], rtol=1e-12), f"draw {number} has rewards {mine}"
+            draws, asked = self.chooser.log(last), list(chain(*self.asked))
             for name in self.chooser.sources:
-                assert draws[f"draws/{name}"] == self.asked.count(name)
+                assert draws[f"draws/{name}"] == asked.count(name)
 
     def round_trip(self) -> None:
         """Through JSON into a new chooser: the same open draws and, from there on, the same choices."""
@@ -211,21 +241,19 @@ class Model:
         other = self.new()
         other.load_state_dict(plain)
         mine, its = self.chooser.open(), other.open()
-        assert [(d.id, d.source, d.rows.tolist()) for d in mine] == [(d.id, d.source, d.rows.tolist()) for d in its]
+        assert list(map(shown, mine)) == list(map(shown, its))
         if not self.removed:
             again = other.state_dict()
-            assert all(np.array_equal(stored["arrays"][key], again["arrays"][key]) for key in again["arrays"])
+            assert all(stored["arrays"][key].tobytes() == again["arrays"][key].tobytes() for key in again["arrays"])
         first, second = self.chooser.ask(), other.ask()
         if not self.removed:
-            assert (first.source, first.rows.tolist()) == (second.source, second.rows.tolist()), "other choices"
+            assert shown(first) == shown(second), "other choices"
             self.chooser = other
             self.open = {draw.id: draw for draw in other.open()}
             self.open.pop(second.id, None)
             first = second
-        self.asked.append(first.source)
         self.open[first.id] = first
-        if first.source is not None:
-            self.take(first)
+        self.take(first)
 
     def bad_state(self) -> None:
         """A state with something wrong in it is refused whole."""

@@ -33,7 +33,7 @@ def train(weights, inputs, values):
 
 
 weights = jnp.zeros(5)
-chooser = ms.Chooser("discounted_ucb", [400, 400, 400], batch_size=16, discount=0.97)
+chooser = ms.Chooser("discounted_ucb", [400, 400, 400], 16, batching="per_source", discount=0.97)
 before = float(error(weights, target_inputs, target_values))
 for _ in range(120):
     draw = chooser.ask()

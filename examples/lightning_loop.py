@@ -18,7 +18,8 @@ def rows(number, shuffled=False):
 
 
 sources, target, test = {"shuffled": rows(600, True), "good": rows(600)}, rows(30), rows(1000)
-sampler = BatchSampler(ms.Chooser("thompson", dict.fromkeys(sources, 600), 20, forget=0.99), batches=50)
+chooser = ms.Chooser("thompson", dict.fromkeys(sources, 600), 20, batching="per_source", forget=0.99)
+sampler = BatchSampler(chooser, batches=50)
 loader = DataLoader(ConcatDataset([TensorDataset(*source) for source in sources.values()]), batch_sampler=sampler)
 
 

@@ -33,7 +33,8 @@ optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
 loss_of = torch.nn.functional.cross_entropy
 
 sizes = {name: len(source) for name, source in sources.items()}
-sampler = BatchSampler(ms.Chooser("thompson", sizes, batch_size=20, forget=0.99), batches=150)
+chooser = ms.Chooser("thompson", sizes, batch_size=20, batching="per_source", forget=0.99)  # one reward a batch
+sampler = BatchSampler(chooser, batches=150)
 loader = DataLoader(ConcatDataset(sources.values()), batch_sampler=sampler)
 reward = Transfer(model)  # keeps the target's gradient for 4 steps
 

@@ -22,7 +22,7 @@ sources = [
 ]
 
 model = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=0.02, random_state=0)
-chooser = ms.Chooser("thompson", [len(source[1]) for source in sources], batch_size=20)
+chooser = ms.Chooser("thompson", [len(source[1]) for source in sources], 20, batching="per_source")
 for _ in range(150):
     draw = chooser.ask()
     source_inputs, source_labels = sources[draw.task]

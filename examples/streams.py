@@ -37,9 +37,12 @@ def mixed(folder):
 def train(stream, steps):
     for _ in range(steps):
         draw, texts = next(stream)
-        before = surprise(held_out)
-        counts.update(text[i : i + 2] for text in texts for i in range(len(text) - 1))
-        stream.tell(draw, before - surprise(held_out))
+        rewards = []  # one for each text: a batch mixes texts of several streams
+        for text in texts:
+            before = surprise(held_out)
+            counts.update(text[i : i + 2] for i in range(len(text) - 1))
+            rewards.append(before - surprise(held_out))
+        stream.tell(draw, rewards)
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -51,4 +54,4 @@ with tempfile.TemporaryDirectory() as folder:
     train(stream, 30)
 
 drawn = [int(stream.chooser.log()[f"draws/{name}"]) for name in stream.names]
-print(f"surprise {surprise(held_out):.2f}; batches of each stream {drawn}")
+print(f"surprise {surprise(held_out):.2f}; texts of each stream {drawn}")

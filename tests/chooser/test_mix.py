@@ -52,20 +52,21 @@ def rows_of(source, size):
     return [f"{source}{number}" for number in range(size)]
 
 
-def drive(stream, number, lag, stop=None):
+def drive(stream, number, lag, stop=None, batch_size=None):
     """Take ``number`` draws, telling one of those that wait whenever more than ``lag`` do; or stop, and say the state.
 
     ``stop`` is (draws, told): after so many draws, before or after what this draw makes us tell.
     """
     taken, waiting = [], []
     for draw, rows in islice(stream, number):
-        taken.append((draw.id, draw.task, rows))
+        assert batch_size is None or len(rows) == len(draw.rows)
+        taken.append((draw.id, draw.tasks.tolist(), rows))
         waiting.append(draw)
         if stop == (len(taken), False):
             return taken, stream.state_dict()
         if len(waiting) > lag:
             one = waiting.pop(7 * draw.id % len(waiting))
-            stream.tell(one, float(np.sin(3 * one.task + 0.7 * one.id)))
+            stream.tell(one, np.sin(3 * one.tasks + 0.7 * one.id + np.arange(len(one.tasks))))
         if stop == (len(taken), True):
             return taken, stream.state_dict()
     return taken, None
@@ -81,31 +82,32 @@ def drive(stream, number, lag, stop=None):
     kinds=st.lists(st.sampled_from(sorted(KINDS)), min_size=3, max_size=3),
     sizes=st.lists(st.integers(1, 9), min_size=3, max_size=3),
     batch_size=st.sampled_from([None, 1, 2, 5]),
+    batching=st.sampled_from(["mixed", "mixed", "per_source"]),
     at_end=st.sampled_from(["repeat", "stop", "drop"]),
     lag=st.integers(0, 4),
     stops=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=3),
 )
 def test_interrupted_anywhere_it_goes_on_with_the_same_rows(
-    tmp_path_factory, kinds, sizes, batch_size, at_end, lag, stops
+    tmp_path_factory, kinds, sizes, batch_size, batching, at_end, lag, stops
 ):
     def build(seed):
         folder = tmp_path_factory.mktemp("rows")
         sources = {
             name: KINDS[kind](rows_of(name, size), folder) for name, kind, size in zip("abc", kinds, sizes, strict=True)
         }
-        return ms.mix(sources, "thompson", batch_size=batch_size, at_end=at_end, seed=seed)
+        return ms.mix(sources, "thompson", batch_size=batch_size, at_end=at_end, seed=seed, batching=batching)
 
-    whole, _ = drive(build(seed=3), 25, lag)
+    whole, _ = drive(build(seed=3), 25, lag, batch_size=batch_size)
     stream, seen = build(seed=3), {}
     for stop in stops:
-        taken, state = drive(stream, 25, lag, stop)
+        taken, state = drive(stream, 25, lag, stop, batch_size)
         for number, *rest in taken:
             assert seen.setdefault(number, rest) == rest
         if state is None:
             break
         stream = build(seed=4)
         stream.load_state_dict({"facts": json.loads(json.dumps(state["facts"])), "chooser": state["chooser"]})
-    taken, _ = drive(stream, 25, lag)
+    taken, _ = drive(stream, 25, lag, batch_size=batch_size)
     for number, *rest in taken:
         assert seen.setdefault(number, rest) == rest
     agreed = [(number, *rest) for number, rest in sorted(seen.items())]
@@ -127,7 +129,7 @@ def test_an_iterator_that_ends_is_not_repeated():
 
 
 def test_a_batch_goes_on_at_the_start_of_a_source_that_is_repeated():
-    stream = ms.mix({"a": ["x", "z"], "b": list(range(5))}, CYCLIC, batch_size=3)
+    stream = ms.mix({"a": ["x", "z"], "b": list(range(5))}, CYCLIC, batch_size=3, batching="per_source")
     taken = []
     for draw, rows in islice(stream, 4):
         taken.append(rows)
@@ -136,20 +138,29 @@ def test_a_batch_goes_on_at_the_start_of_a_source_that_is_repeated():
 
 
 def test_stop_ends_with_the_first_source_and_hands_out_what_is_left_of_it():
-    stream = ms.mix({"a": [0, 1, 2], "b": range(10, 20)}, CYCLIC, batch_size=2, at_end="stop")
+    sources = {"a": [0, 1, 2], "b": range(10, 20)}
+    stream = ms.mix(sources, CYCLIC, batch_size=2, at_end="stop", batching="per_source")
     assert [rows for _, rows in stream] == [[0, 1], [10, 11], [2]]
     assert list(stream) == []
 
 
+def test_mixed_batches_hold_rows_of_several_streams_and_end_row_by_row():
+    sources = {"a": [0, 1, 2], "b": range(10, 20)}
+    assert [rows for _, rows in ms.mix(sources, CYCLIC, batch_size=3, at_end="stop")] == [[0, 10, 1], [11, 2, 12], [13]]
+    draws = list(ms.mix(sources, CYCLIC, batch_size=3, at_end="stop"))
+    assert [draw.sources.tolist() for draw, _ in draws] == [["a", "b", "a"], ["b", "a", "b"], ["b"]]
+
+
+@pytest.mark.parametrize("batching", ["mixed", "per_source"])
 @pytest.mark.parametrize("scheduler", ["cyclic", "ucb", "single", "thompson"])
-def test_drop_hands_out_every_row_once(scheduler):
+def test_drop_hands_out_every_row_once(scheduler, batching):
     sources = {name: rows_of(name, size) for name, size in (("a", 3), ("b", 7), ("c", 1))}
-    stream = ms.mix(sources, scheduler, batch_size=2, at_end="drop")
+    stream = ms.mix(sources, scheduler, batch_size=2, at_end="drop", batching=batching)
     taken = []
     for draw, rows in stream:
-        assert {row[0] for row in rows} == {stream.names[draw.task]}
+        assert [row[0] for row in rows] == draw.sources.tolist()
         taken += rows
-        stream.tell(draw, draw.task)
+        stream.tell(draw, draw.tasks)
     assert sorted(taken) == sorted(chain(*sources.values()))
 
 
@@ -167,6 +178,10 @@ def test_abstaining_reads_nothing():
         ({"sources": {"a": "rows.txt"}}, "source 'a' is 'rows.txt'; give an iterable, .* or a Path"),
         ({"at_end": "restart"}, "unknown at_end 'restart'"),
         ({"batch_size": 0}, "batch_size is 0"),
+        (
+            {"chooser": ms.Chooser(CYCLIC, {"a": None, "b": None}), "batch_size": 2},
+            "batch_size is 2, but the chooser's 1",
+        ),
         ({"chooser": ms.Chooser(CYCLIC, {"a": None, "b": None}), "seed": 1}, "seed: give these to the chooser"),
         ({"chooser": ms.Chooser(CYCLIC, {"a": None, "c": None})}, "the sources are a, b, but the chooser's a, c"),
     ],
@@ -200,7 +215,7 @@ def test_an_empty_source_says_so_before_the_first_row_where_that_can_be_told(tmp
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(damage, said):
     def build():
-        return ms.mix({"a": list(range(9)), "b": list(range(9))}, CYCLIC, batch_size=2)
+        return ms.mix({"a": list(range(9)), "b": list(range(9))}, CYCLIC, batch_size=2, batching="per_source")
 
     state = build().state_dict()
     wrong = damage(state)

@@ -1,6 +1,7 @@
 """Choosers for practice: names, shuffling, shares, weights, sources that come and go, outliers, logs."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from helpers import make_tasks
 from metasched.errors import ConfigError
 from metasched.learners import reference_results
 
+Chooser = partial(ms.Chooser, batching="per_source")
 SOURCES = {"web": 40, "books": 12, "code": 30}
 
 
@@ -29,55 +31,53 @@ def fresh(stored):
 
 class TestNamesAndRows:
     def test_a_draw_says_its_source(self):
-        chooser = ms.Chooser("cyclic", SOURCES, 4)
+        chooser = Chooser("cyclic", SOURCES, 4)
         assert [chooser.ask().source for _ in range(4)] == ["web", "books", "code", "web"]
         assert chooser.sources == SOURCES
-        assert ms.Chooser("cyclic", make_tasks(), 4).ask().source == "task-0"
-        assert ms.Chooser("single", SOURCES, 4, task="code").ask().source == "code"
+        assert Chooser("cyclic", make_tasks(), 4).ask().source == "task-0"
+        assert Chooser("single", SOURCES, 4, task="code").ask().source == "code"
 
     def test_rows_are_shuffled_unless_told_and_every_pass_has_all_of_them(self):
-        rows = np.concatenate([draw.rows for draw in follow(ms.Chooser("single", {"a": 10}, 4), 5)])
+        rows = np.concatenate([draw.rows for draw in follow(Chooser("single", {"a": 10}, 4), 5)])
         one, other = rows[:10].tolist(), rows[10:].tolist()
         assert sorted(one) == sorted(other) == list(range(10))
         assert one != other != sorted(other)
-        plain = ms.Chooser("single", {"a": 10}, 4, shuffle=False)
+        plain = Chooser("single", {"a": 10}, 4, shuffle=False)
         assert np.concatenate([draw.rows for draw in follow(plain, 5)]).tolist() == [*range(10)] * 2
 
     def test_a_resumed_chooser_goes_on_in_the_same_order(self):
-        whole, first = (ms.Chooser("uniform", SOURCES, 5, seed=7) for _ in range(2))
+        whole, first = (Chooser("uniform", SOURCES, 5, seed=7) for _ in range(2))
         expected = [draw.rows.tolist() for draw in follow(whole, 30)]
         seen = [draw.rows.tolist() for draw in follow(first, 13)]
-        second = ms.Chooser("uniform", SOURCES, 5, seed=1)
+        second = Chooser("uniform", SOURCES, 5, seed=1)
         second.load_state_dict(fresh(first.state_dict()))
         assert seen + [draw.rows.tolist() for draw in follow(second, 17)] == expected
 
     def test_what_looks_at_labels_keeps_the_order_and_refuses_another(self):
         tasks = make_tasks()
         plan = ms.plan(tasks, learner=ms.Joint(batch_size=4))
-        chooser = ms.Chooser("gittins", tasks, 4, plan=plan)
+        chooser = Chooser("gittins", tasks, 4, plan=plan)
         assert chooser.ask().rows.tolist() == [0, 1, 2, 3]
         with pytest.raises(ConfigError, match="'gittins' with labels looks at what comes next; give shuffle=False"):
-            ms.Chooser("gittins", tasks, 4, plan=plan, shuffle=True)
+            Chooser("gittins", tasks, 4, plan=plan, shuffle=True)
         with pytest.raises(ConfigError, match="'gittins' is made for its sources and no others"):
             chooser.remove_source("task-0")
 
     def test_target_only_draws_nothing(self):
-        chooser = ms.Chooser("target-only", SOURCES, 4)
+        chooser = Chooser("target-only", SOURCES, 4)
         draws = follow(chooser, 3)
         assert [(draw.task, draw.source, len(draw.rows)) for draw in draws] == [(3, None, 0)] * 3
         assert chooser.shares() == {"web": 0, "books": 0, "code": 0}
 
     def test_auto_is_what_did_best_in_our_results(self):
         assert (
-            ms.Chooser("auto", SOURCES, 4).scheduler
-            == reference_results.best("joint")
-            == reference_results.best("meta")
+            Chooser("auto", SOURCES, 4).scheduler == reference_results.best("joint") == reference_results.best("meta")
         )
 
 
 class TestProportions:
     def shares(self, steps=600, **settings):
-        chooser = ms.Chooser("uniform", SOURCES, 2, **settings)
+        chooser = Chooser("uniform", SOURCES, 2, **settings)
         follow(chooser, steps)
         return np.array(list(chooser.shares().values()))
 
@@ -96,14 +96,14 @@ class TestProportions:
 
     def test_a_share_is_kept_for_every_source_whatever_its_rewards(self):
         for name in ("ucb", "exp3", "thompson"):
-            chooser = ms.Chooser(name, SOURCES, 2, min_share=0.15)
+            chooser = Chooser(name, SOURCES, 2, min_share=0.15)
             follow(chooser, 600, lambda draw: float(draw.task == 1))
             shares = chooser.shares()
             assert min(shares.values()) > 0.1, name
             assert shares["books"] > 0.5, name
 
     def test_weights_lead_at_first_and_rewards_in_the_end(self):
-        chooser = ms.Chooser("ucb", SOURCES, 2, weights=[1, 0, 0], prior=100)
+        chooser = Chooser("ucb", SOURCES, 2, weights=[1, 0, 0], prior=100)
         follow(chooser, 1000, lambda draw: float(draw.task == 2))
         tasks = chooser.history()["task"]
         assert (tasks[:60] == 0).mean() > 0.6
@@ -116,18 +116,18 @@ class TestProportions:
         """The mean of weight · [source] over draws is the mixture, although the draws are not."""
         wanted = np.array([0.2, 0.3, 0.5])
         settings = settings or {"min_share": 0.1}
-        chooser = ms.Chooser(name, SOURCES, 2, loss_weights=dict(zip(SOURCES, wanted, strict=True)), **settings)
+        chooser = Chooser(name, SOURCES, 2, loss_weights=dict(zip(SOURCES, wanted, strict=True)), **settings)
         draws = follow(chooser, 3000, lambda draw: float(draw.task == 0))
         mean = [np.mean([draw.weight * (draw.task == task) for draw in draws]) for task in range(3)]
         assert_allclose(mean, wanted, atol=0.06)
         assert np.mean([draw.task == 0 for draw in draws]) > 0.4
 
     def test_softmax_keeps_the_temperature_that_is_its_own(self):
-        stored = ms.Chooser("softmax", SOURCES, 2, temperature=0.1).state_dict()["facts"]
+        stored = Chooser("softmax", SOURCES, 2, temperature=0.1).state_dict()["facts"]
         assert (stored["options"], stored["temperature"]) == ({"temperature": 0.1}, None)
 
     def test_without_loss_weights_every_draw_weighs_one(self):
-        assert {draw.weight for draw in follow(ms.Chooser("uniform", SOURCES, 2, weights=[3, 1, 1]), 20)} == {1.0}
+        assert {draw.weight for draw in follow(Chooser("uniform", SOURCES, 2, weights=[3, 1, 1]), 20)} == {1.0}
 
     @pytest.mark.parametrize(
         ("name", "settings", "message"),
@@ -150,16 +150,16 @@ class TestProportions:
     )
     def test_settings_that_cannot_work_are_refused(self, name, settings, message):
         with pytest.raises(ConfigError, match=message):
-            ms.Chooser(name, SOURCES, 2, **settings)
+            Chooser(name, SOURCES, 2, **settings)
 
     def test_a_stream_has_no_size_for_a_temperature(self):
         with pytest.raises(ConfigError, match="source 'b' has no size for temperature to act on; give weights"):
-            ms.Chooser("uniform", {"a": 3, "b": None}, 2, temperature=2)
+            Chooser("uniform", {"a": 3, "b": None}, 2, temperature=2)
 
 
 class TestSourcesThatComeAndGo:
     def test_a_new_source_is_tried_and_what_was_learned_stays(self):
-        chooser = ms.Chooser("ucb", SOURCES, 4)
+        chooser = Chooser("ucb", SOURCES, 4)
         follow(chooser, 100, lambda draw: float(draw.source == "web"))
         chooser.add_source("forum", 50)
         draws = follow(chooser, 60, lambda draw: float(draw.source == "web"))
@@ -168,7 +168,7 @@ class TestSourcesThatComeAndGo:
         assert np.mean([draw.source == "web" for draw in draws]) > 0.6
 
     def test_the_state_is_that_of_a_chooser_that_never_had_the_removed_source(self):
-        chooser = ms.Chooser("ucb", SOURCES, 4)
+        chooser = Chooser("ucb", SOURCES, 4)
         draws = follow(chooser, 60, lambda draw: float(np.sin(draw.id)))
         chooser.remove_source("books")
         told = [(draw.source, np.sin(draw.id)) for draw in draws if draw.source != "books"]
@@ -181,7 +181,7 @@ class TestSourcesThatComeAndGo:
         assert {draw.task for draw in follow(chooser, 20)} <= {0, 2}
 
     def test_an_open_draw_of_a_removed_source_may_still_be_told(self):
-        chooser = ms.Chooser("cyclic", SOURCES, 4)
+        chooser = Chooser("cyclic", SOURCES, 4)
         draws = [chooser.ask() for _ in range(3)]
         chooser.remove_source("books")
         for draw in draws:
@@ -190,7 +190,7 @@ class TestSourcesThatComeAndGo:
         assert np.isfinite(chooser.history()["reward"]).all()
 
     def test_a_removed_source_comes_back_under_its_number_and_goes_on_with_its_rows(self):
-        chooser = ms.Chooser("cyclic", SOURCES, 4)
+        chooser = Chooser("cyclic", SOURCES, 4)
         first = follow(chooser, 3)
         chooser.remove_source("web")
         follow(chooser, 4)
@@ -201,7 +201,7 @@ class TestSourcesThatComeAndGo:
 
     def test_a_state_is_resumed_exactly_after_changes(self):
         def changed():
-            chooser = ms.Chooser("thompson", SOURCES, 4, seed=3)
+            chooser = Chooser("thompson", SOURCES, 4, seed=3)
             follow(chooser, 20, lambda draw: np.sin(draw.id))
             chooser.add_source("forum", 50)
             follow(chooser, 20, lambda draw: np.sin(draw.id))
@@ -210,17 +210,17 @@ class TestSourcesThatComeAndGo:
             return chooser
 
         chooser = changed()
-        copy = ms.Chooser("thompson", {**SOURCES, "forum": 50}, 4)
+        copy = Chooser("thompson", {**SOURCES, "forum": 50}, 4)
         copy.load_state_dict(fresh(chooser.state_dict()))
         assert copy.sources == {"web": 40, "code": 30, "forum": 50}
         for one, other in zip(follow(chooser, 30), follow(copy, 30), strict=True):
             assert (one.task, one.rows.tolist()) == (other.task, other.rows.tolist())
 
     def test_a_state_loads_into_a_chooser_with_other_sources(self):
-        old = ms.Chooser("ucb", SOURCES, 4, seed=3)
+        old = Chooser("ucb", SOURCES, 4, seed=3)
         follow(old, 60, lambda draw: float(draw.source == "code"))
         waiting = old.ask()
-        new = ms.Chooser("ucb", {"forum": 20, "code": 30, "web": 40}, 4)
+        new = Chooser("ucb", {"forum": 20, "code": 30, "web": 40}, 4)
         new.load_state_dict(fresh(old.state_dict()))
         assert new.sources == {"forum": 20, "code": 30, "web": 40}
         (still,) = new.open()
@@ -233,9 +233,9 @@ class TestSourcesThatComeAndGo:
         assert rows == next(draw.rows.tolist() for draw in follow(old, 40, lambda _: 1.0) if draw.source == "code")
 
     def test_labels_that_nobody_looks_at_do_not_hinder_a_change(self):
-        old = ms.Chooser("ucb", {"task-0": 12, "other": 30}, 4, shuffle=False)
+        old = Chooser("ucb", {"task-0": 12, "other": 30}, 4, shuffle=False)
         follow(old, 12)
-        new = ms.Chooser("ucb", make_tasks(), 4, shuffle=False)
+        new = Chooser("ucb", make_tasks(), 4, shuffle=False)
         new.load_state_dict(fresh(old.state_dict()))
         assert set(new.sources) == {"task-0", "task-1", "task-2"}
         assert {draw.source for draw in follow(new, 4)} >= {"task-1", "task-2"}
@@ -249,11 +249,11 @@ class TestSourcesThatComeAndGo:
             (lambda chooser: chooser.add_source("x", 0), "size of source 'x' is 0"),
             (lambda chooser: chooser.add_source("", 3), "the name of a source is ''"),
             (lambda chooser: chooser.remove_source("wob"), "unknown source 'wob'; did you mean 'web'"),
-            (lambda chooser: chooser.load_state_dict(ms.Chooser("ucb", {"web": 41}, 4).state_dict()), "size 41 in the"),
+            (lambda chooser: chooser.load_state_dict(Chooser("ucb", {"web": 41}, 4).state_dict()), "size 41 in the"),
         ],
     )
     def test_what_cannot_be_changes_nothing(self, change, message):
-        chooser = ms.Chooser("ucb", SOURCES, 4)
+        chooser = Chooser("ucb", SOURCES, 4)
         follow(chooser, 10)
         before = chooser.state_dict()
         with pytest.raises(ConfigError, match=message):
@@ -264,19 +264,19 @@ class TestSourcesThatComeAndGo:
 
     def test_the_last_source_stays_and_a_scheduler_of_ones_own_cannot_change(self):
         with pytest.raises(ConfigError, match="source 'a' is the last one"):
-            ms.Chooser("ucb", {"a": 3}, 1).remove_source("a")
+            Chooser("ucb", {"a": 3}, 1).remove_source("a")
         with pytest.raises(ConfigError, match="'own' is made for its sources and no others"):
-            ms.Chooser(ms.schedulers.ucb(3), SOURCES, 4).add_source("x", 10)
+            Chooser(ms.schedulers.ucb(3), SOURCES, 4).add_source("x", 10)
 
     def test_a_small_source_is_mentioned_when_it_comes(self):
         with pytest.warns(UserWarning, match="repeats rows of 'tiny'"):
-            ms.Chooser("ucb", SOURCES, 4).add_source("tiny", 2)
+            Chooser("ucb", SOURCES, 4).add_source("tiny", 2)
 
 
 class TestOutliers:
     def good_then_bad(self, name, when, outlier):
         """Source 'web' pays most, but once it is told so bad a reward, or the worst one so good a one."""
-        chooser = ms.Chooser(name, SOURCES, 4, seed=1)
+        chooser = Chooser(name, SOURCES, 4, seed=1)
         noise = np.random.default_rng(0)
         paid = False
         for step in range(400):
@@ -299,7 +299,7 @@ class TestOutliers:
         assert abs(chooser.log(last=400)["reward/web" if outlier < 0 else "reward/code"]) < 2
 
     def test_rewards_whose_scale_grows_are_followed(self):
-        chooser = ms.Chooser("uniform", 1)
+        chooser = Chooser("uniform", 1)
         for step in range(40):
             chooser.tell(chooser.ask(), 0.01 * np.sin(step))
         for step in range(20):
@@ -309,7 +309,7 @@ class TestOutliers:
         assert heard[-1] == pytest.approx(1e6 + 1e5 * np.sin(19))
 
     def test_rare_and_equal_rewards_are_heard_as_they_are(self):
-        chooser = ms.Chooser("uniform", 2)
+        chooser = Chooser("uniform", 2)
         for step in range(100):
             chooser.tell(chooser.ask(), float(step % 25 == 24))
         arrays = chooser.state_dict()["arrays"]
@@ -317,7 +317,7 @@ class TestOutliers:
 
 
 def test_log_is_flat_and_counts_by_source():
-    chooser = ms.Chooser("cyclic", SOURCES, 4)
+    chooser = Chooser("cyclic", SOURCES, 4)
     follow(chooser, 7, lambda draw: 0.5 * draw.task)
     assert chooser.log() == {
         "share/web": pytest.approx(3 / 7),
@@ -334,5 +334,5 @@ def test_log_is_flat_and_counts_by_source():
 
 
 def test_one_source_alone_is_a_word_for_a_chooser_too():
-    chooser = ms.Chooser("single:books", {"web": 100, "books": 50}, batch_size=2)
+    chooser = Chooser("single:books", {"web": 100, "books": 50}, batch_size=2)
     assert {chooser.ask().source for _ in range(3)} == {"books"}

@@ -75,7 +75,7 @@ def test_ask_and_tell_repeat_the_compiled_loops_draws(rows, made, program, case)
     rewards = np.asarray(state.stream.scheduler[2])
     drawn = np.asarray(log.tasks[:UPDATES]).ravel()
 
-    chooser = ms.Chooser(made[case], rows, batch_size=4, cursor=program.objective.settings.cursor)
+    chooser = ms.Chooser(made[case], rows, 4, batching="per_source", cursor=program.objective.settings.cursor)
     seen = np.zeros((3, 3), int)
     for turn, (task, reward) in enumerate(zip(drawn, rewards, strict=True)):
         draw = chooser.ask()

@@ -32,18 +32,20 @@ def datasets():
 
 
 def reward_of(draw):
-    return float(np.sin(3 * draw.task + 0.7 * draw.id))
+    """One number for each row; a draw of one source is told their mean."""
+    return np.sin(3 * draw.tasks + 0.7 * draw.id + 0.1 * np.arange(len(draw.tasks)))
 
 
 def check_credit(draw, batch):
     tasks, rows = batch
-    assert tasks.tolist() == [draw.task] * len(draw.rows)
+    assert tasks.tolist() == draw.tasks.tolist()
     assert rows.tolist() == draw.rows.tolist()
 
 
+@pytest.mark.parametrize("batching", ["mixed", "per_source"])
 @pytest.mark.parametrize("workers", [{}, {"num_workers": 2, "prefetch_factor": 3}])
-def test_credit_goes_to_the_draw_that_made_the_batch(workers):
-    sampler = BatchSampler(ms.Chooser(UCB, SIZES, 4), batches=15)
+def test_credit_goes_to_the_draw_that_made_the_batch(workers, batching):
+    sampler = BatchSampler(ms.Chooser(UCB, SIZES, 4, batching=batching), batches=15)
     loader = DataLoader(ConcatDataset(datasets()), batch_sampler=sampler, **workers)
     assert len(loader) == 15
     for _ in range(2):
@@ -54,7 +56,7 @@ def test_credit_goes_to_the_draw_that_made_the_batch(workers):
             seen += 1
         assert seen == 15
     assert sampler.chooser.open() == ()
-    assert sampler.chooser.history()["told"].tolist() == list(range(30))
+    assert list(dict.fromkeys(sampler.chooser.history()["told"].tolist())) == list(range(30))
 
 
 def test_without_workers_the_choices_are_those_of_the_chooser_alone():
@@ -62,7 +64,7 @@ def test_without_workers_the_choices_are_those_of_the_chooser_alone():
     sampler = BatchSampler(ms.Chooser(THOMPSON, SIZES, 4, seed=3), batches=40)
     for draw, _ in sampler.credit(DataLoader(ConcatDataset(datasets()), batch_sampler=sampler)):
         mine = alone.ask()
-        assert (draw.task, draw.rows.tolist()) == (mine.task, mine.rows.tolist())
+        assert (draw.tasks.tolist(), draw.rows.tolist()) == (mine.tasks.tolist(), mine.rows.tolist())
         for chooser, one in ((alone, mine), (sampler, draw)):
             chooser.tell(one, reward_of(draw))
 
@@ -111,7 +113,7 @@ def test_the_state_survives_a_file_that_may_hold_nothing_but_weights(name, tmp_p
         for draw, batch in islice(credited, steps):
             check_credit(draw, batch)
             sampler.tell(draw, reward_of(draw))
-            taken.append((draw.id, draw.task, draw.rows.tolist()))
+            taken.append((draw.id, draw.tasks.tolist(), draw.rows.tolist()))
         return taken
 
     first, whole = build(1), build(1)
@@ -217,6 +219,9 @@ class TestMixer:
                 pass
         with pytest.raises(ConfigError, match="there are 1 sources, but the chooser has 3"):
             Mixer(ms.Chooser(CYCLIC, 3), [[1]])
+        with pytest.raises(ConfigError, match="a Mixer hands out ready batches, each of one source"):
+            Mixer(ms.Chooser(CYCLIC, 3, batch_size=4), [[1], [2], [3]])
+        Mixer(ms.Chooser(CYCLIC, 3, batch_size=4, batching="per_source"), [[1], [2], [3]])
 
 
 RANK = """
@@ -228,35 +233,60 @@ import torch
 import metasched as ms
 from metasched.torch import BatchSampler
 
-rank, store = int(sys.argv[1]), sys.argv[2]
+rank, store, batching = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
 data = ConcatDataset([TensorDataset(torch.full((n,), i), torch.arange(n)) for i, n in enumerate((12, 20, 9))])
-sampler = BatchSampler(ms.Chooser("ucb", (12, 20, 9), 6, seed=rank, shuffle=False), batches=12)
+chooser = ms.Chooser("ucb", (12, 20, 9), 6, seed=rank, shuffle=False, batching=batching)
+sampler = BatchSampler(chooser, batches=12)
 loader = DataLoader(data, batch_sampler=sampler, num_workers=1, prefetch_factor=2)
-stop = 5
-for draw, (tasks, rows) in sampler.credit(loader):
-    assert set(tasks.tolist()) == {draw.task}
-    print(draw.id, draw.task, *rows.tolist())
+
+
+def worth(draw):
+    return np.sin(3 * draw.tasks + draw.id + np.arange(6))
+
+
+def tell(draw):
+    mine = sampler.positions(draw)
+    if draw.mixed:
+        sampler.tell(draw, worth(draw)[mine])
+    else:
+        sampler.tell(draw, float(worth(draw)[mine].mean()))
+
+
+def train(draw, batch):
+    tasks, rows = batch
+    mine = sampler.positions(draw)
+    assert tasks.tolist() == draw.tasks[mine].tolist()
+    assert rows.tolist() == draw.rows[mine].tolist()
+    print(draw.id, *draw.tasks.tolist(), *rows.tolist())
+
+
+for draw, batch in sampler.credit(loader):
+    train(draw, batch)
     dist.all_reduce(torch.ones(1))
-    sampler.tell(draw, float(np.sin(3 * draw.task + draw.id)) + (10 if rank else -10))
-    if draw.id == stop:
+    tell(draw)
+    if draw.id == 5:
         break
 stored = [sampler.state_dict()]
 dist.broadcast_object_list(stored, src=0)
 sampler.load_state_dict(stored[0])
-for draw, (tasks, rows) in sampler.credit(loader):
-    print(draw.id, draw.task, *rows.tolist())
-    sampler.tell(draw, float(np.sin(3 * draw.task + draw.id)))
+for draw, batch in sampler.credit(loader):
+    train(draw, batch)
+    tell(draw)
 if rank == 0:
     history = sampler.chooser.history()
-    expected = np.sin(3 * history["task"] + history["id"])
-    np.testing.assert_allclose(history["reward"], expected, atol=1e-9)
-draw, _ = next(sampler.credit(loader))
-try:
-    sampler.tell(draw, float("nan") if rank else 0.5)
-except ms.MetaschedError as error:
-    assert "not finite on another" in str(error)
-    sampler.forget(draw)
+    each = 6 if batching == "mixed" else 1
+    tasks, ids = (history[name].reshape(12, each) for name in ("task", "id"))
+    expected = np.sin(3 * tasks + ids + np.arange(6))
+    expected = expected if each == 6 else expected.mean(1, keepdims=True)
+    np.testing.assert_allclose(history["reward"], expected.ravel(), atol=1e-6)
+for wrong in (float("nan"), [1.0]):
+    draw, _ = next(sampler.credit(loader))
+    try:
+        sampler.tell(draw, wrong if rank else 0.5)
+    except ms.MetaschedError as error:
+        assert ("rank 1: the reward is" if rank else "of another rank") in str(error), error
+        sampler.forget(draw)
 try:
     BatchSampler(ms.Chooser("ucb", (12, 20, 9), 5), batches=1)
 except ms.MetaschedError as error:
@@ -266,10 +296,11 @@ dist.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_two_ranks_agree_and_share_no_row(tmp_path):
+@pytest.mark.parametrize("batching", ["mixed", "per_source"])
+def test_two_ranks_agree_and_share_no_row(tmp_path, batching):
     command = [sys.executable, "-c", RANK]
     ranks = [
-        subprocess.Popen([*command, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([*command, str(rank), str(tmp_path / "store"), batching], stdout=subprocess.PIPE, text=True)
         for rank in range(2)
     ]
     said = [rank.communicate(timeout=600)[0].splitlines() for rank in ranks]
@@ -277,14 +308,15 @@ def test_two_ranks_agree_and_share_no_row(tmp_path):
     assert [lines.pop().startswith("batch_size is 5; give a multiple of the 2 ranks") for lines in said] == [True, True]
     one, other = ([list(map(int, line.split())) for line in lines] for lines in said)
     assert [line[0] for line in one] == list(range(12))
-    assert len({line[1] for line in one}) == 3
+    assert len({task for line in one for task in line[1:7]}) == 3
     cursors = [0, 0, 0]
     for mine, theirs in zip(one, other, strict=True):
-        assert mine[:2] == theirs[:2]
-        task = mine[1]
-        expected = [(cursors[task] + offset) % SIZES[task] for offset in range(6)]
-        assert (mine[2:], theirs[2:]) == (expected[::2], expected[1::2])
-        cursors[task] = (cursors[task] + 6) % SIZES[task]
+        assert mine[:7] == theirs[:7]
+        expected = []
+        for task in mine[1:7]:
+            expected.append(cursors[task])
+            cursors[task] = (cursors[task] + 1) % SIZES[task]
+        assert (mine[7:], theirs[7:]) == (expected[::2], expected[1::2])
 
 
 def test_refuses_a_loader_that_is_not_its_own_and_sources_without_rows():
@@ -294,7 +326,7 @@ def test_refuses_a_loader_that_is_not_its_own_and_sources_without_rows():
     with pytest.raises(ConfigError, match="streams, which have no row numbers"):
         BatchSampler(ms.Chooser(CYCLIC, 3), batches=2)
     with pytest.raises(ConfigError, match="leave abstain off"):
-        list(BatchSampler(ms.Chooser("cyclic", [9], 3, abstain=True), batches=2))
+        list(BatchSampler(ms.Chooser("target-only", [9], 3), batches=2))
 
 
 DDP = """

@@ -83,7 +83,9 @@ def test_a_step_is_one_draw_split_into_its_micro_batches(whole):
     assert set(history["task"]) == {0, 1, 2}
     trained = [batch for batch in trainer.data_collator.batches if not is_target(batch[0])]
     assert len(trained) == 24
-    again = ms.Chooser("thompson", {name: len(rows) for name, rows in tiny.SOURCES.items()}, 8, seed=42)
+    again = ms.Chooser(
+        "thompson", {name: len(rows) for name, rows in tiny.SOURCES.items()}, 8, seed=42, batching="per_source"
+    )
     for step, reward in enumerate(history["reward"]):
         draw = again.ask()
         expected = [tiny.SOURCES[draw.source].rows[row] for row in draw.rows]
@@ -117,7 +119,9 @@ def test_the_reward_is_how_fast_the_target_loss_falls_along_the_gradient(tmp_pat
     trainer = tiny.build(tmp_path, max_steps=1, dropout=0.0, target_batch_size=20)
     before = tiny.model(0.0).double()
     trainer.train()
-    draw = ms.Chooser("thompson", {name: len(rows) for name, rows in tiny.SOURCES.items()}, 8, seed=42).ask()
+    draw = ms.Chooser(
+        "thompson", {name: len(rows) for name, rows in tiny.SOURCES.items()}, 8, seed=42, batching="per_source"
+    ).ask()
 
     def loss(rows):
         ids = torch.tensor(rows)
@@ -142,7 +146,7 @@ def test_measuring_disturbs_neither_gradients_nor_dropout(tmp_path):
     cyclic = ms.schedulers.cyclic(3)
     measured = tiny.build(tmp_path / "a", scheduler=cyclic._replace(family="active"), max_steps=6, target_every=1)
     measured.train()
-    plain = tiny.build(tmp_path / "b", scheduler=cyclic, max_steps=6, target=None)
+    plain = tiny.build(tmp_path / "b", scheduler=cyclic, max_steps=6, target=None, batching="per_source")
     plain.train()
     assert tiny.told(measured)[2] == tiny.told(plain)[2]
     assert any(tiny.told(measured)[1])
@@ -205,13 +209,43 @@ def test_after_a_training_that_was_broken_off_no_draw_stays_open(tmp_path):
 
 
 def test_a_reward_of_ones_own(tmp_path):
-    trainer = tiny.build(
-        tmp_path, max_steps=6, target=None, reward=lambda trainer: float(trainer.draw.source == "other")
-    )
+    def worth(trainer):
+        return trainer.draw.sources[trainer.positions] == "other"
+
+    trainer = tiny.build(tmp_path, max_steps=10, target=None, reward=worth)
     trainer.train()
     tasks, rewards, _ = tiny.told(trainer)
+    assert len(tasks) == 10 * 8
     assert rewards == [float(task == 2) for task in tasks]
-    assert tasks[-1] == 2
+    assert tasks[-16:].count(2) > 8
+
+
+def test_a_reward_of_ones_own_may_be_a_tensor_and_must_fit_the_rows(tmp_path):
+    trainer = tiny.build(tmp_path / "a", max_steps=2, target=None, reward=lambda trainer: torch.arange(8.0))
+    trainer.train()
+    assert tiny.told(trainer)[1] == [*range(8), *range(8)]
+    wrong = tiny.build(tmp_path / "b", max_steps=2, target=None, reward=lambda trainer: [1.0, 2.0])
+    with pytest.raises(ConfigError, match=r"the reward has shape \(2,\); give one number for each of the 8 rows"):
+        wrong.train()
+
+
+def test_rows_are_mixed_where_the_scheduler_is_static_and_resume_is_exact(tmp_path):
+    def build(folder, **others):
+        return tiny.build(folder, scheduler="uniform", target=None, data_collator=Seen(), **others)
+
+    trainer = build(tmp_path / "a")
+    trainer.train()
+    assert trainer.chooser.batching == "mixed"
+    again = ms.Chooser("uniform", {name: len(rows) for name, rows in tiny.SOURCES.items()}, 8, seed=42)
+    for step in range(12):
+        draw = again.ask()
+        expected = [tiny.SOURCES[source].rows[row] for source, row in zip(draw.sources, draw.rows, strict=True)]
+        assert (
+            torch.cat([ids for ids, _ in trainer.data_collator.batches[2 * step : 2 * step + 2]]).tolist() == expected
+        )
+    resumed = build(tmp_path / "a")
+    resumed.train(resume_from_checkpoint=str(tmp_path / "a" / "checkpoint-5"))
+    assert str(tiny.told(resumed)) == str(tiny.told(trainer))
 
 
 def test_a_kill_while_saving_leaves_the_checkpoint_before_it(whole, tmp_path, monkeypatch):
@@ -275,7 +309,9 @@ def test_two_processes_draw_alike_and_go_on_alike(tmp_path):
     whole = told(tmp_path / "whole", "begin", 9)
     assert whole[0][:2] == whole[1][:2]
     assert len(whole[0][0]) == 9
-    draw = ms.Chooser("thompson", {name: len(rows) for name, rows in tiny.SOURCES.items()}, 16, seed=42).ask()
+    draw = ms.Chooser(
+        "thompson", {name: len(rows) for name, rows in tiny.SOURCES.items()}, 16, seed=42, batching="per_source"
+    ).ask()
     trained = [row for *_, seen in whole for batch in seen[:2] for row in batch]
     assert sorted(trained) == sorted(tiny.SOURCES[draw.source].rows[row] for row in draw.rows)
     (tmp_path / "again").mkdir()
@@ -311,6 +347,7 @@ class TestBadInput:
             ({"target": tiny.Texts("x", 0)}, "'the target' has no rows"),
             ({"sources": {"a": iter([1])}}, "'a' has no length or row numbers"),
             ({"reward": "luck"}, "unknown reward 'luck'"),
+            ({"batching": "mixt"}, "unknown batching 'mixt'; did you mean 'mixed'"),
             ({"scheduler": "tompson"}, "did you mean 'thompson'"),
             ({"reward_parameters": ["head"]}, "no parameter that learns has a name with 'head': transformer.wte"),
             ({"target_every": 0}, "target_every is 0"),
@@ -327,7 +364,7 @@ class TestBadInput:
         with torch.no_grad():
             trainer.model.transformer.wte.weight[0] = float("nan")
             trainer.model.transformer.ln_f.weight[0] = float("nan")
-        with pytest.raises(RunError, match="step 1: the reward of a batch of 'same' is nan"):
+        with pytest.raises(RunError, match="step 1: the reward of rows of 'same' is not finite"):
             trainer.train()
 
     def test_a_checkpoint_of_another_trainer_or_a_damaged_one(self, whole, tmp_path):

@@ -1,16 +1,16 @@
 """The chooser itself: what is under way, what was told, and the lock around both.
 
 >>> chooser = Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=32)
->>> draw = chooser.ask()              # from source draw.source take the rows draw.rows, train, measure
->>> chooser.tell(draw, reward)        # any number that is larger when the batch helped more
+>>> draw = chooser.ask()              # row draw.rows[b] of source draw.sources[b], for b = 0 … 31: train, measure
+>>> chooser.tell(draw, rewards)       # one number for each row, larger where the row helped more
 
 Loaders prefetch, so several draws may be open at once, and tells may come in any order. One rule covers both: *the
 scheduler's state is what the tells made it, in the order they came, each with the labels at the cursors when its draw
 was made; to choose, the open draws are added to a copy, in the order they were asked, each as if it had already brought
 the mean reward of its source.* So a cyclic scheduler moves on, a random one draws anew and UCB counts what is under way
 (without the copy, all prefetched batches would come from the same source). With no draw open the choice is the one that
-a compiled loop would make. When sources come or go, the scheduler is made anew and gets again all rewards of the
-sources that are still there.
+a compiled loop would make. When sources come or go, the scheduler is made anew and gets again the rewards of the
+sources that are still there, as far back as the history has them one by one.
 
 A tell only takes a note; the next ask hands all notes to one compiled step that updates and selects.
 """
@@ -22,12 +22,15 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.chooser.draws import Draw, History, Open, finite
-from metasched.chooser.setup import Setup, named, on_host, set_up
+from metasched.chooser.draws import ABSTAINS, MISSING, Draw, Open, credited
+from metasched.chooser.history import History, no_record
+from metasched.chooser.mixture import named, on_host
+from metasched.chooser.setup import MIXED, Setup, set_up
 from metasched.chooser.sources import Given, warn_of_small
-from metasched.chooser.state import FORMAT, checked, fitting
+from metasched.chooser.state import FORMAT, Waiting, arrays_of, checked, fitting
 from metasched.errors import ConfigError, number, whole_number
 from metasched.optional import version_of
 from metasched.schedulers.base import Scheduler, State
@@ -37,7 +40,7 @@ _MOST_NOTES = 64
 
 
 class Chooser:
-    """Decides, draw by draw, which source the next batch comes from.
+    """Decides, draw by draw, which rows the next batch holds.
 
     Every method may be called from any thread.
 
@@ -47,27 +50,33 @@ class Chooser:
         sources: the number of rows of each source, by name or in a list, None for a stream of unknown size; a
             :class:`TaskSet`; or the number of streams.
         batch_size: rows of one draw.
+        batching: ``"mixed"``: the source of every row is chosen on its own, and rewards belong to rows;
+            ``"per_source"``: all rows of a draw come from one source, and the draw has one reward. A draw of one row is
+            the same in both.
         seed: decides the scheduler's chance and the shuffled orders.
         shuffle: whether each pass through a source has a fresh random order; by default it has, except where the
             scheduler looks at the label that comes next, as ``gittins`` and ``mdp`` do.
-        min_share: the least chance that a source has in every draw, whatever its rewards.
-        weights: fixed proportions by source: those of the draws with ``"uniform"``; with a scheduler that learns those
-            of its first draws (``prior``) and of ``min_share``.
+        min_share: the least chance that a source has in every choice, whatever its rewards. A choice is a draw of one
+            source, or a row of a mixed draw.
+        weights: fixed proportions by source: those of the choices with ``"uniform"``; with a scheduler that learns
+            those of its first choices (``prior``) and of ``min_share``.
         temperature: T of proportions ∝ weight^(1/T); sizes are the weights where none are given. 1 is proportional,
             the larger the more even. ``"softmax"`` has one of its own, which this then is.
-        prior: how many draws the proportions are worth to a scheduler that learns: after so many, half of the draws
-            are its own. 10 a source by default where there are proportions.
-        loss_weights: the mixture whose loss is wanted; ``draw.weight`` then is w / q.
-        cursor: ``"rested"``: a source's cursor moves when it is drawn; ``"global"``: all cursors move with every draw.
+        prior: how many choices the proportions are worth to a scheduler that learns: after so many, half of them are
+            its own. 10 a source by default where there are proportions.
+        loss_weights: the mixture whose loss is wanted; ``draw.weights`` then are w / q.
+        cursor: ``"rested"``: a source's cursor moves when it is drawn; ``"global"``: all cursors move with every draw,
+            and in a mixed draw with every row.
         labels: one array of labels for each source, for schedulers that look at them; a :class:`TaskSet` has its own.
-        abstain: whether the scheduler has one more arm, "no source this time".
+        abstain: whether the scheduler has one more arm, "no source this time". A mixed draw then has fewer rows than
+            ``batch_size``, and rows that were left out count as told 0: give rewards whose 0 means no help.
         **options: options of a scheduler given by name.
 
     Examples:
         >>> chooser = ms.Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=32)
         >>> for _ in range(100):
-        ...     draw = chooser.ask()  # train on the rows draw.rows of source draw.source
-        ...     chooser.tell(draw, reward=1.0 if draw.source == "books" else 0.0)  # and say how much it helped
+        ...     draw = chooser.ask()  # train on row draw.rows[b] of source draw.sources[b], b = 0 … 31
+        ...     chooser.tell(draw, draw.sources == "books")  # and say how much each row helped
         >>> chooser.shares()["books"] > 0.8
         True
     """
@@ -78,6 +87,7 @@ class Chooser:
         sources: Given,
         batch_size: int = 1,
         *,
+        batching: str = MIXED,
         seed: int = 0,
         shuffle: bool | None = None,
         min_share: float = 0.0,
@@ -95,6 +105,7 @@ class Chooser:
             sources,
             batch_size,
             options,
+            batching=batching,
             seed=seed,
             shuffle=shuffle,
             min_share=min_share,
@@ -109,12 +120,17 @@ class Chooser:
         self._lock = threading.Lock()
         self._name = secrets.token_hex(8)  # draws carry it, so that no other chooser is told their rewards
         self._state: State = self._setup.first_state()
-        self._history = History(len(self._setup.sources.all))
-        self._notes: list[tuple[Open, float]] = []  # draws and rewards told since the state was last up to date
+        self._history = History(no_record(len(self._setup.sources.all), self._setup.choices))
+        self._notes: list[tuple[Open, NDArray[Any]]] = []  # draws and rewards told since the state was last up to date
         self._open: dict[int, Open] = {}  # by id, in the order of asking
-        self._positions = self._setup.positions_after(self._history.asked)  # rows by which each cursor has moved
-        self._labels = self._setup.labels_at(self._positions)
-        warn_of_small(self._setup.sources.all, batch_size)
+        warn_of_small(self._setup.sources.all, self._setup.usual_rows)
+
+    def __repr__(self) -> str:
+        rows = "row" if self.batch_size == 1 else f"rows, {self.batching}"
+        return (
+            f"Chooser('{self.scheduler}', {len(self.sources)} sources, batches of {self.batch_size} {rows}; "
+            f"{self._history.draws} draws so far)"
+        )
 
     @property
     def sizes(self) -> tuple[int | None, ...]:
@@ -141,46 +157,63 @@ class Chooser:
         """Rows of one draw."""
         return self._setup.batch_size
 
+    @property
+    def batching(self) -> str:
+        """``"mixed"`` or ``"per_source"``, which a draw of one row always is."""
+        return self._setup.batching
+
     def ask(self) -> Draw:
-        """Choose the next batch; its cursor moves at once.
+        """Choose the next batch; its cursors move at once.
 
         Returns:
-            The draw: which source, and which of its rows.
+            The draw: the source of each row, and which of its rows.
 
         Examples:
-            >>> draw = ms.Chooser("cyclic", {"web": 10_000, "books": 500}, batch_size=4, shuffle=False).ask()
+            >>> sizes = {"web": 10_000, "books": 500}
+            >>> draw = ms.Chooser("cyclic", sizes, batch_size=4, shuffle=False).ask()
+            >>> draw.sources.tolist(), draw.rows.tolist()
+            (['web', 'books', 'web', 'books'], [0, 0, 1, 1])
+            >>> draw = ms.Chooser("cyclic", sizes, batch_size=4, batching="per_source", shuffle=False).ask()
             >>> draw.source, draw.rows.tolist()
             ('web', [0, 1, 2, 3])
         """
         with self._lock:
-            task, weight = self._choose()
-            number = self._history.ask(task)
-            opened = Open(task, int(self._positions[task]), self._labels, weight)
+            tasks, weights = self._choose()
+            opened = self._setup.opened(self._positions(), tasks, weights)
+            number = self._history.ask(tasks)
             self._open[number] = opened
-            self._positions = self._setup.moved(self._positions, task)
-            self._labels = self._setup.labels_at(self._positions)
             return self._setup.draw(number, opened, self._name)
 
-    def tell(self, draw: Draw, reward: float) -> None:
+    def tell(self, draw: Draw, reward: float | ArrayLike | Mapping[str, float]) -> None:
         """Say what ``draw`` brought.
 
         A reward that lies outside the recent ones by more than ten times their range is clipped to that.
 
         Args:
             draw: one that this chooser handed out and that has no reward yet.
-            reward: any finite number that is larger when the batch helped more.
+            reward: larger where it helped more: one finite number for each row of the draw; one for each of its
+                sources, by name; or one for all rows. A draw of one source is told the mean of its rows.
 
         Examples:
-            >>> chooser = ms.Chooser("ucb", {"web": None, "books": None})
-            >>> first, second = chooser.ask(), chooser.ask()
-            >>> chooser.tell(second, 0.4)  # in any order
-            >>> chooser.tell(first, 0.1)
+            >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None}, batch_size=3)
+            >>> first, second, third = chooser.ask(), chooser.ask(), chooser.ask()
+            >>> chooser.tell(second, [0.4, 0.1, 0.3])  # in any order
+            >>> chooser.tell(first, {"web": 0.2, "books": 0.1})
+            >>> chooser.tell(third, 0.5)
         """
-        value = finite(reward)
         with self._lock:
             self._refuse_unless_open(draw)
-            opened = self._open.pop(draw.id)
-            clipped, changed = self._history.tell(draw.id, value)
+            opened = self._open[draw.id]
+            rewards = credited(reward, draw)
+            if self._setup.mixed:
+                drawn = opened.tasks >= 0
+                if len(rewards) != drawn.sum():
+                    raise ConfigError(f"draw {draw.id} has {drawn.sum()} rows by now; tell the draw as it is in open()")
+                every = np.zeros(len(drawn))
+                every[drawn] = rewards
+                rewards = every
+            del self._open[draw.id]
+            clipped, changed = self._history.tell(draw.id, opened.tasks, rewards)
             self._notes.append((opened, clipped))
             if changed:  # rewards that the scheduler has had already: it gets all of them again
                 self._state = self._setup.state_after(self._history)
@@ -204,10 +237,37 @@ class Chooser:
             self._refuse_unless_open(draw)
             del self._open[draw.id]
 
+    def keep(self, draw: Draw, positions: ArrayLike) -> Draw:
+        """Leave rows out of a mixed draw that could not be had; the scheduler never hears of them.
+
+        Args:
+            draw: one that waits for a reward.
+            positions: those of the rows that stay.
+
+        Returns:
+            The draw without the others.
+
+        Examples:
+            >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None}, batch_size=3)
+            >>> chooser.keep(chooser.ask(), [0, 2])
+            Draw(id=0, rows={'web': 2})
+        """
+        with self._lock:
+            self._refuse_unless_open(draw)
+            if not self._setup.mixed:
+                raise ConfigError("rows can be left out of mixed draws alone; forget this one")
+            opened = self._open[draw.id]
+            lost = np.delete(np.flatnonzero(opened.tasks >= 0), np.asarray(positions, np.int64))
+            tasks = opened.tasks.copy()
+            tasks[lost] = MISSING
+            self._history.lose(draw.id, opened.tasks, lost)
+            self._open[draw.id] = opened._replace(tasks=tasks)
+            return self._setup.draw(draw.id, self._open[draw.id], self._name)
+
     def add_source(self, name: str, size: int | None, weight: float = 1.0) -> None:
         """One more source from now on; one that was removed comes back.
 
-        The scheduler is made anew and told all rewards again. Numbers of other sources stay as they are.
+        The scheduler is made anew and told its rewards again. Numbers of other sources stay as they are.
 
         Args:
             name: of the source.
@@ -225,7 +285,7 @@ class Chooser:
             sources = self._setup.sources.having(name, size)
             setup = self._setup.with_weight(name, number("weight", weight, least=0))
             self._change(setup.with_sources(sources))
-        warn_of_small([sources.all[sources.number_of(name)]], self.batch_size)
+        warn_of_small([sources.all[sources.number_of(name)]], self._setup.usual_rows)
 
     def remove_source(self, name: str) -> None:
         """Draw no more from a source. Its open draws may still be told; its number is not given to another.
@@ -258,10 +318,13 @@ class Chooser:
             return tuple(self._setup.draw(number, draw, self._name) for number, draw in self._open.items())
 
     def history(self) -> dict[str, NDArray[Any]]:
-        """All draws so far.
+        """The draws so far, one entry for each draw or, if they are mixed, for each row.
+
+        Of a long run these are the last million entries or so; ``shares`` and ``log`` count all.
 
         Returns:
-            Columns: ``id``, ``task``, ``reward`` (NaN if none), ``told`` (rank among the tells, or −1).
+            Columns: ``id`` of the draw, ``task``, ``reward`` (NaN if none), ``told`` (rank of the draw among those that
+            were told, or −1). ``chooser.names[task]`` is the source; the number of sources stands for none.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
@@ -273,7 +336,7 @@ class Chooser:
             return self._history.columns()
 
     def shares(self, last: int | None = None) -> dict[str, float]:
-        """The share of each source in the draws.
+        """The share of each source in the draws, by rows where they are mixed.
 
         Args:
             last: how many draws count, the latest; by default all.
@@ -300,8 +363,9 @@ class Chooser:
             last: how many draws and tells count, the latest.
 
         Returns:
-            ``share/<source>`` of the last draws, ``reward/<source>``, their mean, ``draws/<source>``. Rewards count as
-            the scheduler heard them; a source without any in the last tells has no ``reward``.
+            ``share/<source>`` in the last draws, ``reward/<source>``, the mean, and ``draws/<source>``, how often it
+            was ever drawn. Of mixed draws every row counts. Rewards count as the scheduler heard them; a source without
+            any in the last tells has no ``reward``.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
@@ -338,9 +402,11 @@ class Chooser:
                     "seed": self._setup.seed,
                     "changes": self._setup.changes,
                     "sources": [list(one) for one in self._setup.sources.all],
-                    "open": [[number, draw.weight] for number, draw in self._open.items()],
+                    "first": self._history.first,
+                    "told": self._history.tellings,
+                    "open": list(self._open),
                 },
-                "arrays": {**named(self._state), **self._history.arrays()},
+                "arrays": {**named(self._state), **arrays_of(self._history, self._waiting())},
             }
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
@@ -356,45 +422,58 @@ class Chooser:
             given = checked(stored, self._setup.facts())
             sources = self._setup.sources.after(given.sources)
             setup = replace(self._setup, seed=given.facts.seed, changes=given.facts.changes)
-            history = given.history(sources)
+            history, waiting = given.numbered(sources)
             if sources.all == given.sources.all:
-                setup = replace(setup, sources=sources)
+                changed = any(one.removed for one in sources.all)
+                setup = replace(setup, sources=sources, labels=None if changed else setup.labels)
                 fresh = setup.first_state()
                 leaves = on_host(fitting(given, named(fresh)))
                 state = jax.tree.unflatten(jax.tree.structure(fresh), leaves)
             else:
                 setup = setup.with_sources(sources)
                 state = setup.state_after(history)
-            opened = {number: setup.opened(history.asked, number, weight) for number, weight in given.open.items()}
+            opened = {number: setup.opened(*one) for number, *one in zip(given.facts.open, *waiting, strict=True)}
             # Nothing above has changed this chooser: whatever is refused is refused as a whole.
             self._setup, self._history, self._state, self._open = setup, history, state, opened
             self._name = given.facts.chooser
-            self._place_cursors()
+            self._notes.clear()
 
     def _numbers(self) -> dict[str, int]:
         """The sources that can be drawn, with their numbers."""
         return {self._setup.sources.names[number]: number for number in self._setup.sources.active}
 
-    def _place_cursors(self) -> None:
-        """Where the draws so far have led, with all rewards in the state."""
-        self._positions = self._setup.positions_after(self._history.asked)
-        self._labels = self._setup.labels_at(self._positions)
-        self._notes.clear()
+    def _positions(self) -> NDArray[np.int64]:
+        """Rows by which each cursor has moved."""
+        return self._setup.positions(self._history.drawn)
+
+    def _waiting(self) -> Waiting:
+        """The open draws as a state has them."""
+        opened, sources = list(self._open.values()), len(self._setup.sources.all)
+        positions = np.zeros((len(opened), sources), np.int64)  # a source that came later stood at its beginning
+        for one, place in zip(opened, positions, strict=True):
+            place[: len(one.positions)] = one.positions
+        shape = len(opened), self._setup.choices
+        tasks = np.array([one.tasks for one in opened], np.int64).reshape(shape)
+        return Waiting(positions, tasks, np.array([one.weights for one in opened], np.float64).reshape(shape))
 
     def _change(self, setup: Setup) -> None:
         """Go on with other sources."""
         setup.mixture  # noqa: B018 refused now, before anything has changed
-        self._history.count(len(setup.sources.all))
+        self._history.grow(len(setup.sources.all))
         self._setup, self._state = setup, setup.state_after(self._history)
-        self._place_cursors()
-
-    def _choose(self) -> tuple[int, float]:
-        """Bring the state up to date with the notes; the next source and its loss weight, open draws supposed told."""
-        means = self._history.means() if self._open else ()
-        supposed = [(draw, float(means[draw.task])) for draw in self._open.values()]
-        self._state, task, weight = self._setup.choose(self._state, self._notes, supposed, self._labels)
         self._notes.clear()
-        return task, weight
+
+    def _choose(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Bring the state up to date with the notes; the next sources and loss weights, open draws supposed told."""
+        supposed = []
+        if self._open:
+            means = self._history.means()
+            if self._setup.mixed:
+                means[ABSTAINS] = 0
+            supposed = [(draw, means[draw.tasks]) for draw in self._open.values()]
+        self._state, tasks, weights = self._setup.choose(self._state, self._notes, supposed, self._positions())
+        self._notes.clear()
+        return tasks, weights
 
     def _refuse_unless_open(self, draw: Draw) -> None:
         if not isinstance(draw, Draw):

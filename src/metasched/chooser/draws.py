@@ -1,15 +1,10 @@
-"""Draws: one batch as it is handed out, what an open one remembers, and the history of all of them.
+"""Draws: one batch as it is handed out, what an open one remembers, and how a reward is shared out among its rows.
 
-A scheduler gets each reward, or the edge of what is plausible. One reward of −1e20 among rewards near 0 (a loss that
-overflowed, a unit forgotten) would fix the mean of its source for ever. So a reward may lie outside the recent ones by
-ten times their range, and is clipped to that. When the scale of the rewards really changes, the range follows within a
-few tells, because each of them widens it.
+A draw is made of *choices*. A mixed batch has one for each row; a batch of one source is one choice of as many rows.
 """
 
-import math
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,171 +13,175 @@ from numpy.typing import NDArray
 from metasched.errors import ConfigError
 
 ABSTAINS = -1
-"""How a draw from no source is kept in a history; people see the number of sources, N."""
-RECENT = 100
-"""Rewards that the next one is compared with."""
-FIRST = 10
-"""Before so many rewards nothing is known of their scale; when the last of them comes, all are judged together."""
+"""How a choice of no source is kept; people see the number of sources, N."""
+MISSING = -2
+"""How a choice is kept that came to nothing, because the stream it was to be read from had ended."""
 LARGEST = float(np.finfo(np.float32).max)
 """Rewards are float32 to a scheduler."""
-REACH = 10.0
-"""How far outside a reward may lie, in ranges."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+class SourceRows(NamedTuple):
+    """The rows of one source in a draw, and their positions in the batch, both int64 of the same length."""
+
+    rows: NDArray[np.int64]
+    positions: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Draw:
     """One batch to train on.
 
     Attributes:
         id: 0, 1, … in the order of asking.
-        task: the source's number, from 0; the number of sources, N, stands for "no source this time".
-        rows: int64 ``(batch_size,)``, row numbers of that source; of a stream, the numbers of the rows that come next,
-            counted from its beginning. Empty when no source was drawn.
+        rows: int64, one entry for each row of the batch: its number in its source. Of a stream, the number of the row
+            counted from its beginning. Rows for which the scheduler abstained are left out.
+        tasks: int64, the number of each row's source, from 0.
+        weights: float64, multiply each row's loss by it. It is w / q, so that the expected loss is that of the mixture
+            w although the source was drawn with probability q; 1 where no ``loss_weights`` were given.
+        names: of all sources, by number.
         chooser: which chooser handed it out.
-        source: the source's name; None when no source was drawn.
-        weight: multiply the batch's loss by it. It is w / q, so that the expected loss is that of the mixture w
-            although the source was drawn with probability q; 1 where no ``loss_weights`` were given.
+        mixed: whether its rows were chosen one by one. If not, all are of one source.
 
     Examples:
-        >>> ms.Chooser("cyclic", {"web": 10_000, "books": 500}, batch_size=2, shuffle=False).ask()
-        Draw(id=0, task=0, rows=array([0, 1]), source='web', weight=1.0)
+        >>> draw = ms.Chooser("cyclic", {"web": 10_000, "books": 500}, batch_size=3, shuffle=False).ask()
+        >>> draw.sources.tolist(), draw.rows.tolist()
+        (['web', 'books', 'web'], [0, 0, 1])
+        >>> draw.by_source["web"]
+        SourceRows(rows=array([0, 1]), positions=array([0, 2]))
     """
 
     id: int
-    task: int
     rows: NDArray[np.int64]
-    chooser: str = field(repr=False)
-    source: str | None = None
-    weight: float = 1.0
+    tasks: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    names: NDArray[np.object_]
+    chooser: str
+    mixed: bool
+
+    def __repr__(self) -> str:
+        if self.mixed:
+            counts = {name: len(part.rows) for name, part in self.by_source.items()}
+            return f"Draw(id={self.id}, rows={counts})"
+        return f"Draw(id={self.id}, source={self.source!r}, rows={self.rows.tolist()})"
+
+    @property
+    def sources(self) -> NDArray[np.object_]:
+        """The name of each row's source."""
+        names: NDArray[np.object_] = self.names[self.tasks]
+        return names
+
+    @property
+    def by_source(self) -> dict[str, SourceRows]:
+        """The rows of each source and their positions in the batch, by name."""
+        order = np.argsort(self.tasks, kind="stable")
+        starts = np.flatnonzero(np.diff(self.tasks[order], prepend=-1))
+        parts = np.split(order, starts[1:]) if len(order) else []
+        return {str(self.names[self.tasks[part[0]]]): SourceRows(self.rows[part], part) for part in parts}
+
+    @property
+    def task(self) -> int:
+        """The number of the source, for a draw of one source; the number of sources, N, if none was drawn."""
+        self._refuse_if_mixed("task", "tasks")
+        return int(self.tasks[0]) if len(self.tasks) else len(self.names)
+
+    @property
+    def source(self) -> str | None:
+        """The name of the source, for a draw of one source; None if none was drawn."""
+        self._refuse_if_mixed("source", "sources")
+        return str(self.names[self.tasks[0]]) if len(self.tasks) else None
+
+    @property
+    def weight(self) -> float:
+        """Multiply the batch's loss by it, for a draw of one source."""
+        self._refuse_if_mixed("weight", "weights")
+        return float(self.weights[0]) if len(self.weights) else 1.0
+
+    def cut(self, positions: Any) -> "Draw":
+        """The same draw with fewer rows, as a process sees it that trains on a part of them.
+
+        Args:
+            positions: those of the rows that stay.
+
+        Returns:
+            The draw with these rows alone. A chooser is told the whole draw.
+
+        Examples:
+            >>> draw = ms.Chooser("cyclic", {"web": 10_000, "books": 500}, batch_size=4, shuffle=False).ask()
+            >>> draw.cut([1, 3]).sources.tolist()
+            ['books', 'books']
+        """
+        tasks, weights = self.tasks[positions], self.weights[positions]
+        return Draw(self.id, self.rows[positions], tasks, weights, self.names, self.chooser, self.mixed)
+
+    def _refuse_if_mixed(self, asked: str, instead: str) -> None:
+        # Also where all rows happen to be of one source: a loop that needs one source should not fail by chance.
+        if self.mixed:
+            raise ConfigError(
+                f"draw.{asked} is for batches of one source, and this one mixes rows of several; use draw.{instead} "
+                "or draw.by_source, or make the chooser with batching='per_source'"
+            )
 
 
 class Open(NamedTuple):
-    """What a draw that waits for its reward remembers: source, first position, labels at all cursors, loss weight."""
+    """What a draw that waits for its reward remembers; all but ``positions`` have one entry for each choice.
 
-    task: int
-    begin: int
+    Attributes:
+        tasks: the source of each, or ``ABSTAINS``, or ``MISSING``.
+        begins: the position of its first row in that source, counted over all passes.
+        labels: (choices, N) at all cursors before it; empty where the scheduler sees none.
+        weights: of its loss.
+        positions: (sources,) of all cursors before the draw.
+    """
+
+    tasks: NDArray[np.int64]
+    begins: NDArray[np.int64]
     labels: NDArray[np.int32]
-    weight: float
+    weights: NDArray[np.float64]
+    positions: NDArray[np.int64]
 
 
-class History:
-    """Draws in the order of asking, rewards in the order of telling, as they were told and as the scheduler got them.
-
-    ``asked`` is the source of draw 0, 1, …, or ``ABSTAINS``; ``told`` are ids of draws. Sums have one more entry than
-    there are sources, at the end, for draws from no source.
-    """
-
-    def __init__(
-        self,
-        sources: int,
-        asked: Iterable[int] = (),
-        told: Iterable[int] = (),
-        rewards: Iterable[float] = (),
-        clipped: Iterable[float] = (),
-    ) -> None:
-        self._asked, self._told = array("q", asked), array("q", told)  # arrays that grow: a million draws are 8 MB
-        self._rewards, self._clipped = array("d", rewards), array("d", clipped)
-        self.count(sources)
-
-    @property
-    def asked(self) -> NDArray[np.int64]:
-        """The source (draws,) of draw 0, 1, …."""
-        return np.array(self._asked, np.int64)
-
-    @property
-    def told(self) -> NDArray[np.int64]:
-        """Ids (tells,) in the order of telling."""
-        return np.array(self._told, np.int64)
-
-    @property
-    def clipped(self) -> NDArray[np.float64]:
-        """Rewards (tells,) as the scheduler got them."""
-        return np.array(self._clipped, np.float64)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """All columns, copied, under the names that a state has for them."""
-        rewards = np.array(self._rewards, np.float64)
-        return {"asked": self.asked, "told": self.told, "rewards": rewards, "heard": self.clipped}
-
-    def count(self, sources: int) -> None:
-        """Sum up by source, of which there are now so many."""
-        tasks = self.asked[self.told]
-        tasks[tasks == ABSTAINS] = sources
-        self._totals = np.bincount(tasks, self.clipped, minlength=sources + 1).astype(np.float64)
-        self._tells = np.bincount(tasks, minlength=sources + 1)
-
-    def ask(self, task: int) -> int:
-        """Note a draw; its id."""
-        self._asked.append(task)
-        return len(self._asked) - 1
-
-    def tell(self, number: int, reward: float) -> tuple[float, bool]:
-        """Note a reward; what the scheduler gets, and whether rewards that it got before have changed."""
-        low, high = (reward, reward) if len(self._clipped) < FIRST else _plausible(self._clipped[-RECENT:])
-        clipped = min(max(reward, low), high)
-        task = self._asked[number]
-        self._told.append(number)
-        self._rewards.append(reward)
-        self._clipped.append(clipped)
-        self._totals[task] += clipped
-        self._tells[task] += 1
-        if len(self._clipped) != FIRST:
-            return clipped, False
-        # The first rewards were taken as they came, because nothing was known of their scale. Now it is.
-        together = np.clip(self.clipped, *_plausible(self._clipped))
-        if (together == self.clipped).all():
-            return clipped, False
-        self._clipped = array("d", together)
-        self.count(len(self._tells) - 1)
-        return self._clipped[-1], True
-
-    def means(self) -> NDArray[np.float64]:
-        """The mean reward (sources + 1,) of each; of one that has none, the mean of all."""
-        overall = self._totals.sum() / max(self._tells.sum(), 1)
-        return np.where(self._tells > 0, self._totals / np.maximum(self._tells, 1), overall)
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """All draws as columns; one from no source has the number of sources as its task."""
-        tasks, told = self.asked, self.told
-        reward = np.full(len(tasks), np.nan)
-        order = np.full(len(tasks), -1, np.int64)
-        reward[told], order[told] = np.array(self._rewards, np.float64), np.arange(len(told))
-        tasks[tasks == ABSTAINS] = len(self._tells) - 1
-        return {"id": np.arange(len(tasks)), "task": tasks, "reward": reward, "told": order}
-
-    def shares(self, last: int | None) -> NDArray[np.float64]:
-        """The share (sources,) of each in the last draws, or in all."""
-        tasks = np.array(self._asked[-last:] if last else self._asked, np.int64)
-        counts = np.bincount(tasks[tasks != ABSTAINS], minlength=len(self._tells) - 1)
-        return counts / max(len(tasks), 1)
-
-    def log(self, numbers: Mapping[str, int], last: int) -> dict[str, float]:
-        """Flat numbers for a tracker, of the sources with these names and numbers."""
-        asked, shares = self.asked, self.shares(last)
-        tasks, rewards = asked[np.array(self._told[-last:], np.int64)], self.clipped[-last:]
-        logged = {f"share/{name}": float(shares[number]) for name, number in numbers.items()}
-        by_name = {name: rewards[tasks == number] for name, number in numbers.items()}
-        logged |= {f"reward/{name}": float(mine.mean()) for name, mine in by_name.items() if len(mine)}
-        return logged | {f"draws/{name}": float((asked == number).sum()) for name, number in numbers.items()}
+def credited(reward: Any, draw: Draw) -> NDArray[np.float64]:
+    """What each choice of a draw is told: one reward for each row of a mixed draw, one for a draw of one source."""
+    if isinstance(reward, Mapping):
+        values = _by_source(reward, draw)
+    else:
+        # Arrays of NumPy, JAX and PyTorch, on any device, become plain numbers and lists.
+        plain = reward.tolist() if hasattr(reward, "tolist") else reward
+        if not isinstance(plain, list | tuple):
+            return np.full(len(draw.rows) if draw.mixed else 1, finite(reward, plain))
+        if len(plain) != len(draw.rows):
+            raise ConfigError(
+                f"the reward is of {len(plain)} rows and the draw has {len(draw.rows)}; "
+                "give one number, one for each row, or one for each source by name"
+            )
+        values = np.array([finite(one, one, f" of row {row}") for row, one in enumerate(plain)], np.float64)
+    if draw.mixed:
+        return values
+    if not len(values):
+        raise ConfigError(f"the reward is {reward!r} and the draw has no rows; give one number")
+    return np.array([values.mean()])
 
 
-def _plausible(recent: Sequence[float]) -> tuple[float, float]:
-    """[low − 10·w, high + 10·w], where low and high leave out the lowest and the highest reward, and w = high − low.
-
-    Where those are all equal, w is their size, and at least 1.
-    """
-    ordered = np.sort(np.asarray(recent, np.float64))[1:-1]
-    low, high = float(ordered[0]), float(ordered[-1])
-    width = high - low if high > low else max(abs(high), 1.0)
-    return low - REACH * width, high + REACH * width
-
-
-def finite(reward: Any) -> float:
+def finite(reward: Any, plain: Any, whose: str = "") -> float:
     """The reward as a number; anything else, and what float32 cannot hold, is refused."""
     try:
-        value = math.nan if isinstance(reward, str) else float(reward)
+        value = np.nan if isinstance(plain, str) else float(plain)
     except (TypeError, ValueError, OverflowError):
-        value = math.nan
+        value = np.nan
     if not abs(value) <= LARGEST:
-        raise ConfigError(f"the reward is {reward!r}; give a finite number")
+        raise ConfigError(f"the reward is {reward!r}{whose}; give a finite number")
     return value
+
+
+def _by_source(reward: Mapping[Any, Any], draw: Draw) -> NDArray[np.float64]:
+    """One reward for each row, from one for each source."""
+    parts = draw.by_source
+    if set(reward) != set(parts):
+        wrong = sorted(map(str, set(reward) ^ set(parts)))[0]
+        said = "has no reward" if wrong in parts else "is not in the draw"
+        raise ConfigError(f"source '{wrong}' {said}; give one number for each of: {', '.join(parts)}")
+    values = np.empty(len(draw.rows), np.float64)
+    for name, part in parts.items():
+        one = reward[name]
+        values[part.positions] = finite(one, one, f" of source '{name}'")
+    return values

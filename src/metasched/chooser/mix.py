@@ -4,9 +4,10 @@
 >>> for draw, rows in stream:
 ...     stream.tell(draw, reward_after_training_on(rows))
 
-The choice is made when rows are wanted, with every reward so far. Going on after a crash is exact: a state holds the
-chooser's and, of each source, the position at its first draw that was not told, and the draws since. After loading,
-draws without a reward are handed out again, with the same rows; rows of those that had one are read past.
+The choice is made when rows are wanted, with every reward so far; a batch may hold rows of several streams. Going on
+after a crash is exact: a state holds the chooser's and, of each source, the position at its first draw that was not
+told, and the draws since. After loading, draws without a reward are handed out again, with the same rows; rows of those
+that had one are read past.
 """
 
 from collections import deque
@@ -15,12 +16,16 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from metasched.chooser import Chooser, Draw
 from metasched.chooser.streams import Position, Source, Stream
 from metasched.errors import ConfigError, one_of, whole_number
 from metasched.schedulers import Scheduler
 
-FORMAT = 1
+FORMAT = 2
+_BEFORE = 1
+"""The format before mixed batches, which is still read: its chooser counted a batch as one row."""
 ENDS = ("repeat", "drop", "stop")
 
 
@@ -38,12 +43,13 @@ def mix(
     Args:
         sources: by name: iterables, functions that make one, or paths of text files whose lines are the rows.
         chooser: one for as many streams, or the scheduler of a new one.
-        batch_size: rows of a draw, as a list; None for a single row, as it is.
+        batch_size: rows of a draw, as a list; None for those of the chooser that was given, or for a single row, as it
+            is. Row b of the list is of source ``draw.sources[b]``.
         at_end: what happens when a source ends: it is read again (``"repeat"``), it is not drawn any more and the
             mixture ends with the last one (``"drop"``), or the mixture ends (``"stop"``). A draw takes as many rows as
             there are: fewer than ``batch_size`` at an end that is not repeated. With ``"repeat"`` a mixture never ends.
         seed: of a new chooser.
-        **options: of a new chooser and its scheduler.
+        **options: of a new chooser and its scheduler, such as ``batching="per_source"``.
 
     Returns:
         An iterator of draws and their rows, which is told the rewards.
@@ -51,18 +57,18 @@ def mix(
     Examples:
         >>> stream = ms.mix({"even": range(0, 100, 2), "odd": range(1, 100, 2)}, "cyclic", batch_size=2)
         >>> for draw, rows_read in stream:
-        ...     print(draw.source, rows_read)
-        ...     stream.tell(draw, 0.0)  # what training on the rows was worth
-        ...     if draw.id == 2:
+        ...     print(draw.sources.tolist(), rows_read)
+        ...     stream.tell(draw, [0.0, 0.0])  # what training on each row was worth
+        ...     if draw.id == 1:
         ...         break
-        even [0, 2]
-        odd [1, 3]
-        even [4, 6]
+        ['even', 'odd'] [0, 1]
+        ['even', 'odd'] [2, 3]
     """
     if not sources or not hasattr(sources, "items"):
         raise ConfigError("sources are empty or have no names; give a mapping such as {'wiki': rows, 'code': rows}")
     if not isinstance(chooser, Chooser):
-        chooser = Chooser(chooser, dict.fromkeys(sources), seed=seed, **options)
+        size = 1 if batch_size is None else batch_size
+        chooser = Chooser(chooser, dict.fromkeys(sources), size, seed=seed, **options)
     elif options or seed:
         raise ConfigError(f"{', '.join(['seed', *options])}: give these to the chooser")
     return MixedStream(sources, chooser, batch_size, at_end)
@@ -70,7 +76,7 @@ def mix(
 
 @dataclass
 class _Reading:
-    """What one draw read of its source."""
+    """What one draw read of one source."""
 
     draw: int  # its number
     rows: int  # how many
@@ -87,7 +93,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         at_end: as in :func:`mix`.
 
     Attributes:
-        names: of the sources; ``names[draw.task]`` is the source of a draw.
+        names: of the sources, by number, as in ``draw.tasks``.
         chooser: decides.
 
     Examples:
@@ -105,8 +111,9 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
             raise ConfigError(f"the sources are {', '.join(sources)}, but the chooser's {', '.join(chooser.sources)}")
         self.names = tuple(sources)
         self.chooser = chooser
-        self._single = batch_size is None
-        self._batch_size = 1 if batch_size is None else whole_number("batch_size", batch_size, least=1)
+        self._single = batch_size is None and chooser.batch_size == 1
+        if batch_size is not None and whole_number("batch_size", batch_size, least=1) != chooser.batch_size:
+            raise ConfigError(f"batch_size is {batch_size}, but the chooser's {chooser.batch_size}; give both the same")
         self._at_end = one_of("at_end", at_end, ENDS)
         self._streams = [Stream(name, source) for name, source in sources.items()]
         for stream in self._streams:
@@ -119,23 +126,23 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
     def __next__(self) -> tuple[Draw, Any]:
         if self._again:
             draw = self._again.popleft()
-            return draw, self._read_again(draw)
+            return self._handed_out(draw, self._read_again(draw)) if len(draw.rows) else (draw, None)
         while not (any(self._ended) if self._at_end == "stop" else all(self._ended)):
             draw = self.chooser.ask()
-            if draw.source is None:
+            if not len(draw.rows):  # it abstained
                 return draw, None
             rows = self._read(draw)
-            if rows:
-                return draw, self._given(rows)
+            if any(row is not _NOTHING for row in rows):
+                return self._handed_out(draw, rows)
             self.chooser.forget(draw)
         raise StopIteration
 
-    def tell(self, draw: Draw, reward: float) -> None:
+    def tell(self, draw: Draw, reward: float | ArrayLike | Mapping[str, float]) -> None:
         """Say what ``draw`` brought; see :meth:`Chooser.tell`.
 
         Args:
             draw: one of this stream's.
-            reward: any finite number that is larger when its rows were worth more.
+            reward: one finite number for each row, one for each source by name, or one for all.
         """
         self.chooser.tell(draw, reward)
 
@@ -172,7 +179,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
             stored: what ``state_dict`` returned.
         """
         sources = _checked(stored, self._identity())
-        self.chooser.load_state_dict(stored["chooser"])
+        self.chooser.load_state_dict(_chooser_of(stored))
         self._again.clear()
         for place, stream in enumerate(self._streams):
             source = sources.get(stream.name, _UNREAD)
@@ -180,49 +187,66 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
             self._ended[place] = source["ended"]
             self._readings[place] = deque(_Reading(draw, rows, None) for draw, rows in source["readings"])
         for draw in self.chooser.open():
-            if draw.source is None or draw.source in self.names:
-                self._again.append(draw)
-            else:
+            mine = [place for place, source in enumerate(draw.sources) if source in self.names]
+            if len(draw.rows) and not mine:
                 self.chooser.forget(draw)
+            else:
+                self._again.append(self._shorter(draw, mine) if len(mine) < len(draw.rows) else draw)
 
     def _identity(self) -> dict[str, Any]:
-        size = None if self._single else self._batch_size
+        size = None if self._single else self.chooser.batch_size
         return {"format": FORMAT, "batch_size": size, "at_end": self._at_end}
 
-    def _given(self, rows: list[Any]) -> Any:
-        return rows[0] if self._single else rows
+    def _handed_out(self, draw: Draw, rows: list[Any]) -> tuple[Draw, Any]:
+        """A draw and its rows, without those that could not be had."""
+        there = [place for place, row in enumerate(rows) if row is not _NOTHING]
+        if len(there) < len(rows):
+            draw, rows = self._shorter(draw, there), [rows[place] for place in there]
+        return draw, rows[0] if self._single else rows
+
+    def _shorter(self, draw: Draw, places: list[int]) -> Draw:
+        """The draw without rows that could not be had. A draw of one source has one reward, however many rows."""
+        return self.chooser.keep(draw, places) if draw.mixed else draw.cut(places)
 
     def _read(self, draw: Draw) -> list[Any]:
-        """The rows of a new draw; none if its source has ended."""
+        """The rows of a new draw; nothing in the place of those of a source that has ended."""
         self._forget_told()
-        self._read_past(draw)
-        position = self._streams[draw.task].position()
-        rows = self._take(draw.task, self._batch_size)
-        if len(rows) < self._batch_size:
-            self._ended[draw.task] = True
-            if self._at_end == "drop" and not all(self._ended):
-                self.chooser.remove_source(str(draw.source))
-        if rows:
-            self._readings[draw.task].append(_Reading(draw.id, len(rows), position))
+        rows, ended = [_NOTHING] * len(draw.rows), []
+        for task, places in _places(draw).items():
+            self._read_past(task, draw.id)
+            position = self._streams[task].position()
+            read = self._take(task, len(places))
+            if len(read) < len(places):
+                self._ended[task] = True
+                ended.append(self.names[task])
+            if read:
+                self._readings[task].append(_Reading(draw.id, len(read), position))
+            for place, row in zip(places, read, strict=False):
+                rows[place] = row
+        if self._at_end == "drop" and not all(self._ended):
+            for name in ended:
+                self.chooser.remove_source(name)
         return rows
 
-    def _read_again(self, draw: Draw) -> Any:
+    def _read_again(self, draw: Draw) -> list[Any]:
         """The rows of a draw that was handed out before the state was stored."""
-        if draw.source is None:
-            return None
-        self._read_past(draw)
-        for reading in self._readings[draw.task]:
-            if reading.draw == draw.id:
-                reading.position = self._streams[draw.task].position()
-                return self._given(self._take(draw.task, reading.rows))
-        raise ConfigError(f"draw {draw.id} is not one of this stream's; ask its chooser only through it")
+        rows: list[Any] = [_NOTHING] * len(draw.rows)
+        for task, places in _places(draw).items():
+            self._read_past(task, draw.id)
+            reading = next((one for one in self._readings[task] if one.draw == draw.id), None)
+            if reading is None:
+                raise ConfigError(f"draw {draw.id} is not one of this stream's; ask its chooser only through it")
+            reading.position = self._streams[task].position()
+            for place, row in zip(places, self._take(task, reading.rows), strict=False):
+                rows[place] = row
+        return rows
 
-    def _read_past(self, draw: Draw) -> None:
-        """Read, and drop, what draws before this one read before the state was stored."""
-        for reading in self._readings[draw.task]:
-            if reading.position is None and reading.draw < draw.id:
-                reading.position = self._streams[draw.task].position()
-                self._take(draw.task, reading.rows)
+    def _read_past(self, task: int, number: int) -> None:
+        """Read, and drop, what draws before this one read of a source before the state was stored."""
+        for reading in self._readings[task]:
+            if reading.position is None and reading.draw < number:
+                reading.position = self._streams[task].position()
+                self._take(task, reading.rows)
 
     def _take(self, task: int, number: int) -> list[Any]:
         stream = self._streams[task]
@@ -239,6 +263,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
                 readings.popleft()
 
 
+_NOTHING: Any = object()
 _UNREAD: Mapping[str, Any] = {"ended": False, "position": {"pass": 0, "read": 0}, "readings": []}
 
 
@@ -255,7 +280,23 @@ def _checked(stored: Mapping[str, Any], mine: Mapping[str, Any]) -> Mapping[str,
     except (TypeError, KeyError, ValueError, AttributeError):
         raise ConfigError("this is not what state_dict() of a mixed stream returns") from None
     for name, value in mine.items():
-        if facts.get(name) != value:
+        if facts.get(name) != value and (name, facts.get(name)) != ("format", _BEFORE):
             raise ConfigError(f"the state has {name} {facts.get(name)!r}, this stream {value!r}")
     sources: Mapping[str, Any] = facts["sources"]
     return sources
+
+
+def _chooser_of(stored: Mapping[str, Any]) -> Any:
+    """The chooser's state; before, its draws had one row each and were read as many as the batch size said."""
+    chooser, facts = stored["chooser"], stored["facts"]
+    if facts["format"] == FORMAT or not isinstance(chooser, Mapping) or not isinstance(chooser.get("facts"), Mapping):
+        return chooser
+    return {**chooser, "facts": {**chooser["facts"], "batch_size": facts["batch_size"] or 1}}
+
+
+def _places(draw: Draw) -> dict[int, list[int]]:
+    """The places of each source's rows in the batch, by its number."""
+    places: dict[int, list[int]] = {}
+    for place, task in enumerate(draw.tasks.tolist()):
+        places.setdefault(task, []).append(place)
+    return places

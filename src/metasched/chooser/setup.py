@@ -2,57 +2,55 @@
 
 When sources come or go, ``dataclasses.replace`` makes a new :class:`Setup`, and with it a new scheduler whose arms are
 the sources that are left.
-
-Fixed proportions stand alone or under a scheduler that learns. With proportions p and a share λ, a draw follows p with
-probability λ and the scheduler otherwise: q = λ·p + (1 − λ)·s.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from metasched.chooser.draws import ABSTAINS, Draw, History, Open
+from metasched.chooser.draws import ABSTAINS, Draw, Open
+from metasched.chooser.history import History
+from metasched.chooser.mixture import (
+    Mixture,
+    RowSteps,
+    Step,
+    Table,
+    mixed_steps,
+    mixed_with,
+    on_host,
+    one_source_step,
+    proportions,
+)
 from metasched.chooser.permutation import shuffled_rows
 from metasched.chooser.sources import Given, Source, Sources, labels_of, numbers_by_name, sources_of
 from metasched.errors import ConfigError, flag, number, one_of, whole_number
-from metasched.schedulers.base import Scheduler, State, key_of_draw
+from metasched.schedulers.base import Scheduler, State
 from metasched.schedulers.resolve import AUTO, BEST, TARGET_ONLY, build, needs_plan, plan_options, resolve
 from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
-from metasched.tasks.cursors import CURSORS, batch_rows, labels_at, positions_after, starts_of
+from metasched.tasks.cursors import CURSORS, labels_at, starts_of
 
+MIXED, PER_SOURCE = "mixed", "per_source"
+BATCHINGS = (MIXED, PER_SOURCE)
+"""Whether the rows of a batch are chosen one by one, or one source for all of them."""
 LARGEST_BATCH = 2**24
 """Rows of one draw, whose numbers are handed out as an array."""
 PRIOR = 10
-"""Draws that proportions are worth under a scheduler that learns, by source, unless the user says otherwise."""
-REDRAWS = 1024
-"""How often a random scheduler is asked again, with other keys, to count how likely it was to choose each source."""
-_APART = 0x6D697865
-"""Folded into keys, so that the mixture's random numbers are independent of those of the scheduler in it."""
-Step = Callable[..., tuple[State, jax.Array, jax.Array]]
+"""Rewards that proportions are worth under a scheduler that learns, by source, unless the user says otherwise."""
 _AT_ONCE = 512
-_NO_LABELS = np.zeros(0, np.int32)
 
 
-class MixtureState(NamedTuple):
-    """Key data, draws told so far int32 (), and the state of the scheduler inside."""
+class Told(NamedTuple):
+    """What a scheduler is told of a draw: arms (R,), rewards (R,), and labels (R, N) or, if it sees none, None."""
 
-    key: jax.Array
-    turn: jax.Array
-    inner: State
-
-
-class Mixture(NamedTuple):
-    """A scheduler and, where they are wanted, ``chances(state, labels) -> (arms,)`` of its next choice."""
-
-    scheduler: Scheduler
-    chances: Callable[[State, jax.Array], jax.Array] | None = None
+    arms: NDArray[np.int32]
+    rewards: NDArray[np.float32]
+    labels: NDArray[np.int32] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +68,7 @@ class Setup:
     options: Mapping[str, Any]
     sources: Sources
     batch_size: int
+    batching: str
     seed: int
     shuffle: bool
     cursor: str
@@ -92,8 +91,28 @@ class Setup:
         """The settings that a stored state must share, fit for JSON. Weights are not: they come and go with sources."""
         options = {key: value for key, value in self.options.items() if key != "plan"}
         plain = {key: _plain(value) for key, value in sorted(options.items())}
-        others = ("batch_size", "abstain", "temperature", "min_share", "prior", "cursor", "shuffle")
+        others = ("batch_size", "batching", "abstain", "temperature", "min_share", "prior", "cursor", "shuffle")
         return {"scheduler": self.name, "options": plain, **{name: getattr(self, name) for name in others}}
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the rows of a draw are chosen one by one."""
+        return self.batching == MIXED
+
+    @property
+    def choices(self) -> int:
+        """How many a draw is made of."""
+        return self.batch_size if self.mixed else 1
+
+    @property
+    def rows_of_choice(self) -> int:
+        """Rows that come with one choice."""
+        return 1 if self.mixed else self.batch_size
+
+    @property
+    def usual_rows(self) -> int:
+        """Rows of one source in a draw; of a mixed one, if all sources had equal shares."""
+        return -(-self.batch_size // len(self.sources.active)) if self.mixed else self.batch_size
 
     def with_weight(self, name: str, weight: float) -> "Setup":
         """The same with a weight for one more source, where there are weights."""
@@ -109,14 +128,21 @@ class Setup:
     # Arms: what a scheduler chooses among
 
     @cached_property
-    def tasks(self) -> tuple[int, ...]:
+    def tasks(self) -> NDArray[np.int64]:
         """The source of each arm; the arm behind them stands for no source."""
-        return (*self.sources.active, ABSTAINS)
+        return np.array([*self.sources.active, ABSTAINS], np.int64)
 
     @cached_property
-    def arms(self) -> dict[int, int]:
-        """The arm of each source that can be drawn."""
-        return {task: arm for arm, task in enumerate(self.tasks)}
+    def arms(self) -> NDArray[np.int32]:
+        """The arm of each source, −1 where it cannot be drawn; and, at the end, for ``MISSING`` and ``ABSTAINS``."""
+        arms = np.full(len(self.sources.all) + 2, -1, np.int32)
+        arms[self.tasks] = np.arange(len(self.tasks))
+        return arms
+
+    @cached_property
+    def names(self) -> NDArray[np.object_]:
+        """The name of each source."""
+        return np.array(self.sources.names, np.object_)
 
     @cached_property
     def mixture(self) -> Mixture:
@@ -136,10 +162,10 @@ class Setup:
             raise ConfigError("loss_weights need a known chance for every source; give a min_share above 0")
         weights = None if self.weights is None else [self.weights.get(one.name, 1.0) for one in active]
         abstains = self.abstain or self.name == TARGET_ONLY
-        shares = np.append(_proportions(active, weights, self.temperature), [0.0] * abstains)
+        shares = np.append(proportions(active, weights, self.temperature), [0.0] * abstains)
         least = 1.0 if steady else 0.0 if self.name == "exp3" else self._floor(active)  # exp3 explores by itself
         prior = PRIOR * len(active) * fixed if self.prior is None else self.prior
-        mixture = _mixed(scheduler, shares, least, prior)
+        mixture = mixed_with(scheduler, shares, least, prior)
         # Chances cost many redraws: they are computed only where a loss weight needs them.
         return mixture if self.loss_shares is not None else Mixture(mixture.scheduler)
 
@@ -172,7 +198,7 @@ class Setup:
             options = {"explore": self._floor(active), **options}
         spec = resolve(self.name, options, [one.name for one in active], useful=self.useful)
         sizes, plan = [one.size for one in active], self.options.get("plan")
-        return build(spec, sizes, batch_size=self.batch_size, abstain=self.abstain, plan=plan)
+        return build(spec, sizes, batch_size=self.rows_of_choice, abstain=self.abstain, plan=plan)
 
     def _floor(self, active: Sequence[Source]) -> float:
         """The share of draws that gives each of N sources ``min_share``, where they have equal weights."""
@@ -186,97 +212,178 @@ class Setup:
 
     @cached_property
     def _step(self) -> Step:
-        return _compiled(self.mixture)
+        return one_source_step(self.mixture)
+
+    @cached_property
+    def _steps(self) -> RowSteps:
+        return mixed_steps(self.mixture, len(self.tasks) - 1, self.batch_size, self.cursor)
 
     def first_state(self) -> State:
         """The scheduler's state before any reward. Every change of the sources starts a random stream of its own."""
         key = jax.random.key(self.seed)
         key = jax.random.fold_in(key, self.changes) if self.changes else key
-        return on_host(self.mixture.scheduler.init(key))
+        return on_host((self._steps.init if self.mixed else self.mixture.scheduler.init)(key))
 
     def state_after(self, history: History) -> State:
-        """The state of a scheduler that gets again all rewards of the sources that there are."""
-        asked, told, clipped = history.asked, history.told, history.clipped
-        there = np.isin(asked[told], self.tasks)
-        draws = [
-            (self._remembered(asked, draw), reward)
-            for draw, reward in zip(told[there].tolist(), clipped[there].tolist(), strict=True)
-        ]
-        state = self.first_state()
-        for begin in range(0, len(draws), _AT_ONCE):
-            part = draws[begin : begin + _AT_ONCE]
-            state, _, _ = self._step(state, *self._as_arrays(part, _AT_ONCE + 1), len(part), len(part))
+        """The state of a scheduler that gets again the rewards of the sources that there are.
+
+        Rows of a mixed batch whose sources are gone leave gaps, which the rows after them close: the scheduler always
+        hears of full batches, but for the last.
+        """
+        told = self._told_again(history)
+        state, size = self.first_state(), self.choices
+        for begin in range(0, len(told.arms), size * _AT_ONCE):
+            part = [_cut(told, first, size) for first in range(begin, len(told.arms), size)[:_AT_ONCE]]
+            if self.mixed:
+                full = [one for one in part if len(one.arms) == size]
+                state = self._after(state, full)
+                state = self._told_apart(state, [one for one in part if len(one.arms) < size])
+            else:
+                arrays = self._as_arrays(part, _AT_ONCE + 1)
+                state, _, _ = self._step(state, *arrays, len(part), len(part))
         return state
 
     def choose(
-        self, state: State, told: Iterable[tuple[Open, float]], supposed: Iterable[tuple[Open, float]], labels: Any
-    ) -> tuple[State, int, float]:
-        """The state after ``told``, and the source chosen as if ``supposed`` had been told too, with its loss weight.
+        self,
+        state: State,
+        told: Sequence[tuple[Open, ArrayLike]],
+        supposed: Sequence[tuple[Open, ArrayLike]],
+        positions: NDArray[np.int64],
+    ) -> tuple[State, NDArray[np.int64], NDArray[np.float64]]:
+        """The state after ``told``; sources (choices,) chosen as if ``supposed`` had been told too; loss weights.
 
-        Draws from sources that have left since mean nothing to the present scheduler and are passed over.
+        Choices of sources that have left since mean nothing to the present scheduler and are passed over.
         """
-        real = [one for one in told if one[0].task in self.arms]
-        draws = [*real, *(one for one in supposed if one[0].task in self.arms)]
-        # Powers of two, at least 8: few sizes, so that few programs are compiled.
-        room = 1 << max(len(draws) - 1, 7).bit_length()
-        rows, rewards = self._as_arrays(draws, room + 1)
-        rows[-1, 1:] = labels
-        state, choice, chance = self._step(state, rows, rewards, len(real), len(draws))
-        arm, shares = int(choice), self.loss_shares
-        weighted = shares is not None and self.tasks[arm] != ABSTAINS
-        return state, self.tasks[arm], float(shares[arm]) / float(chance) if weighted else 1.0  # type: ignore[index]
+        real, others = ([one for one in map(self._present, draws) if len(one.arms)] for draws in (told, supposed))
+        if not self.mixed:
+            rows, rewards = self._as_arrays([*real, *others], _room(len(real) + len(others)) + 1)
+            rows[-1, 1:] = self._labels_at(positions)
+            state, choice, chance = self._step(state, rows, rewards, len(real), len(real) + len(others))
+        elif all(len(one.arms) == self.batch_size for one in (*real, *others)):
+            state, choice, chance = self._choose_rows(state, real, others, positions)
+        else:
+            state = self._told_apart(state, real)
+            _, choice, chance = self._choose_rows(self._told_apart(state, others), [], [], positions)
+        arms = np.atleast_1d(np.asarray(choice))
+        tasks, weights = self.tasks[arms], np.ones(len(arms))
+        if self.loss_shares is not None:
+            drawn = tasks != ABSTAINS
+            weights[drawn] = self.loss_shares[arms[drawn]] / np.atleast_1d(np.asarray(chance, np.float64))[drawn]
+        return state, tasks, weights
 
-    def _as_arrays(
-        self, draws: Sequence[tuple[Open, float]], room: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Draws as the compiled step takes them: an arm and labels (room, 1 + N), and rewards (room,)."""
+    def _choose_rows(
+        self, state: State, real: Sequence[Told], others: Sequence[Told], positions: NDArray[np.int64]
+    ) -> tuple[State, Any, Any]:
+        """The mixed step; all batches are full."""
+        batches = [*real, *others]
+        room = _room(len(batches))
+        arms = np.zeros((room, self.batch_size), np.int32)
+        rewards = np.zeros((room, self.batch_size), np.float32)
+        for index, one in enumerate(batches):
+            arms[index], rewards[index] = one.arms, one.rewards
+        labels = table = None
+        if self.labels is not None:
+            labels = np.zeros((room, self.batch_size, len(self._sizes)), np.int32)
+            if batches:
+                labels[: len(batches)] = np.stack([one.labels for one in batches if one.labels is not None])
+            table = Table(self.labels, self._sizes.astype(np.int32), (positions % self._sizes).astype(np.int32))
+        return self._steps.step(state, arms, rewards, labels, len(real), len(batches), table)
+
+    def _after(self, state: State, batches: Sequence[Told]) -> State:
+        """The state after full batches."""
+        return self._choose_rows(state, batches, [], np.zeros(len(self.sources.all), np.int64))[0]
+
+    def _told_apart(self, state: State, batches: Sequence[Told]) -> State:
+        """The state after batches of any length, each of which may need a program of its own."""
+        for one in batches:
+            state = self._steps.tell(state, *one)
+        return state
+
+    def _present(self, told: tuple[Open, ArrayLike]) -> Told:
+        """What the present scheduler hears of a draw."""
+        opened, rewards = told
+        arms = self.arms[opened.tasks]
+        there = arms >= 0
+        labels = None if self.labels is None else opened.labels[there]
+        return Told(arms[there], np.asarray(rewards, np.float32)[there], labels)
+
+    def _told_again(self, history: History) -> Told:
+        """All choices of the window that the present scheduler hears of, in the order of telling."""
+        places, tasks, heard = history.in_order()
+        arms = self.arms[tasks]
+        there = arms >= 0
+        labels = None
+        if self.labels is not None:
+            before = history.drawn - history.count(history.asked)
+            labels = np.concatenate(
+                [
+                    np.empty((0, len(self._sizes)), np.int32),
+                    *(
+                        self._labels_before(self.positions(before + history.count(history.asked[:place])), one)
+                        for place, one in zip(places.tolist(), tasks, strict=True)
+                    ),
+                ]
+            )[there.ravel()]
+        return Told(arms[there], heard[there].astype(np.float32), labels)
+
+    def _as_arrays(self, draws: Sequence[Told], room: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Draws of one source as the compiled step takes them: an arm and labels (room, 1 + N), and rewards (room,)."""
         rows = np.zeros((room, len(self.tasks)), np.int32)
         rewards = np.zeros(room, np.float32)
-        for index, (draw, reward) in enumerate(draws):
-            rows[index, 0], rewards[index] = self.arms[draw.task], reward
-            if self.labels is not None:
-                rows[index, 1:] = draw.labels
+        for index, one in enumerate(draws):
+            rows[index, 0], rewards[index] = one.arms[0], one.rewards[0]
+            if one.labels is not None:
+                rows[index, 1:] = one.labels[0]
         return rows, rewards
 
     # Cursors: which rows a draw has
 
     def draw(self, number: int, opened: Open, chooser: str) -> Draw:
         """An open draw as it is handed out."""
-        if opened.task == ABSTAINS:
-            return Draw(number, len(self.sources.all), np.empty(0, np.int64), chooser)
-        source = self.sources.all[opened.task]
-        if source.size is None:
-            rows = opened.begin + np.arange(self.batch_size)
-        elif self.shuffle:
-            rows = shuffled_rows(opened.begin, self.batch_size, source.size, self.seed, source.name)
-        else:
-            rows = batch_rows(np.int64(opened.begin), source.size, self.batch_size)
-        return Draw(number, opened.task, rows, chooser, source.name, opened.weight)
+        drawn, each = opened.tasks >= 0, self.rows_of_choice
+        tasks, weights = np.repeat(opened.tasks[drawn], each), np.repeat(opened.weights[drawn], each)
+        places = (opened.begins[drawn, None] + np.arange(each)).ravel()
+        return Draw(number, self._rows(tasks, places), tasks, weights, self.names, chooser, self.mixed)
 
-    def opened(self, asked: NDArray[np.int64], number: int, weight: float) -> Open:
-        """A draw as it was when it was made, from those asked before it."""
-        positions, task = self.positions_after(asked[:number]), int(asked[number])
-        return Open(task, int(positions[task]), self.labels_at(positions), weight)
+    def _rows(self, tasks: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row numbers at these places of these sources, counted over all passes."""
+        rows = places.copy()
+        order = np.argsort(tasks, kind="stable")
+        for mine in np.split(order, np.flatnonzero(np.diff(tasks[order])) + 1):
+            source = self.sources.all[tasks[mine[0]]] if len(mine) else Source("", None)
+            if source.size is not None and self.shuffle:
+                begin = int(places[mine[0]])
+                count = int(places[mine[-1]]) - begin + 1
+                block = shuffled_rows(begin, count, source.size, self.seed, source.name)
+                rows[mine] = block[places[mine] - begin]
+            elif source.size is not None:
+                rows[mine] %= source.size
+        return rows
 
-    def _remembered(self, asked: NDArray[np.int64], number: int) -> Open:
-        """What the scheduler needs of a draw. Where it sees no labels that is the source, which takes no counting."""
-        return Open(int(asked[number]), 0, _NO_LABELS, 1.0) if self.labels is None else self.opened(asked, number, 1.0)
+    def opened(self, positions: NDArray[np.int64], tasks: NDArray[np.int64], weights: NDArray[np.float64]) -> Open:
+        """A draw of these sources, made when the cursors stood at ``positions``."""
+        before = positions[tasks] + self.rows_of_choice * _earlier(tasks, self.cursor)
+        return Open(tasks, before, self._labels_before(positions, tasks), weights, positions)
 
-    def positions_after(self, asked: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows (sources,) by which the cursors have moved, counted over all passes."""
-        return positions_after(asked, len(self.sources.all), self.batch_size, self.cursor)
+    def positions(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows (sources,) by which the cursors have moved, counted over all passes, after so many choices of each."""
+        moved = drawn[:-1] * self.rows_of_choice
+        return np.full_like(moved, moved.sum()) if self.cursor == "global" else moved
 
-    def moved(self, positions: NDArray[np.int64], task: int) -> NDArray[np.int64]:
-        """Positions after one more draw. This is :func:`positions_after`, step by step."""
-        if task == ABSTAINS:
-            return positions
-        if self.cursor == "global":
-            return positions + self.batch_size
-        positions = positions.copy()
-        positions[task] += self.batch_size
-        return positions
+    def _labels_before(self, positions: NDArray[np.int64], tasks: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Labels (choices, N) at the cursors before each choice; where rows are drawn at random, before the draw."""
+        if self.labels is None:
+            return np.zeros((len(tasks), 0), np.int32)
+        moves = np.zeros((len(tasks), len(positions)), np.int64)
+        if self.mixed and self.mixture.scheduler.select_rows is None:
+            drawn = tasks[:-1] >= 0
+            if self.cursor == "global":
+                moves[1:] = drawn[:, None]
+            else:
+                moves[1:][drawn, tasks[:-1][drawn]] = 1
+        return np.stack([self._labels_at(one) for one in positions + moves.cumsum(0)])
 
-    def labels_at(self, positions: NDArray[np.int64]) -> NDArray[np.int32]:
+    def _labels_at(self, positions: NDArray[np.int64]) -> NDArray[np.int32]:
         """Labels (active,) at the cursors; zeros where the scheduler sees none."""
         if self.labels is None:
             return np.zeros(len(self.tasks) - 1, np.int32)
@@ -314,11 +421,14 @@ def set_up(
         None if settings[key] is None else numbers_by_name(key, settings[key], sources)
         for key in ("weights", "loss_weights")
     )
+    size = whole_number("batch_size", batch_size, least=1, most=LARGEST_BATCH)
+    batching = one_of("batching", settings["batching"], BATCHINGS)
     setup = Setup(
         scheduler=scheduler,
         options=options,
         sources=sources,
-        batch_size=whole_number("batch_size", batch_size, least=1, most=LARGEST_BATCH),
+        batch_size=size,
+        batching=batching if size > 1 else PER_SOURCE,  # one row is of one source
         seed=check_seed(settings["seed"]),
         shuffle=shuffle,
         cursor=one_of("cursor", settings["cursor"], CURSORS),
@@ -335,100 +445,26 @@ def set_up(
     return setup
 
 
-def _proportions(
-    sources: Sequence[Source], weights: Sequence[float] | None, temperature: float | None
-) -> NDArray[np.float64]:
-    """p_i ∝ w_i^(1/T); w are the weights or, where only a temperature is given, the sizes; with neither, all equal."""
-    if weights is None and temperature is None:
-        return np.full(len(sources), 1 / len(sources))
-    if weights is None:
-        streams = [source.name for source in sources if source.size is None]
-        if streams:
-            raise ConfigError(f"source '{streams[0]}' has no size for temperature to act on; give weights")
-        weights = [float(source.size or 0) for source in sources]
-    given = np.array(weights, np.float64)
-    if given.max() == 0:
-        raise ConfigError("the weights are all 0; give at least one source some weight")
-    given = (given / given.max()) ** (1 / (temperature or 1.0))
-    shares: NDArray[np.float64] = given / given.sum()
-    return shares
+def _earlier(tasks: NDArray[np.int64], cursor: str) -> NDArray[np.int64]:
+    """How many of the choices before each one moved its cursor."""
+    if cursor == "global":
+        drawn = tasks >= 0
+        return drawn.cumsum() - drawn
+    order = np.argsort(tasks, kind="stable")
+    same = tasks[order]
+    rank = np.empty(len(tasks), np.int64)
+    rank[order] = np.arange(len(tasks)) - np.searchsorted(same, same)
+    return rank
 
 
-def _mixed(scheduler: Scheduler, shares: NDArray[np.float64], least: float, prior: float) -> Mixture:
-    """``scheduler``, but a share λ_t = max(least, prior / (prior + t)) of the draws follows ``shares`` (arms,).
-
-    ``prior`` is how many draws the proportions are worth: after so many, half of the draws are the scheduler's. It is
-    told every reward, whoever chose.
-    """
-    chosen = np.log(np.maximum(shares, 1e-300)).astype(np.float32)
-    exact = np.asarray(shares, np.float32)
-
-    def share(turn: jax.Array) -> jax.Array:
-        return jnp.maximum(least, prior / (prior + turn)) if prior > 0 else jnp.float32(least)
-
-    def init(key: jax.Array) -> MixtureState:
-        return MixtureState(jax.random.key_data(jax.random.fold_in(key, _APART)), jnp.int32(0), scheduler.init(key))
-
-    def select(state: MixtureState, labels: jax.Array) -> jax.Array:
-        whether, which = jax.random.split(key_of_draw(state.key, state.turn))
-        by_share = jax.random.categorical(which, jnp.asarray(chosen)).astype(jnp.int32)
-        follows = jax.random.uniform(whether) < share(state.turn)
-        return jnp.where(follows, by_share, scheduler.select(state.inner, labels))
-
-    def update(state: MixtureState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> MixtureState:
-        return MixtureState(state.key, state.turn + 1, scheduler.update(state.inner, labels, task, reward))
-
-    def chances(state: MixtureState, labels: jax.Array) -> jax.Array:
-        part = share(state.turn)
-        return part * jnp.asarray(exact) + (1 - part) * _chances_alone(scheduler, state.inner, labels, len(exact))
-
-    return Mixture(Scheduler(init, select, update, scheduler.family), chances)
+def _cut(told: Told, first: int, size: int) -> Told:
+    """So many choices from the first one on."""
+    return Told(*(None if column is None else column[first : first + size] for column in told))  # type: ignore[arg-type]
 
 
-def _chances_alone(scheduler: Scheduler, state: Any, labels: jax.Array, arms: int) -> jax.Array:
-    """How likely each arm is: counted over other keys, or certain where the state has no ``key`` to draw with."""
-    if "key" not in getattr(state, "_fields", ()):
-        return jax.nn.one_hot(scheduler.select(state, labels), arms)
-    other = jax.random.fold_in(key_of_draw(state.key, getattr(state, "turn", jnp.int32(0))), _APART)
-    keys = jax.vmap(jax.random.key_data)(jax.random.split(other, REDRAWS))
-    redrawn = jax.vmap(lambda key: scheduler.select(state._replace(key=key), labels))(keys)
-    return jnp.bincount(redrawn, length=arms) / REDRAWS
-
-
-@lru_cache(maxsize=64)
-def _compiled(mixture: Mixture) -> Step:
-    """``step(state, draws, rewards, told, total) -> (state, choice, its chance)``, in one dispatch.
-
-    The first ``told`` draws are real updates, those up to ``total`` supposed ones on a copy, where the choice is made.
-    A row of ``draws`` is an arm and the labels of its draw, the last row the labels now. That is one array and not
-    three, because handing over each costs as much as the arithmetic. The chance is 1 where nobody asks for it.
-    """
-    scheduler, chances = mixture
-
-    @jax.jit
-    def step(
-        state: State, draws: jax.Array, rewards: jax.Array, told: int, total: int
-    ) -> tuple[State, jax.Array, jax.Array]:
-        def add(index: int, state: State) -> State:
-            return scheduler.update(state, draws[index, 1:], draws[index, 0], rewards[index])
-
-        state = jax.lax.fori_loop(0, told, add, state)
-        supposed, labels = jax.lax.fori_loop(told, total, add, state), draws[-1, 1:]
-        choice = scheduler.select(supposed, labels)
-        return state, choice, jnp.float32(1) if chances is None else chances(supposed, labels)[choice]
-
-    return step
-
-
-def named(state: State) -> dict[str, NDArray[Any]]:
-    """The arrays of a scheduler's state by name."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
-    return {"scheduler" + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
-
-
-def on_host(state: State) -> State:
-    """The state in the host's memory: one choice is too little work for an accelerator, and waits for it."""
-    return jax.device_put(state, jax.local_devices(backend="cpu")[0])
+def _room(draws: int) -> int:
+    """A power of two, at least 8: few sizes, so that few programs are compiled."""
+    return 1 << max(draws - 1, 7).bit_length()
 
 
 def _plain(value: Any) -> Any:

@@ -122,11 +122,11 @@ def sources_of(given: Given) -> Sources:
     return Sources(tuple(_source(name, size) for name, size in pairs), isinstance(given, Mapping))
 
 
-def warn_of_small(sources: Sequence[Source], batch_size: int) -> None:
-    """Warn of sources that have fewer rows than a batch, in which their rows come more than once."""
-    small = [f"'{one.name}' ({one.size})" for one in sources if one.size is not None and one.size < batch_size]
+def warn_of_small(sources: Sequence[Source], rows: int) -> None:
+    """Warn of sources that have fewer rows than so many, which is what one batch takes of them."""
+    small = [f"'{one.name}' ({one.size})" for one in sources if one.size is not None and one.size < rows]
     if small:
-        message = f"a batch of {batch_size} rows repeats rows of {', '.join(small)}: fewer rows than a batch"
+        message = f"a batch with {rows} rows of each repeats rows of {', '.join(small)}: they have fewer"
         warnings.warn(message, stacklevel=3)
 
 

@@ -1,6 +1,5 @@
 """What a chooser stores, and the check of everything in it before anything is taken over."""
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
@@ -9,24 +8,33 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from metasched.chooser.draws import ABSTAINS, LARGEST, History
+from metasched.chooser.draws import ABSTAINS, LARGEST, MISSING
+from metasched.chooser.history import History, Record, kind_of
+from metasched.chooser.setup import BATCHINGS, MIXED, PER_SOURCE
 from metasched.chooser.sources import LARGEST_SIZE, MOST_SOURCES, Source, Sources
 from metasched.errors import ConfigError
 from metasched.schedulers.resolve import TARGET_ONLY
 from metasched.seeds import LARGEST as LARGEST_SEED
+from metasched.tasks.cursors import positions_after
 
-FORMAT = 3
+FORMAT = 4
+_BEFORE = 3
+"""The format before mixed batches, which is still read."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Facts(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a state says besides its arrays: who chooses, among what, and which draws are open, with loss weights."""
+    """What a state says besides its arrays: who chooses, among what, and which draws are open.
+
+    ``first`` is the id of the first draw whose choices are stored one by one, ``told`` how many draws were told.
+    """
 
     format: int
     scheduler: str
     options: dict[str, Any]
-    batch_size: int
+    batch_size: Annotated[int, Meta(ge=1)]
+    batching: str
     abstain: bool
     temperature: float | None
     min_share: float
@@ -41,7 +49,17 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
         list[tuple[Annotated[str, Meta(min_length=1)], Annotated[int, Meta(ge=1, le=LARGEST_SIZE)] | None, bool]],
         Meta(min_length=1, max_length=MOST_SOURCES),
     ]
-    open: list[tuple[Count, Annotated[float, Meta(ge=0)]]]
+    first: Count
+    told: Count
+    open: list[Count]
+
+
+class Waiting(NamedTuple):
+    """Open draws: where the cursors stood (draws, sources), sources (draws, W) and loss weights (draws, W)."""
+
+    positions: NDArray[np.int64]
+    tasks: NDArray[np.int64]
+    weights: NDArray[np.float64]
 
 
 class Stored(NamedTuple):
@@ -50,22 +68,43 @@ class Stored(NamedTuple):
     Attributes:
         facts: everything but the arrays.
         sources: as they were.
-        open: the loss weight of each open draw, by id, in the order of asking.
-        columns: those of a :class:`History`: asked, told, rewards, and rewards as the scheduler got them.
+        record: the history.
+        waiting: the draws ``facts.open``.
         scheduler: the arrays of its state, by name.
     """
 
     facts: Facts
     sources: Sources
-    open: dict[int, float]
-    columns: tuple[NDArray[Any], ...]
+    record: Record
+    waiting: Waiting
     scheduler: dict[str, NDArray[Any]]
 
-    def history(self, sources: Sources) -> History:
-        """All draws, under the numbers that these sources, which include the state's, have now."""
-        numbers = np.array([*map(sources.names.index, self.sources.names), ABSTAINS], np.int64)
-        asked, *others = self.columns
-        return History(len(sources.all), numbers[asked], *others)
+    def numbered(self, sources: Sources) -> tuple[History, Waiting]:
+        """Draws under the numbers that these sources, which include the state's, have now."""
+        numbers = np.array([*map(sources.names.index, self.sources.names), MISSING, ABSTAINS])
+        places = np.append(numbers[:-2], len(sources.all))
+
+        def moved(values: NDArray[Any]) -> NDArray[Any]:
+            wide = np.zeros(len(sources.all) + 1, values.dtype)
+            wide[places] = values
+            return wide
+
+        record = self.record._replace(
+            asked=numbers[self.record.asked].astype(np.int32),
+            drawn=moved(self.record.drawn),
+            tells=moved(self.record.tells),
+            totals=moved(self.record.totals),
+        )
+        positions = np.zeros((len(self.waiting.positions), len(sources.all)), np.int64)
+        positions[:, numbers[:-2]] = self.waiting.positions
+        waiting = self.waiting._replace(positions=positions, tasks=numbers[self.waiting.tasks])
+        return History(record, self.facts.first, self.facts.told), waiting
+
+
+def arrays_of(history: History, waiting: Waiting) -> dict[str, NDArray[Any]]:
+    """What a state has besides the scheduler's arrays."""
+    opened = {f"open.{name}": values for name, values in waiting._asdict().items()}
+    return {**history.record()._asdict(), **opened}
 
 
 def checked(stored: Any, settings: Mapping[str, Any]) -> Stored:
@@ -74,17 +113,21 @@ def checked(stored: Any, settings: Mapping[str, Any]) -> Stored:
         given, arrays = dict(stored["facts"]), {name: np.asarray(value) for name, value in stored["arrays"].items()}
     except (TypeError, KeyError, ValueError, AttributeError):
         raise ConfigError("this is not what state_dict() of a chooser returns; give facts and arrays") from None
-    if type(given.get("format")) is not int or given["format"] != FORMAT:
+    if type(given.get("format")) is not int or given["format"] not in (_BEFORE, FORMAT):
         raise ConfigError(
-            f"the state has format {given.get('format')!r}, this metasched reads {FORMAT}; start a new chooser"
+            f"the state has format {given.get('format')!r}, this metasched reads {_BEFORE} and {FORMAT}; "
+            "start a new chooser"
         )
     try:
+        if given["format"] == _BEFORE:
+            given, arrays = _upgraded(given, arrays)
         facts = msgspec.convert(given, Facts)
-    except (msgspec.ValidationError, RecursionError) as error:
+    except (msgspec.ValidationError, RecursionError, KeyError, ValueError, TypeError) as error:
         raise ConfigError(f"the state is damaged: {error}; take an older one") from None
     for name, value in settings.items():
         if not _equal(getattr(facts, name), value):
-            raise ConfigError(f"the state has {name} {getattr(facts, name)!r}, this chooser {value!r}")
+            fix = f"; give batching='{facts.batching}'" if name == "batching" and facts.batching in BATCHINGS else ""
+            raise ConfigError(f"the state has {name} {getattr(facts, name)!r}, this chooser {value!r}{fix}")
     try:
         return _parts(facts, arrays)
     except (KeyError, ValueError) as error:
@@ -110,22 +153,115 @@ def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
     """The parts, each checked against the others; ValueError says what does not fit."""
     sources = Sources(tuple(Source(*one) for one in facts.sources), have_names=True)
     _require(len(set(sources.names)) == len(sources.names), "two sources have one name")
+    width, number = facts.batch_size if facts.batching == MIXED else 1, len(sources.all)
+    draws, opened = len(arrays["told"]) if arrays["told"].ndim else 0, len(facts.open)
+    shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "asked": (np.int32, (draws, width)),
+        "told": (np.int64, (draws,)),
+        "rewards": (kind_of(width), (draws, width)),
+        "heard": (kind_of(width), (draws, width)),
+        "recent": (np.float64, (arrays["recent"].size,)),
+        "drawn": (np.int64, (number + 1,)),
+        "tells": (np.int64, (number + 1,)),
+        "totals": (np.float64, (number + 1,)),
+        "open.positions": (np.int64, (opened, number)),
+        "open.tasks": (np.int64, (opened, width)),
+        "open.weights": (np.float64, (opened, width)),
+    }
+    for name, (kind, shape) in shapes.items():
+        fits = arrays[name].dtype == kind and arrays[name].shape == shape
+        _require(fits, f"'{name}' is no array of {np.dtype(kind)} {shape}")
+    record = Record(*(arrays[name].copy() for name in Record._fields))
+    waiting = Waiting(*(arrays[f"open.{name}"].copy() for name in Waiting._fields))
+    _check_history(facts, record, number)
+    _check_open(facts, record, waiting, number)
+    scheduler = {key: value for key, value in arrays.items() if key.startswith("scheduler")}
+    return Stored(facts, sources, record, waiting, scheduler)
+
+
+def _check_history(facts: Facts, record: Record, sources: int) -> None:
+    asked, told = record.asked, record.told
+    _require(_are_sources(asked, facts, sources), "a draw is of no source that it has")
+    _require(bool((told >= -1).all() and (told < facts.told).all()), "a draw was told after the last one")
+    ranks = told[told >= 0]
+    _require(len(np.unique(ranks)) == len(ranks), "a draw was told twice")
+    for values in (record.rewards, record.heard):
+        _require(bool((np.isnan(values) == (told < 0)[:, None]).all()), "there are more tells than rewards, or fewer")
+    amounts = (record.rewards[told >= 0], record.heard[told >= 0], record.recent, record.totals)
+    limits = (LARGEST, LARGEST, LARGEST, np.inf)
+    finite = all(
+        np.isfinite(one).all() and (np.abs(one) <= most).all() for one, most in zip(amounts, limits, strict=True)
+    )
+    _require(finite, "a reward is not finite")
+    for sums, choices, said in ((record.drawn, asked, "draws"), (record.tells, asked[told >= 0], "rewards")):
+        counts = np.zeros(sources + 1, np.int64)
+        np.add.at(counts, choices[choices != MISSING], 1)
+        known = sums == counts if facts.first == 0 else sums >= counts
+        _require(bool(known.all()), f"its sums do not fit its {said}")
+
+
+def _check_open(facts: Facts, record: Record, waiting: Waiting, sources: int) -> None:
+    places = np.array(facts.open, np.int64) - facts.first
+    _require(facts.open == sorted(set(facts.open)), "open draws are not in order")
+    _require(bool((places < len(record.told)).all()), "an open draw was never asked for")
+    seen = places >= 0
+    _require(bool((record.told[places[seen]] < 0).all()), "a draw was told twice")
+    _require(_are_sources(waiting.tasks, facts, sources), "an open draw is of no source that it has")
+    _require(bool((record.asked[places[seen]] == waiting.tasks[seen]).all()), "an open draw is of another source")
+    _require(bool(((waiting.positions >= 0) & (waiting.positions <= LARGEST_SIZE)).all()), "a position is out of range")
+    _require(bool((np.isfinite(waiting.weights) & (waiting.weights >= 0)).all()), "a loss weight is not finite")
+
+
+def _are_sources(tasks: NDArray[Any], facts: Facts, sources: int) -> bool:
+    """Whether all are sources that a state has, or what else its settings allow."""
+    abstains = facts.abstain or facts.scheduler == TARGET_ONLY
+    allowed = (tasks >= 0) | ((tasks == ABSTAINS) & abstains) | ((tasks == MISSING) & (facts.batching == MIXED))
+    return bool((allowed & (tasks < sources)).all())
+
+
+def _upgraded(given: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A state of the format before as one of this format; ValueError says what does not fit.
+
+    Its draws were of one source. It had the source of each draw, and the draws told and their rewards in the order of
+    telling.
+    """
     columns = []
     for name, kind in (("asked", "int64"), ("told", "int64"), ("rewards", "float64"), ("heard", "float64")):
         _require(arrays[name].ndim == 1 and arrays[name].dtype == kind, f"'{name}' is no column of {kind}")
-        columns.append(arrays[name].copy())
-    asked, told, rewards, clipped = columns
-    least = ABSTAINS if facts.abstain or facts.scheduler == TARGET_ONLY else 0
-    _require(bool(((asked >= least) & (asked < len(sources.all))).all()), "a draw is of no source that it has")
-    _require(len(told) == len(rewards) == len(clipped), "there are more tells than rewards, or fewer")
+        columns.append(arrays[name])
+    asked, told, rewards, heard = columns
+    sources, size = len(given["sources"]), given["batch_size"]
+    _require(type(size) is int and size > 0, "batch_size is no whole number")
+    _require(bool(((asked >= ABSTAINS) & (asked < sources)).all()), "a draw is of no source that it has")
+    _require(len(told) == len(rewards) == len(heard), "there are more tells than rewards, or fewer")
     _require(bool(((told >= 0) & (told < len(asked))).all()), "a reward is of no draw that it has")
-    _require(all(bool((np.abs(one) <= LARGEST).all()) for one in (rewards, clipped)), "a reward is not finite")
-    opened = dict(sorted(facts.open))
-    _require(all(0 <= number < len(asked) for number in opened), "an open draw was never asked for")
-    _require(all(math.isfinite(weight) for weight in opened.values()), "a loss weight is not finite")
-    _require(len({*told.tolist(), *opened}) == len(told) + len(facts.open), "a draw was told twice")
-    scheduler = {key: value for key, value in arrays.items() if key.startswith("scheduler")}
-    return Stored(facts, sources, opened, tuple(columns), scheduler)
+    _require(len(np.unique(told)) == len(told), "a draw was told twice")
+    opened = msgspec.convert(given["open"], list[tuple[Count, float]])
+    opened.sort()
+    _require(all(number < len(asked) for number, _ in opened), "an open draw was never asked for")
+    ranks, values = np.full(len(asked), -1, np.int64), np.full((2, len(asked), 1), np.nan)
+    ranks[told], values[0, told, 0], values[1, told, 0] = np.arange(len(told)), rewards, heard
+    tells, totals = np.zeros(sources + 1, np.int64), np.zeros(sources + 1)
+    np.add.at(tells, asked[told], 1)
+    np.add.at(totals, asked[told], heard)
+    ids = [number for number, _ in opened]
+    places = [positions_after(asked[:number], sources, size, given["cursor"]) for number in ids]
+    facts = {**given, "format": FORMAT, "batching": PER_SOURCE, "first": 0, "told": len(told), "open": ids}
+    others = {name: value for name, value in arrays.items() if name.startswith("scheduler")}
+    return facts, {
+        **others,
+        "asked": asked[:, None].astype(np.int32),
+        "told": ranks,
+        "rewards": values[0],
+        "heard": values[1],
+        "recent": heard[-100:].copy(),
+        "drawn": np.bincount(np.where(asked == ABSTAINS, sources, asked), minlength=sources + 1).astype(np.int64),
+        "tells": tells,
+        "totals": totals,
+        "open.positions": np.array(places, np.int64).reshape(len(ids), sources),
+        "open.tasks": asked[ids][:, None],
+        "open.weights": np.array([weight for _, weight in opened], np.float64)[:, None],
+    }
 
 
 def _equal(given: Any, own: Any) -> bool:

@@ -102,7 +102,7 @@ def gittins(
 
     Examples:
         >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10), method="myopic")
-        >>> chooser = ms.Chooser(ms.schedulers.gittins(2, plan, refresh=0), tasks, batch_size=10)
+        >>> chooser = ms.Chooser(ms.schedulers.gittins(2, plan, refresh=0), tasks, 10, batching="per_source")
         >>> chooser.ask().task == plan.gittins_action(np.array([task.labels[0] for task in tasks.tasks]))
         True
     """

@@ -57,7 +57,7 @@ def mdp(
 
     Examples:
         >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10))
-        >>> chooser = ms.Chooser(ms.schedulers.mdp(2, plan, refresh=0), tasks, batch_size=10)
+        >>> chooser = ms.Chooser(ms.schedulers.mdp(2, plan, refresh=0), tasks, 10, batching="per_source")
         >>> chooser.ask().task == plan.policy.action([task.labels[0] for task in tasks.tasks])
         True
     """

@@ -46,6 +46,12 @@ class RowState(NamedTuple):
     tells: jax.Array
 
 
+def means_of(state: RowState) -> jax.Array:
+    """The mean reward (N,) of each task; of one that has none, the mean of all."""
+    overall = state.total.sum() / jnp.maximum(state.tells.sum(), 1)
+    return jnp.where(state.tells > 0, state.total / jnp.maximum(state.tells, 1), overall)
+
+
 def by_rows(scheduler: Scheduler, arms: int) -> RowScheduler:
     """A scheduler of so many arms, asked for the rows of mixed batches."""
     update_rows = scheduler.update_rows or _one_by_one(scheduler)
@@ -63,8 +69,7 @@ def by_rows(scheduler: Scheduler, arms: int) -> RowScheduler:
         return RowState(scheduler.init(key), nothing, nothing)
 
     def choose(state: RowState, cursors: Cursors, count: int) -> tuple[jax.Array, jax.Array]:
-        overall = state.total.sum() / jnp.maximum(state.tells.sum(), 1)
-        mean = jnp.where(state.tells > 0, state.total / jnp.maximum(state.tells, 1), overall)
+        mean = means_of(state)
 
         def row(carry: tuple[State, Any], _: None) -> tuple[tuple[State, Any], tuple[jax.Array, jax.Array]]:
             inner, position = carry

@@ -16,7 +16,8 @@ class Mixer(OnRanks, data.IterableDataset):  # type: ignore[misc]
 
     The sources are iterables of ready batches that can be iterated again, such as a ``DataLoader`` each: give *them*
     ``num_workers`` and ``prefetch_factor``. The choice is made when a batch is wanted, with every reward so far; each
-    source keeps its own batches ready. One that is exhausted starts again.
+    source keeps its own batches ready. One that is exhausted starts again. A batch is of one source here; for batches
+    that mix rows use :class:`BatchSampler` or ``ms.mix``.
 
     Under ``torch.distributed`` every rank draws from its own sources, which should hold different rows.
 
@@ -40,6 +41,11 @@ class Mixer(OnRanks, data.IterableDataset):  # type: ignore[misc]
     def __init__(self, chooser: Chooser, sources: Sequence[Iterable[Any]], batches: int | None = None) -> None:
         if len(sources) != len(chooser.sizes):
             raise ConfigError(f"there are {len(sources)} sources, but the chooser has {len(chooser.sizes)}")
+        if chooser.batching != "per_source":
+            raise ConfigError(
+                "a Mixer hands out ready batches, each of one source; leave out the chooser's batch_size, "
+                "or give it batching='per_source'"
+            )
         self.chooser = chooser
         self._sources = tuple(sources)
         self._batches = None if batches is None else whole_number("batches", batches, least=1)

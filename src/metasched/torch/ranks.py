@@ -1,15 +1,16 @@
 """Processes that train together: rank 0 decides, and the others receive its draws."""
 
 import math
-import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import distributed
 
 from metasched.chooser import Chooser, Draw
+from metasched.chooser.draws import credited
 from metasched.errors import ConfigError
 
 
@@ -37,32 +38,41 @@ class Ranks:
         if self._group is None:
             return decide()
         draw = decide() if self.first else None
-        message = torch.zeros(4 + chooser.batch_size, dtype=torch.int64)
+        message = torch.zeros(2 + 3 * chooser.batch_size, dtype=torch.int64)
         if draw is not None:
-            (weight,) = struct.unpack("<q", struct.pack("<d", draw.weight))
-            message[:4] = torch.tensor([draw.id, draw.task, weight, len(draw.rows)])
-            message[4 : 4 + len(draw.rows)] = torch.from_numpy(draw.rows)
+            columns = np.concatenate([draw.rows, draw.tasks, draw.weights.view(np.int64)])
+            message[: 2 + len(columns)] = torch.from_numpy(np.concatenate([[draw.id, len(draw.rows)], columns]))
         distributed.broadcast(message, src=0, group=self._group)
-        number, task, weight, count, *rows = message.tolist()
-        (unpacked,) = struct.unpack("<d", struct.pack("<q", weight))
-        source = chooser.names[task] if task < len(chooser.names) else None
-        return draw or Draw(number, task, np.array(rows[:count], np.int64), "rank 0", source, unpacked)
+        number, count = message[:2].tolist()
+        rows, tasks, weights = message[2 : 2 + 3 * count].numpy().reshape(3, count).copy()
+        names, mixed = np.array(chooser.names, np.object_), chooser.batching == "mixed"
+        return draw or Draw(number, rows, tasks, weights.view(np.float64), names, "rank 0", mixed)
 
-    def mean(self, reward: Any) -> float:
-        """The mean of what all ranks tell; what is not finite on one is refused on all."""
+    def positions(self, draw: Draw) -> NDArray[np.int64]:
+        """Where the rows of this rank stand in the batch."""
+        return np.arange(self.mine, len(draw.rows), self.number)
+
+    def gathered(self, draw: Draw, reward: Any) -> Any:
+        """What all ranks tell, each of its own rows: the rewards of all rows, or the mean for a draw of one source.
+
+        What cannot be used on one rank is refused on all, so that none waits for another.
+        """
         if self._group is None:
-            return reward  # type: ignore[no-any-return]
+            return reward
+        mine, wrong = self.positions(draw), None
+        total = torch.zeros(len(draw.rows) if draw.mixed else 1, dtype=torch.float64)
         try:
-            value = float(reward)
-        except (TypeError, ValueError):
-            value = math.nan
-        total = torch.tensor([value], dtype=torch.float64)
+            values = torch.from_numpy(credited(reward, draw.cut(mine) if draw.mixed or np.ndim(reward) else draw))
+            total[mine if draw.mixed else slice(None)] = values
+        except ConfigError as error:
+            wrong = error
+            total[:] = math.nan
         distributed.all_reduce(total, group=self._group)
-        if not math.isfinite(total.item()):
-            raise ConfigError(
-                f"the reward is {reward!r} on rank {self.mine}, or not finite on another; forget the draw"
-            )
-        return float(total.item()) / self.number
+        if wrong is not None:
+            raise ConfigError(f"rank {self.mine}: {wrong}")
+        if not bool(total.isfinite().all()):
+            raise ConfigError("the reward of another rank does not fit or is not finite; forget the draw")
+        return total.numpy() if draw.mixed else float(total.item()) / self.number
 
 
 class OnRanks:
@@ -73,16 +83,18 @@ class OnRanks:
     _delivered = 0  # batches of this pass that were handed out
     _resumed = False  # whether the next pass is the rest of one that was stored
 
-    def tell(self, draw: Draw, reward: float) -> None:
-        """Say what a draw brought; under ``torch.distributed`` every rank tells, and the mean counts.
+    def tell(self, draw: Draw, reward: Any) -> None:
+        """Say what a draw brought; under ``torch.distributed`` every rank tells what its own rows brought.
 
         Args:
             draw: one that was handed out.
-            reward: any finite number that is larger when the batch helped more.
+            reward: larger where it helped more: one finite number for each row that this rank trains on; one for each
+                source of these rows, by name; or one for all of them. For a draw of one source the mean of all ranks
+                counts.
         """
-        mean = self._ranks.mean(reward)
+        gathered = self._ranks.gathered(draw, reward)
         if self._ranks.first:
-            self.chooser.tell(draw, mean)
+            self.chooser.tell(draw, gathered)
 
     def forget(self, draw: Draw) -> None:
         """Give up a draw that will never have a reward; on every rank or on none.

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch.utils import data
 
 from metasched.chooser import Chooser, Draw
@@ -13,6 +15,9 @@ from metasched.torch.ranks import OnRanks, Ranks, processes
 
 class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
     """Row numbers of a ``ConcatDataset``, batch by batch, as a chooser decides.
+
+    A batch holds rows of several data sets, in the order of ``draw.sources``. Tell one reward for each row, or for each
+    source. If you have but one number for a batch, give the chooser ``batching="per_source"``.
 
     Args:
         chooser: over the sizes of the data sets, in their order. Its batch size is that of all ranks together.
@@ -26,7 +31,9 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         >>> sampler = BatchSampler(ms.Chooser("thompson", {"a": 50, "b": 70}, batch_size=10), batches=4)
         >>> loader = DataLoader(ConcatDataset([a, b]), batch_sampler=sampler)
         >>> for draw, (inputs,) in sampler.credit(loader):
-        ...     sampler.tell(draw, reward=float(inputs.mean()))  # or sampler.forget(draw)
+        ...     sampler.tell(draw, reward=inputs.mean(dim=1))  # one for each row; or sampler.forget(draw)
+        >>> sampler.positions(draw)  # the rows of this process; all of them, as there is but one
+        array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
         >>> state = sampler.state_dict()
         >>> sampler.load_state_dict(state)
     """
@@ -37,12 +44,13 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         sizes = chooser.sizes
         if None in sizes:
             raise ConfigError("the chooser has streams, which have no row numbers; give it the sizes, or use Mixer")
-        smallest = min(size or 0 for size in sizes)
-        number = processes()
-        if number > 1 and (chooser.batch_size % number or chooser.batch_size > smallest):
+        smallest, number, size = min(size or 0 for size in sizes), processes(), chooser.batch_size
+        if number > 1 and size % number:
+            raise ConfigError(f"batch_size is {size}; give a multiple of the {number} ranks")
+        if number > 1 and size > smallest and chooser.batching == "per_source":
             raise ConfigError(
-                f"batch_size is {chooser.batch_size}; give a multiple of the {number} ranks and at most "
-                f"the smallest source's {smallest} rows, so that no two ranks train on the same row"
+                f"batch_size is {size}; give at most the smallest source's {smallest} rows, "
+                "so that no two ranks train on the same row"
             )
         self._ranks = Ranks()  # it connects all processes, so it comes after everything that may be refused
         self._waiting: deque[Draw] = deque()  # asked for (workers prefetch) and not yet handed out by credit()
@@ -60,17 +68,28 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         for _ in range(remaining):
             draw = self._ranks.agree(lambda: next(again, None) or self._ask(), self.chooser)
             self._waiting.append(draw)
-            mine = draw.rows[self._ranks.mine :: self._ranks.number]
-            start = sum(size or 0 for size in self.chooser.sizes[: draw.task])
-            yield (start + mine).tolist()
+            mine = self.positions(draw)
+            starts = np.cumsum([0, *(size or 0 for size in self.chooser.sizes)])
+            yield (starts[draw.tasks[mine]] + draw.rows[mine]).tolist()
 
     def _ask(self) -> Draw:
         """The next draw. A loader cannot deliver an empty batch, so only a loop of your own can abstain."""
         draw = self.chooser.ask()
-        if not len(draw.rows):
+        if len(draw.rows) < self._ranks.number:
             self.chooser.forget(draw)
             raise ConfigError("this chooser abstains, which a DataLoader cannot; leave abstain off")
         return draw
+
+    def positions(self, draw: Draw) -> NDArray[np.int64]:
+        """Which rows of a draw this rank trains on.
+
+        Args:
+            draw: one that was handed out.
+
+        Returns:
+            Their positions in the draw; all of them where there is one process.
+        """
+        return self._ranks.positions(draw)
 
     def credit(self, loader: Iterable[Any]) -> Iterator[tuple[Draw, Any]]:
         """The batches of a loader, each with the draw that made it.

@@ -11,6 +11,7 @@ import math
 import random
 import re
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +19,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as format_tensors
 from torch.utils.data import ConcatDataset, DataLoader
 from transformers import Trainer
 
 from metasched.chooser import Chooser, Draw
-from metasched.errors import ConfigError, RunError, unknown, whole_number
+from metasched.chooser.setup import BATCHINGS
+from metasched.errors import ConfigError, RunError, one_of, unknown, whole_number
 from metasched.files import write_whole
 from metasched.schedulers.base import Scheduler
 from metasched.schedulers.resolve import AUTO, family
@@ -51,7 +54,12 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         scheduler: a name of ``ms.schedulers.names()``, or a :class:`~metasched.Scheduler`.
         scheduler_options: of the scheduler and of :class:`~metasched.Chooser`, such as ``{"min_share": 0.05}``.
         reward: ``"transfer"``, ``"alignment"`` (:mod:`metasched.torch`, on the trainer's own loss), or a function of
-            the trainer, called when ``.grad`` holds the gradient of the whole step. A static scheduler has none.
+            the trainer, called when ``.grad`` holds the gradient of the whole step. It returns one number for each row
+            that this process trains on (``trainer.draw.tasks[trainer.positions]`` are their sources), or one for all. A
+            static scheduler has none.
+        batching: ``"mixed"`` or ``"per_source"``, as in :class:`~metasched.Chooser`. ``"auto"``: a step is of one
+            source where the reward is a name, which gives one number a step; rows are mixed where it is a function of
+            yours or where the scheduler is static.
         target_every: steps for which the target's gradient is kept.
         target_batch_size: target rows that each process reads for it; by default half the rows it trains on in a step,
             and at most a micro-batch.
@@ -61,6 +69,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
     Attributes:
         chooser: its ``history()`` has every draw and reward.
         draw: the draw that is being trained on.
+        positions: int64, which of its rows this process trains on, in their order.
 
     Examples:
         >>> from transformers import Trainer
@@ -70,6 +79,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
     """
 
     draw: Draw | None = None
+    positions: NDArray[np.int64] | None = None
 
     def __init__(
         self,
@@ -80,7 +90,8 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         target: Any = None,
         scheduler: str | Scheduler = "thompson",
         scheduler_options: Mapping[str, Any] | None = None,
-        reward: str | Callable[[Any], float] = "transfer",
+        reward: str | Callable[[Any], Any] = "transfer",
+        batching: str = AUTO,
         target_every: int = 4,
         target_batch_size: int | None = None,
         reward_parameters: Parameters = None,
@@ -90,6 +101,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             raise ConfigError("give sources={'name': data set, …} in place of train_dataset")
         if not callable(reward) and reward not in _REWARDS:
             raise unknown("reward", reward, _REWARDS)
+        one_of("batching", batching, (AUTO, *BATCHINGS))
         if _TARGET in sources:
             raise ConfigError(f"a source is called '{_TARGET}'; give it another name")
         self._reward = reward if _learns(scheduler) else None
@@ -115,7 +127,11 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         options = dict(scheduler_options or {})
         if "loss_weights" in options or options.get("abstain"):
             raise ConfigError("loss_weights and abstain are for loops of your own; leave them out")
-        self.chooser = Chooser(scheduler, sizes, math.prod(self._shape), **{"seed": seed, **options})
+        if batching == AUTO:
+            batching = "per_source" if isinstance(self._reward, str) else "mixed"
+        self.chooser = Chooser(
+            scheduler, sizes, math.prod(self._shape), **{"seed": seed, "batching": batching, **options}
+        )
         mine = self._shape[0] * self._shape[2]
         share = max(1, min(mine // 2, self._shape[2])) if target_batch_size is None else target_batch_size
         self._target_batch = whole_number("target_batch_size", share, least=1)
@@ -156,8 +172,10 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         del epoch_iterator
         self.draw = self.chooser.ask()
         self._unlogged += 1
-        mine = self.draw.rows.reshape(self._shape)[:, self.args.process_index] + self._starts[str(self.draw.source)]
-        batches = [self._collated(rows, _ROWS, self.draw.id, index) for index, rows in enumerate(mine)]
+        mine = np.arange(len(self.draw.rows)).reshape(self._shape)[:, self.args.process_index]
+        self.positions = mine.ravel()
+        rows = self.draw.rows + np.array([self._starts[name] for name in self.chooser.names])[self.draw.tasks]
+        batches = [self._collated(rows[places], _ROWS, self.draw.id, index) for index, places in enumerate(mine)]
         return super().get_batch_samples(iter(batches), num_batches, device)
 
     def training_step(self, model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -229,31 +247,49 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
     # The reward of a step
 
     def _tell(self) -> None:
-        """Tell the chooser the mean reward of all processes, which makes their choosers agree."""
+        """Tell the chooser the rewards of all processes, which makes their choosers agree."""
         draw: Any = self.draw
-        values = torch.tensor([[self._measured(), draw.id, draw.task]], dtype=torch.float64, device=self.args.device)
+        rewards = self._measured()
+        drawn = zlib.crc32(draw.tasks.tobytes() + draw.rows.tobytes())
+        values = torch.tensor([[*rewards, draw.id, drawn]], dtype=torch.float64, device=self.args.device)
         if self.args.world_size > 1:
             values = self.accelerator.gather(values)
-        rewards, ids, tasks = values.cpu().numpy().T
-        if len({*ids}) > 1 or len({*tasks}) > 1:
-            raise RunError(
-                f"processes train on different draws {ids} of sources {tasks}; give all the same seed and data"
-            )
-        reward = float(rewards.mean())
-        if math.isfinite(reward):
-            self.chooser.tell(draw, reward)
+        *columns, ids, draws = values.cpu().numpy().T
+        if len({*ids}) > 1 or len({*draws}) > 1:
+            raise RunError(f"processes train on different draws {ids}; give all the same seed and data")
+        rewards = np.sum(columns, axis=1) if draw.mixed else np.mean(columns)
+        if np.isfinite(rewards).all():
+            self.chooser.tell(draw, rewards)
         elif self.accelerator.scaler is not None:  # the scaler will skip this step and try a smaller scale
             self.chooser.forget(draw)
         else:
+            wrong = next(iter(draw.sources[~np.isfinite(np.broadcast_to(rewards, len(draw.rows)))]))
             raise RunError(
-                f"step {self.state.global_step + 1}: the reward of a batch of '{draw.source}' is {reward}; its "
-                "gradient or the target's is not finite: look at its rows, or lower the learning rate"
+                f"step {self.state.global_step + 1}: the reward of rows of '{wrong}' is not finite; its gradient or "
+                "the target's is not: look at its rows, or lower the learning rate"
             )
 
-    def _measured(self) -> float:
-        """The reward on this process."""
+    def _measured(self) -> NDArray[np.float64]:
+        """What this process tells: one number for a draw of one source, else one for each row, 0 for rows of others."""
+        draw: Any = self.draw
+        measured = self._measure()
+        if isinstance(measured, torch.Tensor):
+            measured = measured.tolist()
+        given = np.asarray(measured, np.float64)
+        if given.ndim and given.shape != self.positions.shape:  # type: ignore[union-attr]
+            raise ConfigError(
+                f"the reward has shape {given.shape}; give one number for each of the {len(self.positions)} "  # type: ignore[arg-type]
+                "rows that this process trains on, or one for all"
+            )
+        if not draw.mixed:
+            return np.array([given.mean()])
+        rewards = np.zeros(len(draw.rows))
+        rewards[self.positions] = given
+        return rewards
+
+    def _measure(self) -> Any:
         if not isinstance(self._reward, str):
-            return 0.0 if self._reward is None else float(self._reward(self))
+            return 0.0 if self._reward is None else self._reward(self)
         if self._gradient_reward is None:
             self._gradient_reward = _REWARDS[self._reward](self.model, self._target_loss, self._parameters, self._every)
         scaler = self.accelerator.scaler

@@ -1,0 +1,255 @@
+"""What was drawn and told: the last million choices one by one, and sums by source of all there ever were.
+
+A scheduler gets each reward, or the edge of what is plausible. One reward of −1e20 among rewards near 0 (a loss that
+overflowed, a unit forgotten) would fix the mean of its source for ever. So a reward may lie outside the recent ones by
+ten times their range, and is clipped to that. When the scale of the rewards really changes, the range follows within a
+few tells, because each of them widens it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.chooser.draws import ABSTAINS, MISSING
+
+WINDOW = 2**20
+"""Choices that are kept one by one. A run of any length then has a state of at most some 30 MB, and 13 if mixed."""
+RECENT = 100
+"""Rewards that the next ones are compared with; those of four mixed batches, if they are more."""
+MOST_RECENT = 4096
+"""But no more than so many."""
+FIRST = 10
+"""Before so many rewards nothing is known of their scale; when the last of them comes, all are judged together."""
+REACH = 10.0
+"""How far outside a reward may lie, in ranges."""
+
+
+class Record(NamedTuple):
+    """A history as it is stored. Draws of the window have W choices each, and so do the first, third and fourth array.
+
+    Attributes:
+        asked: int32 (draws, W), the source of each choice, or ``ABSTAINS``, or ``MISSING``.
+        told: int64 (draws,), the rank of each draw among the tells, or −1.
+        rewards: (draws, W) as they were told, NaN where none were; float64 where W is 1, and else float32.
+        heard: (draws, W) likewise, as the scheduler got them.
+        recent: float64, the last rewards that the scheduler got, in the order of telling.
+        drawn: int64 (sources + 1,), choices by source, the last entry for no source. These and the next two count all
+            draws, not those of the window alone.
+        tells: int64 (sources + 1,), rewards by source.
+        totals: float64 (sources + 1,), their sums.
+    """
+
+    asked: NDArray[np.int32]
+    told: NDArray[np.int64]
+    rewards: NDArray[Any]
+    heard: NDArray[Any]
+    recent: NDArray[np.float64]
+    drawn: NDArray[np.int64]
+    tells: NDArray[np.int64]
+    totals: NDArray[np.float64]
+
+
+def kind_of(width: int) -> type[np.floating[Any]]:
+    """How rewards of draws of so many choices are kept."""
+    return np.float64 if width == 1 else np.float32
+
+
+def no_record(sources: int, width: int) -> Record:
+    """Nothing drawn yet."""
+    numbers, rewards = np.zeros(sources + 1, np.int64), np.empty((0, width), kind_of(width))
+    return Record(
+        asked=np.empty((0, width), np.int32),
+        told=np.empty(0, np.int64),
+        rewards=rewards,
+        heard=rewards,
+        recent=np.empty(0),
+        drawn=numbers,
+        tells=numbers,
+        totals=np.zeros(sources + 1),
+    )
+
+
+class History:
+    """Draws in the order of asking, with their rewards.
+
+    Args:
+        record: what was stored.
+        first: the id of its first draw.
+        tellings: how many draws were ever told.
+    """
+
+    def __init__(self, record: Record, first: int = 0, tellings: int = 0) -> None:
+        # They will have room for more behind the draws that there are.
+        self._columns: list[NDArray[Any]] = [column.copy() for column in record[:4]]
+        self.recent = record.recent.copy()
+        self.drawn, self.tells, self.totals = record.drawn.copy(), record.tells.copy(), record.totals.copy()
+        self.first, self.tellings, self._length = first, tellings, len(record.told)
+        self.width = record.asked.shape[1]
+
+    def record(self) -> Record:
+        """Everything, copied."""
+        asked, told, rewards, heard = (column[: self._length].copy() for column in self._columns)
+        return Record(
+            asked, told, rewards, heard, self.recent.copy(), self.drawn.copy(), self.tells.copy(), self.totals.copy()
+        )
+
+    @property
+    def draws(self) -> int:
+        """How many there were."""
+        return self.first + self._length
+
+    @property
+    def asked(self) -> NDArray[np.int32]:
+        """The source (draws, W) of each choice in the window; not copied, like the next three."""
+        return self._columns[0][: self._length]
+
+    @property
+    def told(self) -> NDArray[np.int64]:
+        """The rank (draws,) of each draw of the window among the tells, or −1."""
+        return self._columns[1][: self._length]
+
+    @property
+    def rewards(self) -> NDArray[Any]:
+        """Rewards (draws, W) of the window as they were told, or NaN."""
+        return self._columns[2][: self._length]
+
+    @property
+    def heard(self) -> NDArray[Any]:
+        """Rewards (draws, W) of the window as the scheduler got them, or NaN."""
+        return self._columns[3][: self._length]
+
+    def grow(self, sources: int) -> None:
+        """Count by source, of which there are now so many."""
+        more = np.zeros(sources + 1 - len(self.drawn))
+        self.drawn = np.insert(self.drawn, -1, more.astype(np.int64))
+        self.tells = np.insert(self.tells, -1, more.astype(np.int64))
+        self.totals = np.insert(self.totals, -1, more)
+
+    def ask(self, tasks: NDArray[np.int64]) -> int:
+        """Note a draw; its id."""
+        self._make_room()
+        place = self._length
+        self._length += 1
+        asked, told, rewards, heard = self._columns
+        asked[place], told[place], rewards[place], heard[place] = tasks, -1, np.nan, np.nan
+        np.add.at(self.drawn, tasks, 1)
+        return self.first + place
+
+    def lose(self, number: int, tasks: NDArray[np.int64], choices: NDArray[np.int64]) -> None:
+        """Note that these choices of a draw of ``tasks`` (W,) came to nothing."""
+        np.subtract.at(self.drawn, tasks[choices], 1)
+        if number >= self.first:
+            self.asked[number - self.first, choices] = MISSING
+
+    def tell(self, number: int, tasks: NDArray[np.int64], rewards: NDArray[np.float64]) -> tuple[NDArray[Any], bool]:
+        """Note the rewards (W,) of a draw; what the scheduler gets, and whether what it got before has changed."""
+        there, known = tasks != MISSING, int(self.tells.sum())
+        given = rewards.astype(kind_of(self.width))
+        heard = given if known < FIRST else _clipped(given, self.recent)
+        counted, values = tasks[there], heard[there].astype(np.float64)
+        np.add.at(self.tells, counted, 1)
+        np.add.at(self.totals, counted, values)
+        place = number - self.first
+        if place >= 0:
+            self.told[place], self.rewards[place], self.heard[place] = self.tellings, given, heard
+        self.tellings += 1
+        lately, changed = np.concatenate([self.recent, values]), False
+        if known < FIRST <= known + len(counted):
+            # The first rewards were taken as they came, because nothing was known of their scale. Now it is.
+            together = _clipped(lately, lately)
+            changed = not bool((together == lately).all())
+            if changed:
+                self.heard[:], heard = _clipped(self.heard, lately), _clipped(heard, lately)
+                self._sum_up()
+                lately = together
+        self.recent = lately[-max(RECENT, min(4 * self.width, MOST_RECENT)) :]
+        return heard, changed
+
+    def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]:
+        """Places in the window, sources and rewards, as the scheduler got them, of the draws told, in that order."""
+        order = np.argsort(self.told, kind="stable")
+        order = order[np.searchsorted(self.told[order], 0) :]
+        return order, self.asked[order], self.heard[order]
+
+    def means(self) -> NDArray[np.float64]:
+        """The mean reward (sources + 1,) of each; of one that has none, the mean of all."""
+        overall = self.totals.sum() / max(self.tells.sum(), 1)
+        return np.where(self.tells > 0, self.totals / np.maximum(self.tells, 1), overall)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The choices of the window as columns; one of no source has the number of sources as its task."""
+        there = self.asked != MISSING
+        tasks = self.asked[there].astype(np.int64)
+        tasks[tasks == ABSTAINS] = len(self.drawn) - 1
+        ids = np.arange(self.first, self.draws)
+        wide = (np.broadcast_to(column[:, None], there.shape)[there] for column in (ids, self.told))
+        id_, told = wide
+        return {"id": id_, "task": tasks, "reward": self.rewards[there].astype(np.float64), "told": told}
+
+    def shares(self, last: int | None) -> NDArray[np.float64]:
+        """The share (sources,) of each in the choices of the last draws, or in all."""
+        counts = self.drawn if last is None else self.count(self.asked[-last:])
+        shares: NDArray[np.float64] = counts[:-1] / max(counts.sum(), 1)
+        return shares
+
+    def log(self, numbers: Mapping[str, int], last: int) -> dict[str, float]:
+        """Flat numbers for a tracker, of the sources with these names and numbers."""
+        shares, lately = self.shares(last), self.told >= max(self.tellings - last, 0)
+        tasks, heard = self.asked[lately], self.heard[lately]
+        there = tasks != MISSING
+        tells = self.count(tasks)
+        totals = np.zeros(len(tells))
+        np.add.at(totals, tasks[there], heard[there].astype(np.float64))
+        logged = {f"share/{name}": float(shares[number]) for name, number in numbers.items()}
+        logged |= {
+            f"reward/{name}": float(totals[number] / tells[number]) for name, number in numbers.items() if tells[number]
+        }
+        return logged | {f"draws/{name}": float(self.drawn[number]) for name, number in numbers.items()}
+
+    def count(self, tasks: NDArray[np.int32]) -> NDArray[np.int64]:
+        """How often (sources + 1,) each comes."""
+        counts = np.zeros(len(self.drawn), np.int64)
+        np.add.at(counts, tasks[tasks != MISSING], 1)
+        return counts
+
+    def _make_room(self) -> None:
+        """Let one more draw fit in; the oldest quarter goes when the window is full."""
+        most = max(1, WINDOW // self.width)
+        if self._length == most:
+            old = max(1, most // 4)
+            for column in self._columns:
+                column[: most - old] = column[old:most].copy()
+            self.first += old
+            self._length -= old
+        elif self._length == len(self._columns[0]):
+            room = min(most, max(64, 2 * self._length))
+            self._columns = [_longer(column, room) for column in self._columns]
+
+    def _sum_up(self) -> None:
+        """Sum the rewards of the window."""
+        _, tasks, heard = self.in_order()
+        there = tasks != MISSING
+        self.totals[:] = 0
+        np.add.at(self.totals, tasks[there], heard[there].astype(np.float64))
+
+
+def _longer(column: NDArray[Any], room: int) -> NDArray[Any]:
+    longer = np.zeros((room, *column.shape[1:]), column.dtype)
+    longer[: len(column)] = column
+    return longer
+
+
+def _clipped(rewards: NDArray[Any], recent: NDArray[np.float64]) -> NDArray[Any]:
+    """``rewards`` within [low − 10·w, high + 10·w], where low and high bound the recent ones and w = high − low.
+
+    The lowest and the highest hundredth of those, at least one of each, are left out. Where the others are all equal,
+    w is their size, and at least 1.
+    """
+    out = max(1, len(recent) // RECENT)
+    ordered = np.sort(recent)[out:-out]
+    low, high = float(ordered[0]), float(ordered[-1])
+    width = high - low if high > low else max(abs(high), 1.0)
+    wide = np.clip(rewards.astype(np.float64), low - REACH * width, high + REACH * width)
+    return wide.astype(rewards.dtype)

@@ -1,0 +1,255 @@
+"""The scheduler of a chooser: fixed proportions mixed in where they are wanted, and the compiled step that asks it.
+
+Fixed proportions stand alone or under a scheduler that learns. With proportions p and a share λ, a choice follows p
+with probability λ and the scheduler otherwise: q = λ·p + (1 − λ)·s.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.chooser.sources import Source
+from metasched.errors import ConfigError
+from metasched.schedulers.base import Scheduler, State, key_of_draw
+from metasched.schedulers.rows import Cursors, RowState, by_rows, means_of
+from metasched.tasks.cursors import advance, labels_at, starts_of
+
+REDRAWS = 1024
+"""How often a random scheduler is asked again, with other keys, to count how likely it was to choose each source."""
+_APART = 0x6D697865
+"""Folded into keys, so that the mixture's random numbers are independent of those of the scheduler in it."""
+Step = Callable[..., tuple[State, jax.Array, jax.Array]]
+
+
+class MixtureState(NamedTuple):
+    """Key data, choices told so far int32 (), and the state of the scheduler inside."""
+
+    key: jax.Array
+    turn: jax.Array
+    inner: State
+
+
+class Mixture(NamedTuple):
+    """A scheduler and, where they are wanted, the chances of its choices.
+
+    Attributes:
+        scheduler: chooses.
+        chances: ``chances(state, labels) -> (arms,)`` of its next choice.
+        row_chances: ``row_chances(state, labels (B, N), chosen (B,)) -> (B,)`` of the rows of a mixed batch, where the
+            state is that of the scheduler by rows.
+    """
+
+    scheduler: Scheduler
+    chances: Callable[[State, jax.Array], jax.Array] | None = None
+    row_chances: Callable[[Any, jax.Array, jax.Array], jax.Array] | None = None
+
+
+def proportions(
+    sources: Sequence[Source], weights: Sequence[float] | None, temperature: float | None
+) -> NDArray[np.float64]:
+    """p_i ∝ w_i^(1/T); w are the weights or, where only a temperature is given, the sizes; with neither, all equal."""
+    if weights is None and temperature is None:
+        return np.full(len(sources), 1 / len(sources))
+    if weights is None:
+        streams = [source.name for source in sources if source.size is None]
+        if streams:
+            raise ConfigError(f"source '{streams[0]}' has no size for temperature to act on; give weights")
+        weights = [float(source.size or 0) for source in sources]
+    given = np.array(weights, np.float64)
+    if given.max() == 0:
+        raise ConfigError("the weights are all 0; give at least one source some weight")
+    given = (given / given.max()) ** (1 / (temperature or 1.0))
+    shares: NDArray[np.float64] = given / given.sum()
+    return shares
+
+
+def mixed_with(scheduler: Scheduler, shares: NDArray[np.float64], least: float, prior: float) -> Mixture:
+    """``scheduler``, but a share λ_t = max(least, prior / (prior + t)) of the choices follows ``shares`` (arms,).
+
+    ``prior`` is how many rewards the proportions are worth: after so many, half of the choices are the scheduler's. It
+    is told every reward, whoever chose. In a mixed batch every row is a choice.
+    """
+    chosen = np.log(np.maximum(shares, 1e-300)).astype(np.float32)
+    exact = np.asarray(shares, np.float32)
+
+    def share(turn: jax.Array) -> jax.Array:
+        return (
+            jnp.maximum(least, prior / (prior + turn)) if prior > 0 else jnp.full(jnp.shape(turn), least, jnp.float32)
+        )
+
+    def init(key: jax.Array) -> MixtureState:
+        return MixtureState(jax.random.key_data(jax.random.fold_in(key, _APART)), jnp.int32(0), scheduler.init(key))
+
+    def proportional(state: MixtureState, turns: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """What the proportions choose on these turns, and whether they are followed."""
+        whether, which = jax.random.split(key_of_draw(state.key, state.turn))
+        by_share = jax.random.categorical(which, jnp.asarray(chosen), shape=jnp.shape(turns)).astype(jnp.int32)
+        return by_share, jax.random.uniform(whether, jnp.shape(turns)) < share(turns)
+
+    def select(state: MixtureState, labels: jax.Array) -> jax.Array:
+        by_share, follows = proportional(state, state.turn)
+        return jnp.where(follows, by_share, scheduler.select(state.inner, labels))
+
+    def update(state: MixtureState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> MixtureState:
+        return MixtureState(state.key, state.turn + 1, scheduler.update(state.inner, labels, task, reward))
+
+    def chances(state: MixtureState, labels: jax.Array) -> jax.Array:
+        part = share(state.turn)
+        return part * jnp.asarray(exact) + (1 - part) * _chances_alone(scheduler, state.inner, labels, len(exact))
+
+    at_random, told = scheduler.select_rows, scheduler.update_rows
+
+    def select_rows(state: MixtureState, labels: jax.Array, count: int) -> jax.Array:
+        by_share, follows = proportional(state, state.turn + jnp.arange(count))
+        return jnp.where(follows, by_share, at_random(state.inner, labels, count))  # type: ignore[misc]
+
+    def update_rows(state: MixtureState, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> MixtureState:
+        inner = told(state.inner, labels, tasks, rewards)  # type: ignore[misc]
+        return MixtureState(state.key, state.turn + len(tasks), inner)
+
+    def chances_at_random(state: MixtureState, labels: jax.Array, tasks: jax.Array) -> jax.Array:
+        """The expected share of each row's source in the batch: the loss of the batch then is that of the mixture."""
+        count = len(tasks)
+        part = share(state.turn + jnp.arange(count))
+        redrawn = _redrawn(lambda inner: at_random(inner, labels[0], count), state.inner, max(8, REDRAWS // count))  # type: ignore[misc]
+        own = jnp.zeros(len(exact)).at[redrawn].add(jnp.broadcast_to(1 - part, redrawn.shape)) / redrawn.size
+        return (part.mean() * jnp.asarray(exact) + own)[tasks]
+
+    def chances_one_by_one(state: RowState, labels: jax.Array, tasks: jax.Array) -> jax.Array:
+        """The chance of each row's source, given the rows before it."""
+        mean = means_of(state)
+
+        def row(inner: MixtureState, one: tuple[jax.Array, jax.Array]) -> tuple[MixtureState, jax.Array]:
+            return update(inner, *one, mean[one[1]]), chances(inner, one[0])[one[1]]
+
+        chance: jax.Array = jax.lax.scan(row, state.inner, (labels, tasks))[1]
+        return chance
+
+    return Mixture(
+        Scheduler(
+            init,
+            select,
+            update,
+            scheduler.family,
+            select_rows=at_random and select_rows,
+            update_rows=told and update_rows,
+        ),
+        chances,
+        chances_one_by_one if at_random is None else chances_at_random,
+    )
+
+
+def _chances_alone(scheduler: Scheduler, state: Any, labels: jax.Array, arms: int) -> jax.Array:
+    """How likely each arm is: counted over other keys, or certain where the state has no ``key`` to draw with."""
+    if "key" not in getattr(state, "_fields", ()):
+        return jax.nn.one_hot(scheduler.select(state, labels), arms)
+    redrawn = _redrawn(lambda other: scheduler.select(other, labels), state, REDRAWS)
+    return jnp.bincount(redrawn, length=arms) / REDRAWS
+
+
+def _redrawn(select: Callable[[Any], jax.Array], state: Any, times: int) -> jax.Array:
+    """What would be chosen with so many other keys."""
+    other = jax.random.fold_in(key_of_draw(state.key, getattr(state, "turn", jnp.int32(0))), _APART)
+    keys = jax.vmap(jax.random.key_data)(jax.random.split(other, times))
+    return jax.vmap(lambda key: select(state._replace(key=key)))(keys)
+
+
+@lru_cache(maxsize=64)
+def one_source_step(mixture: Mixture) -> Step:
+    """``step(state, draws, rewards, told, total) -> (state, choice, its chance)``, in one dispatch.
+
+    The first ``told`` draws are real updates, those up to ``total`` supposed ones on a copy, where the choice is made.
+    A row of ``draws`` is an arm and the labels of its draw, the last row the labels now. That is one array and not
+    three, because handing over each costs as much as the arithmetic. The chance is 1 where nobody asks for it.
+    """
+    scheduler, chances = mixture.scheduler, mixture.chances
+
+    @jax.jit
+    def step(
+        state: State, draws: jax.Array, rewards: jax.Array, told: int, total: int
+    ) -> tuple[State, jax.Array, jax.Array]:
+        def add(index: int, state: State) -> State:
+            return scheduler.update(state, draws[index, 1:], draws[index, 0], rewards[index])
+
+        state = jax.lax.fori_loop(0, told, add, state)
+        supposed, labels = jax.lax.fori_loop(told, total, add, state), draws[-1, 1:]
+        choice = scheduler.select(supposed, labels)
+        return state, choice, jnp.float32(1) if chances is None else chances(supposed, labels)[choice]
+
+    return step
+
+
+class Table(NamedTuple):
+    """The labels of all rows end to end, the size (N,) of each source, and where its cursor stands (N,), all int32."""
+
+    labels: Any
+    sizes: Any
+    cursors: Any
+
+
+class RowSteps(NamedTuple):
+    """A scheduler by rows, compiled.
+
+    Attributes:
+        init: ``init(key) -> state``.
+        step: ``step(state, arms (D, B), rewards (D, B), labels (D, B, N) or None, told, total, table or None)`` returns
+            the state, the arms chosen (B,) and their chances (B,), in one dispatch. As in :func:`one_source_step` the
+            first ``told`` of D batches are real, and those up to ``total`` supposed.
+        tell: ``tell(state, arms (R,), rewards (R,), labels (R, N) or None) -> state`` for a batch of any length.
+    """
+
+    init: Callable[[jax.Array], State]
+    step: Step
+    tell: Callable[..., State]
+
+
+@lru_cache(maxsize=64)
+def mixed_steps(mixture: Mixture, sources: int, batch_size: int, cursor: str) -> RowSteps:
+    """The steps for mixed batches. Labels are None where the scheduler sees none; it is then shown zeros."""
+    rows = by_rows(mixture.scheduler, sources + 1)  # one more for no source
+
+    def tell(state: State, tasks: jax.Array, rewards: jax.Array, labels: jax.Array | None) -> State:
+        shown = jnp.zeros((len(tasks), sources), jnp.int32) if labels is None else labels
+        return rows.tell(state, shown, tasks, rewards)
+
+    def step(
+        state: State, tasks: jax.Array, rewards: jax.Array, labels: jax.Array | None, told: int, total: int, table: Any
+    ) -> tuple[State, jax.Array, jax.Array]:
+        def add(index: int, state: State) -> State:
+            return tell(state, tasks[index], rewards[index], None if labels is None else labels[index])
+
+        state = jax.lax.fori_loop(0, told, add, state)
+        supposed = jax.lax.fori_loop(told, total, add, state)
+        chosen, seen = rows.choose(supposed, _cursors(table, sources, cursor), batch_size)
+        if mixture.row_chances is None:
+            return state, chosen, jnp.ones(())
+        return state, chosen, mixture.row_chances(supposed, seen, chosen)
+
+    return RowSteps(rows.init, jax.jit(step), jax.jit(tell))
+
+
+def _cursors(table: Table | None, sources: int, cursor: str) -> Cursors:
+    if table is None:
+        return Cursors(jnp.zeros(()), lambda _: jnp.zeros(sources, jnp.int32), lambda place, _: place)
+    starts = starts_of(table.sizes)
+    return Cursors(
+        table.cursors,
+        lambda cursors: labels_at(table.labels, starts, cursors),
+        lambda cursors, task: advance(cursors, table.sizes, task, 1, cursor),
+    )
+
+
+def named(state: State) -> dict[str, NDArray[Any]]:
+    """The arrays of a scheduler's state by name."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    return {"scheduler" + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def on_host(state: State) -> State:
+    """The state in the host's memory: one choice is too little work for an accelerator, and waits for it."""
+    return jax.device_put(state, jax.local_devices(backend="cpu")[0])
