@@ -1,9 +1,10 @@
-"""The byte-level GPT of ``mixing.py``, its sizes, and the corpus as rows of bytes."""
+"""The byte-level GPT of ``mixing.py``, its sizes, and a target of the corpus as rows of bytes."""
 
+import json
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import mixing_corpus
 import torch
 from torch import nn
 
@@ -11,7 +12,7 @@ BYTES = 256
 
 
 class Size(NamedTuple):
-    """How large a model and its batches are, how long it trains, and what is tuned: rates, places of the target."""
+    """How large a model and its batches are, how long it trains at which rate, and how often it is measured."""
 
     layers: int
     width: int
@@ -20,15 +21,13 @@ class Size(NamedTuple):
     batch: int
     steps: int
     points: int
-    rates: tuple[float, ...]
-    places: tuple[str, ...]
-    test_rows: int
+    learning_rate: float
 
 
 SIZES = {
-    "tiny": Size(1, 16, 1, 16, 4, 24, 2, (3e-3,), ("", "+share=2"), 8),
-    "small": Size(2, 64, 2, 64, 16, 800, 10, (5e-4, 1e-3, 2e-3, 4e-3), ("", "+share=4", "+late=2"), 384),
-    "large": Size(4, 384, 6, 256, 32, 1500, 15, (3e-4, 8e-4), ("", "+share=32", "+late=8"), 4096),
+    "tiny": Size(1, 16, 1, 16, 8, 32, 2, 3e-3),
+    "small": Size(2, 64, 2, 64, 16, 800, 10, 2e-3),
+    "large": Size(4, 384, 6, 256, 32, 1500, 15, 8e-4),
 }
 
 
@@ -73,49 +72,64 @@ class GPT(nn.Module):
             return self.head(self.blocks(known)).float()
 
 
-def predicted(model: Any, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits and the bytes they should have been, of rows (n, context + 1)."""
+def row_losses(model: nn.Module, rows: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy of the next byte in each of the rows (n, context + 1), in nats."""
     whole = rows.long()
-    return model(whole[:, :-1]), whole[:, 1:]
+    logits = model(whole[:, :-1])
+    losses = nn.functional.cross_entropy(logits.flatten(0, 1), whole[:, 1:].flatten(), reduction="none")
+    return losses.view(len(rows), -1).mean(1)
 
 
-def loss(model: Any, rows: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy of the next byte, in nats."""
-    logits, labels = predicted(model, rows)
-    return nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
-
-
-def bits(model: Any, rows: torch.Tensor) -> float:
+def bits(model: nn.Module, rows: torch.Tensor) -> float:
     """Held-out bits per byte."""
     with torch.no_grad():
-        parts = [float(loss(model, part)) * len(part) for part in rows.split(256)]
-    return sum(parts) / len(rows) / torch.log(torch.tensor(2.0)).item()
+        total = sum(float(row_losses(model, part).sum()) for part in rows.split(256))
+    return total / len(rows) / math.log(2)
 
 
-class Corpus(NamedTuple):
-    """Rows (n, context + 1) of uint8 on the device: of every source, the target among them, and held out."""
+class Data(NamedTuple):
+    """One target of the corpus, as rows (n, context + 1) of uint8 on the device.
 
-    sources: dict[str, torch.Tensor]
+    Attributes:
+        rows: those of all sources, end to end.
+        sizes: how many rows each source has, by name, in the order of ``rows``.
+        target: the target's own rows, which every method trains on and measures rewards with.
+        tune: held out, to choose settings.
+        test: held out, to report.
+        useful: names of the sources that were thought useful before any run.
+        noise: names of the sources that are noise.
+    """
+
+    rows: torch.Tensor
+    sizes: dict[str, int]
+    target: torch.Tensor
     tune: torch.Tensor
     test: torch.Tensor
-
-    @property
-    def target(self) -> torch.Tensor:
-        """The labelled rows: every method may train on them, and rewards are measured on them."""
-        return self.sources[mixing_corpus.TARGET]
+    useful: tuple[str, ...]
+    noise: tuple[str, ...]
 
 
-def load(folder: Path, size: Size, device: str) -> Corpus:
-    """The corpus that ``mixing_corpus.py`` wrote, cut into rows."""
-    files = {path.stem: path.read_bytes() for path in sorted(folder.glob("*.bin"))}
-    missing = [name for name in (mixing_corpus.TARGET, "tune", "test") if name not in files]
-    if missing:
-        raise SystemExit(f"{folder} has no {missing[0]}.bin; python benchmarks/mixing_corpus.py {folder} writes it")
+def load(folder: Path, target: str, size: Size, device: str) -> Data:
+    """A target and its sources, cut into rows, from the corpus that ``mixing_corpus.py`` wrote."""
+    listed = folder / "corpus.json"
+    if not listed.exists():
+        raise SystemExit(f"{folder} has no corpus.json; python benchmarks/mixing_corpus.py {folder} writes it")
+    known: dict[str, Any] = json.loads(listed.read_text(encoding="utf-8"))
+    if target not in known["targets"]:
+        raise SystemExit(f"unknown target '{target}'; {folder} has: {', '.join(known['targets'])}")
 
-    def cut(text: bytes) -> torch.Tensor:
+    def cut(path: str) -> torch.Tensor:
+        text = (folder / f"{path}.bin").read_bytes()
         count = len(text) // (size.context + 1)
         flat = torch.frombuffer(bytearray(text), dtype=torch.uint8)[: count * (size.context + 1)]
-        return flat.view(count, size.context + 1).to(device)
+        return flat.view(count, size.context + 1)
 
-    held = {name: cut(files.pop(name))[: size.test_rows] for name in ("tune", "test")}
-    return Corpus({name: cut(text) for name, text in files.items()}, held["tune"], held["test"])
+    asked = known["targets"][target]
+    sources = {name: cut(f"sources/{name}") for name in asked["sources"]}
+    return Data(
+        torch.cat(list(sources.values())).to(device),
+        {name: len(rows) for name, rows in sources.items()},
+        *(cut(f"{target}/{part}").to(device) for part in ("target", "tune", "test")),
+        useful=tuple(asked["useful"]),
+        noise=tuple(name for name in known["noise"] if name in sources),
+    )
