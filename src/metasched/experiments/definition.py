@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from metasched import datasets
-from metasched.experiments.methods import paper_methods
+from metasched.experiments.methods import Batching, paper_methods
 from metasched.learners.settings import LearnerSettings
 from metasched.runs.sweep import Method
 from metasched.tasks import TEST, VALIDATION, Split, TaskSet, few_labels
@@ -66,7 +66,7 @@ class Experiment:
     network: Literal["mlp", "cnn"]
     tuned_in: str
     cells: tuple[Cell, ...]
-    methods: Callable[[TaskSet], tuple[Method, ...]] = paper_methods
+    methods: Callable[[TaskSet, Batching], tuple[Method, ...]] = paper_methods
 
     def cell(self, name: str) -> Cell:
         """A cell by its name."""

@@ -1,7 +1,8 @@
 """The methods that every experiment compares: baselines, controls, the paper's schedulers, the field's and ours."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
 
 from metasched.runs.outcome import OURS
 from metasched.runs.sweep import Method
@@ -9,6 +10,7 @@ from metasched.schedulers.resolve import SINGLE, TARGET_ONLY, USEFUL
 from metasched.schedulers.thompson import FADE
 from metasched.tasks import TaskSet
 
+Batching: TypeAlias = Literal["mixed", "per_source"]
 SUPERVISED = "supervised"
 DISCOUNT = 0.9
 """γ of every plan: about ten batches of foresight."""
@@ -23,8 +25,12 @@ def _method(
     return Method(name, scheduler, options or {}, reward, role=role, **more)
 
 
-def paper_methods(tasks: TaskSet) -> tuple[Method, ...]:
-    """The methods of the paper's experiments and what the field and we had beside them, baselines first."""
+def paper_methods(tasks: TaskSet, batching: Batching = "per_source") -> tuple[Method, ...]:
+    """The methods of the paper's experiments and what the field and we had beside them, baselines first.
+
+    All of them take every batch from one source, as the paper does.
+    """
+    del batching
     gain: dict[str, Any] = {"reward": "gain"}
     plan = {"discount": DISCOUNT}
     return (
@@ -42,13 +48,45 @@ def paper_methods(tasks: TaskSet) -> tuple[Method, ...]:
     )
 
 
-def source_methods(tasks: TaskSet) -> tuple[Method, ...]:
-    """Where sources differ: Thompson sampling on transfer is ours, named before any run, against uniform."""
+def source_methods(tasks: TaskSet, batching: Batching = "mixed") -> tuple[Method, ...]:
+    """Where sources differ. Ours is named before any run, and compared with uniform."""
+    return mixed_methods(tasks) if batching == "mixed" else per_source_methods(tasks)
+
+
+def mixed_methods(tasks: TaskSet) -> tuple[Method, ...]:
+    """Batches with rows of many sources. Behind them the methods that take each batch from one source."""
+    reward: dict[str, Any] = {"reward": "adam_transfer"}
+    apart = [method for method in per_source_methods(tasks) if method.family != "control" or method.name == USEFUL]
+    return (
+        _method("uniform", "rows drawn at random", "uniform"),
+        _method("proportional", "rows drawn by size", "proportional"),
+        *_controls(tasks),
+        _method("mirror", OURS, "mirror", **reward),
+        _method("thompson", "the likely best, by row", "thompson", **reward),
+        _method("mirror-plain", "without Adam's scaling", "mirror", reward="transfer"),
+        *(
+            replace(
+                method,
+                name=f"{PER_SOURCE}{method.name}",
+                role=f"one source a batch: {method.role}",
+                batching="per_source",
+            )
+            for method in apart
+        ),
+    )
+
+
+PER_SOURCE = "per-source "
+"""How the names of methods begin that take each batch from one source, among those that mix rows."""
+
+
+def per_source_methods(tasks: TaskSet) -> tuple[Method, ...]:
+    """Batches of one source each: Thompson sampling on transfer is ours."""
     transfer: dict[str, Any] = {"reward": "transfer"}
     plan = {"discount": DISCOUNT}
     return (
         *_baselines(tasks, {"order": "random"}),
-        *([_method(USEFUL, "the useful sources alone", USEFUL)] if tasks.useful else []),
+        *_useful(tasks),
         _method("ucb", "paper", "ucb", PAPER_UCB),
         _method("gittins", "paper", "gittins", {"refresh": 0, **plan}),
         *([_method("mdp", "paper", "mdp", {"refresh": 0, **plan})] if _joint_states(tasks) <= MOST_STATES else []),
@@ -73,9 +111,22 @@ def _baselines(tasks: TaskSet, in_turn: Mapping[str, Any] | None = None) -> tupl
         _method("cyclic", "round robin over tasks", "cyclic"),
         _method("sequential", "task after task", "sequential", in_turn or {}),
         _method("uniform", "drawn at random", "uniform"),
-        _method(TARGET_ONLY, "no source rows", TARGET_ONLY),
-        *(
-            _method(f"{SINGLE}{task}", f"task {task} alone", f"{SINGLE}{task}")
-            for task in range(1, len(tasks.tasks) + 1)
-        ),
+        *_alone(tasks),
     )
+
+
+def _controls(tasks: TaskSet) -> tuple[Method, ...]:
+    return (*_alone(tasks), *_useful(tasks))
+
+
+def _alone(tasks: TaskSet) -> tuple[Method, ...]:
+    """The target without any source, and every source by itself."""
+    singles = [f"{SINGLE}{task}" for task in range(1, len(tasks.tasks) + 1)]
+    return (
+        _method(TARGET_ONLY, "no source rows", TARGET_ONLY),
+        *(_method(single, f"task {task} alone", single) for task, single in enumerate(singles, 1)),
+    )
+
+
+def _useful(tasks: TaskSet) -> tuple[Method, ...]:
+    return (_method(USEFUL, "the useful sources alone", USEFUL),) if tasks.useful else ()

@@ -118,7 +118,7 @@ def _run_cells(
         rates = {} if tuning is None else tuning["chosen"]
         jobs = [
             job
-            for method in _methods(experiment, rows[0][1], request.quick)
+            for method in _methods(experiment, cell, rows[0][1], request.quick)
             for job in setup.jobs(method, rows, _rates(rates.get(method.name), setup), study)
         ]
         name = f"{experiment.name}/{cell.name}"
@@ -169,12 +169,12 @@ def quick_cells(experiment: Experiment, wanted: Sequence[Cell]) -> list[Cell]:
     return [cell for cell in wanted if experiment.name == WHOLE or cell.regime == "paper" or cell.name in everywhere]
 
 
-def _methods(experiment: Experiment, tasks: TaskSet, short: bool) -> list[Method]:
+def _methods(experiment: Experiment, cell: Cell, tasks: TaskSet, short: bool) -> list[Method]:
     """The methods of an experiment; in a quick run all of digits, elsewhere the paper's, ours and the baselines.
 
     Every run of a convolutional network takes a second or more, and single tasks would be half of all runs.
     """
-    found = list(experiment.methods(tasks))
+    found = list(experiment.methods(tasks, cell.config.batching))
     if not short or experiment.name == WHOLE:
         return found
     return [method for method in found if method.role in ("paper", OURS) or method.name in QUICK_BASELINES]
@@ -281,7 +281,7 @@ def _tune(experiment: Experiment, learner: str, request: Request, executor: Exec
     rows = _rows_by_seed(cell, experiment.load(cell, request.data.get(experiment.name)), seeds, tuning=True)
     grid, setup = GRIDS[learner], _setup(experiment, cell)
     finish = _finish(name, request, executor)
-    results = tune(setup, experiment.methods(rows[0][1]), rows, grid, finish)
+    results = tune(setup, experiment.methods(rows[0][1], cell.config.batching), rows, grid, finish)
     names = setup.learner.rate_names
     tuning = {
         "seeds": list(seeds),
@@ -351,7 +351,7 @@ def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[s
     setup = _setup(experiment, cell)
     jobs = [
         job
-        for method in _methods(experiment, tasks, request.quick)
+        for method in _methods(experiment, cell, tasks, request.quick)
         for job in setup.jobs(method, [(0, tasks)], setup.learner.rates)
     ]
     names = [job.description.method for job in jobs]

@@ -10,8 +10,10 @@ from metasched.experiments.datasets.weather import TEST_FEATURES
 from metasched.experiments.definition import Cell, Experiment, few_label_cells, robust_cells
 from metasched.learners.settings import AlgorithmOne
 
-_DIGITS = AlgorithmOne(batches_per_update=35, updates=60, eval_every=2, target_batch="all")
-_DIGITS_PER_BATCH = AlgorithmOne(batches_per_update=1, steps_per_batch=100, updates=60, eval_every=1, reward_rows=200)
+_DIGITS = AlgorithmOne(batching="per_source", batches_per_update=35, updates=60, eval_every=2, target_batch="all")
+_DIGITS_PER_BATCH = AlgorithmOne(
+    batching="per_source", batches_per_update=1, steps_per_batch=100, updates=60, eval_every=1, reward_rows=200
+)
 DIGITS = Experiment(
     name="digits",
     title="Digits: Semeion and Optical Recognition teach MNIST",
@@ -32,7 +34,15 @@ DIGITS = Experiment(
     ),
 )
 
-_CIFAR = AlgorithmOne(target_batch="all", batch_size=10, batches_per_update=50, updates=40, eval_every=2, eval_rows=500)
+_CIFAR = AlgorithmOne(
+    batching="per_source",
+    target_batch="all",
+    batch_size=10,
+    batches_per_update=50,
+    updates=40,
+    eval_every=2,
+    eval_rows=500,
+)
 _CIFAR_PER_BATCH = replace(
     _CIFAR,
     target_batch="uniform",
@@ -56,7 +66,9 @@ CIFAR = Experiment(
     ),
 )
 
-_WEATHER = AlgorithmOne(target_batch="all", batches_per_update=25, updates=30, eval_every=2, eval_rows=500)
+_WEATHER = AlgorithmOne(
+    batching="per_source", target_batch="all", batches_per_update=25, updates=30, eval_every=2, eval_rows=500
+)
 _WEATHER_PER_BATCH = replace(
     _WEATHER, target_batch="uniform", batches_per_update=1, steps_per_batch=50, updates=40, reward_rows=200
 )
@@ -78,6 +90,7 @@ WEATHER = Experiment(
 
 # Most source rows are background, so losses and accuracies are balanced over the classes.
 _POINTS = AlgorithmOne(
+    batching="per_source",
     target_batch="all",
     batches_per_update=20,
     updates=60,

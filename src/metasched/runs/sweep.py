@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -54,6 +54,7 @@ class Method:
         options: those of a scheduler given by name.
         reward: what the scheduler is told after each batch; None for the reward of the whole comparison.
         abstain: whether the scheduler may choose "no source this time".
+        batching: ``"mixed"`` or ``"per_source"``; None for the batching of the whole comparison.
         role: what it stands for, in a few words. ``"ours"`` marks the one that a verdict is on.
 
     Examples:
@@ -68,6 +69,7 @@ class Method:
     reward: str | None = None
     abstain: bool = False
     role: str = ""
+    batching: Literal["mixed", "per_source"] | None = None
 
     @property
     def family(self) -> Family:
@@ -85,6 +87,9 @@ class Setup(NamedTuple):
         self, method: Method, rows: Rows, rates: Rates, study: Study | None = None, out: Path | None = None
     ) -> list[Job]:
         """A job for each seed; what cannot run is refused."""
+        learner = self.learner.with_rates(rates)
+        if method.batching is not None:
+            learner = replace(learner, batching=method.batching)
         # Seeds that share a task set are made together, so that it is checked and fingerprinted once.
         sets = {id(tasks): tasks for _, tasks in rows}
         return [
@@ -93,7 +98,7 @@ class Setup(NamedTuple):
             for job in make_jobs(
                 *(tasks, method.scheduler),
                 options=method.options,
-                learner=self.learner.with_rates(rates),
+                learner=learner,
                 network=self.network,
                 reward=method.reward or "transfer",
                 abstain=method.abstain,

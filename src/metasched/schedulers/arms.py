@@ -163,6 +163,11 @@ def explored(key: jax.Array, chosen: jax.Array, share: float | jax.Array, num_ta
     return jnp.where(jax.random.uniform(whether, chosen.shape) < share, instead, chosen)
 
 
+def plausible(arms: Arms, key: jax.Array, shape: tuple[int, ...], sigma: jax.Array | float, least: float) -> jax.Array:
+    """Means drawn from their posteriors N(μ_i, σ² / V_i), of ``shape`` (…, N); V_i is at least ``least``."""
+    return arms.mean + sigma * jax.random.normal(key, shape) / jnp.sqrt(jnp.maximum(arms.visits, least))
+
+
 def best_rows(tried: jax.Array, values: jax.Array) -> jax.Array:
     """For each row the ``tried`` (N,) task with the largest of its values (B, N); untried tasks have rows first."""
     return untried_rows_first(tried, jnp.argmax(jnp.where(tried, values, -jnp.inf), axis=1))

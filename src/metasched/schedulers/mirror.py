@@ -7,11 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from metasched.errors import ConfigError, number, one_of
+from metasched.errors import ConfigError, number
 from metasched.schedulers import arms
 from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler, key_of_draw
 from metasched.schedulers.thompson import FADE, LEAST
+
+LARGEST_GAIN = 10.0
+"""Of one batch, in units of σ."""
 
 
 class Proportions(NamedTuple):
@@ -33,17 +36,19 @@ class Proportions(NamedTuple):
 def mirror(
     num_tasks: int,
     rate: float = 0.05,
+    sample: float = 0.5,
     explore: float = 0.05,
+    width: float = 2.0,
     forget: float = FADE,
     keep: float = 1.0,
-    scale: str = "spread",
     start: Sequence[float] | None = None,
 ) -> Scheduler:
-    """Draw from proportions p ∝ exp(z), where z_i grows by η·μ_i / σ with every batch.
+    """Draw from proportions p ∝ exp(z), where z_i grows by η·μ_i / σ with every batch; half of the time, sample.
 
-    μ_i is the estimated mean reward of task i, and σ their scale. Thompson sampling asks which task is best now, and
-    draws evenly again as soon as rewards are alike. Proportions only move on evidence. So they remember what a task
-    was worth after its rows have been learned.
+    μ_i is the estimated mean reward of task i, and σ the deviation of rewards within a task. Thompson sampling asks
+    which task is best now, and draws evenly again as soon as rewards are alike. Proportions only move on evidence. So
+    they remember what a task was worth after its rows have been learned. Alone they lock onto a few tasks: with many
+    small ones that is too soon. So a share of the draws is left to Thompson sampling, which goes on asking.
 
     References: Fan, Pagliardini, Jaggi, *DoGE: Domain Reweighting with Generalization Estimation*, arXiv:2310.15393
     (proportions of a language model's domains by mirror descent on gradient alignment, with rewards of the domains
@@ -53,11 +58,11 @@ def mirror(
     Args:
         num_tasks: N.
         rate: η > 0.
-        explore: a share of uniform draws.
+        sample: the share of draws that Thompson sampling makes, from N(μ_i, (width·σ)² / V_i).
+        explore: the share of uniform draws.
+        width: of Thompson sampling.
         forget: the weight of a reward in μ one batch later.
         keep: the factor of z with every batch; below 1 the proportions slowly go back to those of the start.
-        scale: what σ is: the :func:`~.arms.spread` of the rewards (``"spread"``), their deviation within a task
-            (``"within"``), or 1 (``"fixed"``).
         start: the proportions of the first draws; by default all alike.
 
     Returns:
@@ -72,9 +77,9 @@ def mirror(
         True
     """
     step = number("rate", rate, above=0)
-    share = number("explore", explore, least=0, most=1)
+    share, sampled = number("explore", explore, least=0, most=1), number("sample", sample, least=0, most=1)
     fade, kept = number("forget", forget, above=0, most=1), number("keep", keep, above=0, most=1)
-    one_of("scale", scale, (*arms.SCALES, "within"))
+    stretch = number("width", width, above=0)
     first = np.ones(num_tasks) if start is None else np.asarray(start, np.float64)
     if first.shape != (num_tasks,) or not (np.isfinite(first).all() and (first > 0).all()):
         raise ConfigError(f"start is {start}; give a number above 0 for each of the {num_tasks} tasks")
@@ -83,22 +88,25 @@ def mirror(
     def init(key: jax.Array) -> Proportions:
         return Proportions(*arms.first(num_tasks, key), jnp.asarray(origin))
 
-    def logarithms(state: Proportions) -> jax.Array:
-        return jnp.log((1 - share) * jax.nn.softmax(state.logits) + share / num_tasks)
-
     def select(state: Proportions, labels: jax.Array) -> jax.Array:
         return select_rows(state, labels, 1)[0]
 
     def select_rows(state: Proportions, labels: jax.Array, count: int) -> jax.Array:
-        key, tried = key_of_draw(state.key, state.turn), state.visits > LEAST
-        chances = jnp.where(tried, logarithms(state), -jnp.inf)
-        return arms.untried_rows_first(tried, jax.random.categorical(key, chances, shape=(count,)))
+        which, noise, whether, uniform = jax.random.split(key_of_draw(state.key, state.turn), 4)
+        tried, wide = state.visits > LEAST, stretch * arms.within(state.seen)
+        by_share = jax.random.categorical(which, jnp.where(tried, state.logits, -jnp.inf), shape=(count,))
+        likely = arms.plausible(state.seen, noise, (count, num_tasks), wide, LEAST)
+        best = jnp.where(tried, likely, -jnp.inf).argmax(axis=1)
+        chosen = jnp.where(jax.random.uniform(whether, (count,)) < sampled, best, by_share)
+        return arms.explored(uniform, arms.untried_rows_first(tried, chosen), share, num_tasks)
 
     def moved(state: Proportions, seen: Arms) -> Proportions:
-        sigma = {"spread": arms.spread, "within": arms.within}.get(scale, lambda _: 1)(seen)
-        known = jnp.where(seen.visits > LEAST, seen.mean, 0)
-        # Before two rewards of a task nothing is known of the scale, and 1 could be any number of times too small.
-        gain = jnp.where((sigma > 0) & (seen.turn > num_tasks), known / jnp.where(sigma > 0, sigma, 1), 0)
+        sigma = arms.within(seen)
+        sigma = jnp.where(sigma > 0, sigma, arms.spread(seen))
+        tried = seen.visits > LEAST
+        known = jnp.where(tried, seen.mean, jnp.where(tried, seen.mean, 0).sum() / jnp.maximum(tried.sum(), 1))
+        # Before there are more rewards than tasks nothing is known of the scale. Rewards without noise have none.
+        gain = jnp.where(seen.turn > num_tasks, jnp.clip(known / sigma, -LARGEST_GAIN, LARGEST_GAIN), 0)
         logits = origin + kept * (state.logits - origin) + step * gain
         return Proportions(*seen, logits - jax.nn.logsumexp(logits))
 

@@ -82,8 +82,7 @@ def thompson(
             good = state.visits * state.mean
             return jax.random.beta(key, 1 + good, 1 + state.visits - good, shape)
         sigma = {"spread": arms.spread, "within": arms.within}.get(scale or usual.scale, lambda _: 1)(state)
-        wide = (usual.width if stretch is None else stretch) * sigma
-        return state.mean + wide * jax.random.normal(key, shape) / jnp.sqrt(jnp.maximum(state.visits, LEAST))
+        return arms.plausible(state, key, shape, (usual.width if stretch is None else stretch) * sigma, LEAST)
 
     def explored(key: jax.Array, chosen: jax.Array, usual: Usual) -> jax.Array:
         part = usual.explore if share is None else share
