@@ -82,13 +82,16 @@ def method_of(cell: CellRuns, name: str) -> MethodRuns:
 
 
 def measured(cells: dict[str, CellRuns]) -> str:
-    """By learner and scheduler on transfer, 30 labels: how far above uniform it ended; what knowing the order adds."""
+    """By learner and scheduler, 30 labels: how far above uniform it ended; what knowing the order adds."""
     gains: dict[str, dict[str, dict[str, float]]] = {}
     for key, cell in cells.items():
         for name, method in cell.methods.items():
-            learner, scheduler = method.runs[0].spec.learner, name.removesuffix("-transfer")
+            spec = method.runs[0].spec
+            learner, scheduler = spec.learner, spec.scheduler
             gap = compare.difference(method, cell.methods.get(BASELINE))
-            if key == f"{cell.experiment}/{learner}-30" and scheduler != name and gap:
+            usual = f"{scheduler}-transfer" if learner == "meta" else scheduler
+            active = method.family == "active" and name == usual
+            if key == f"{cell.experiment}/{learner}-30" and active and gap:
                 gains.setdefault(learner, {}).setdefault(scheduler, {})[cell.experiment] = round(gap.value, 3) + 0.0
     order = {
         learner: {

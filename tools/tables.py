@@ -22,24 +22,46 @@ LEARNERS = ("Algorithm 1", "joint")
 WORDS = ("uniform", "ours", "ours − uniform", "useful alone")
 
 
-SETS = ("scripts", "rotated", "many", "noisy", "noisy-80", "activity", "gas", "reviews")
+SETS = {
+    "scripts": "scripts/joint-30",
+    "rotated": "rotated/joint-30",
+    "many": "many/joint-30",
+    "noisy, 80 % noisy": "noisy/joint-30-80",
+    "noisy, none noisy": "noisy/joint-30",
+    "activity, user 33": "activity/joint-30",
+    "activity, user 13": "activity/joint-30-user-13",
+    "activity, user 29": "activity/joint-30-user-29",
+    "gas": "gas/joint-30",
+    "reviews, target books": "reviews/joint-30",
+    "reviews, target dvd": "reviews/joint-30-dvd",
+}
+PER_SOURCE = "per-source uniform"
 
 
 def summary(cells: dict[str, CellRuns]) -> str:
     """One line for each set, the most telling first: joint training with 30 labels, ours against uniform."""
-    head = ["", "target only", "uniform", "**ours**", "ours − uniform", "useful alone"]
+    head = [
+        "",
+        "target only",
+        "uniform",
+        "**ours**",
+        "ours − uniform",
+        "useful alone",
+        "one source a batch: uniform, ours",
+    ]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for name in SETS:
-        experiment, _, percent = name.partition("-")
-        cell = cells[f"{experiment}/joint-30{percent and f'-{percent}'}"]
+    for name, key in SETS.items():
+        cell = cells[key]
         ours, uniform = expected(cell)
+        apart = [plain(cell.methods.get(method)) for method in (PER_SOURCE, "per-source thompson-transfer")]
         words = [
-            f"{experiment}{percent and f', {percent} % noisy'}",
+            name,
             plain(cell.methods.get(TARGET_ONLY)),
             plain(uniform),
             f"**{plain(ours)}**",
             str(tables.signed(compare.difference(ours, uniform))),
             plain(cell.methods.get(USEFUL)),
+            "–" if apart == ["–", "–"] else ", ".join(apart),
         ]
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
@@ -55,7 +77,10 @@ def sources(cells: dict[str, CellRuns]) -> str:
             continue
         variant = joint.variant.removeprefix("joint, 30 labels").removeprefix(", ")
         words = [f"{experiment}{variant and f', {variant}'}", plain(joint.methods.get(TARGET_ONLY))]
-        for cell in (cells[f"{experiment}/{name.replace('joint', 'meta')}"], joint):
+        for cell in (cells.get(f"{experiment}/{name.replace('joint', 'meta')}"), joint):
+            if cell is None:
+                words += ["–"] * len(WORDS)
+                continue
             ours, uniform = expected(cell)
             words += [plain(uniform), f"**{plain(ours)}**", str(tables.signed(compare.difference(ours, uniform)))]
             words.append(plain(cell.methods.get(USEFUL)))
@@ -96,34 +121,56 @@ def contrasts(cells: dict[str, CellRuns]) -> str:
 
 
 ACTIVE = ("ucb", "gittins", "mdp", "exp3-alignment", "ucb-transfer", "gittins-transfer", "mdp-transfer")
+MIXED = (
+    *("proportional", "mirror", "mirror-plain", "per-source uniform", "per-source thompson-transfer"),
+    *("per-source ucb-transfer", "per-source exp3-alignment"),
+)
 
 
 def others(cells: dict[str, CellRuns]) -> str:
-    """Final accuracy of every active method beside ours, 30 labels."""
-    names = (*ACTIVE, "thompson-transfer")
-    lines = [f"|  | {' | '.join(names[:-1])} | **ours** |", "|---" * (len(names) + 1) + "|"]
+    """Final accuracy of every active method beside ours, 30 labels, Algorithm 1."""
+    return _beside(cells, "meta", ACTIVE, "thompson-transfer")
+
+
+def mixed(cells: dict[str, CellRuns]) -> str:
+    """Final accuracy of the methods beside ours, 30 labels, joint training."""
+    return _beside(cells, "joint", MIXED, "thompson")
+
+
+def _beside(cells: dict[str, CellRuns], learner: str, names: tuple[str, ...], ours: str) -> str:
+    lines = [f"|  | {' | '.join(names)} | **ours** |", "|---" * (len(names) + 2) + "|"]
     for key, cell in cells.items():
-        if cell.regime == "sources" and "-30" in key:
-            lines.append(f"| {cell.label} | {' | '.join(plain(cell.methods.get(name)) for name in names)} |")
+        if key.startswith(f"{cell.experiment}/{learner}-30"):
+            lines.append(f"| {cell.label} | {' | '.join(plain(cell.methods.get(name)) for name in (*names, ours))} |")
     return "\n".join(lines) + "\n"
 
 
-HELD = ("thompson-transfer", "ucb-transfer", "mdp-transfer", "gittins-transfer", "exp3-alignment", "ucb", "gittins")
-STATIC = ("cyclic", "sequential", "target-only")
+HELD = {
+    "joint": ("thompson", *MIXED, "target-only"),
+    "meta": ("thompson-transfer", *ACTIVE[::-1], "cyclic", "sequential", "target-only"),
+}
 
 
 def choices(cells: dict[str, CellRuns]) -> str:
-    """Every method less uniform, 30 labels: the mean over all sets, and the set where it is best and worst."""
-    head = ["", *(f"{learner}: {word}" for learner in LEARNERS[::-1] for word in ("mean", "worst set", "best set"))]
+    """Every method less uniform, joint training, 30 labels: the mean over all sets, where it is best and worst."""
+    return _choices(cells, "joint")
+
+
+def meta_choices(cells: dict[str, CellRuns]) -> str:
+    """The same for Algorithm 1."""
+    return _choices(cells, "meta")
+
+
+def _choices(cells: dict[str, CellRuns], learner: str) -> str:
+    head = ["", "mean of all sets", "worst set", "best set"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for name in (*HELD, *STATIC):
-        words = [f"`{name}`"]
-        for learner in ("joint", "meta"):
-            mine = [cell for key, cell in cells.items() if key == f"{cell.experiment}/{learner}-30"]
-            gaps = {cell.experiment: compare.differences(cell.methods[name], cell.methods[BASELINE]) for cell in mine}
-            means = sorted((float(np.mean(gap)), experiment) for experiment, gap in gaps.items())
-            words.append(str(tables.signed(statistics.mean_of_means(list(gaps.values())))))
-            words += [f"{gap:+.3f} {experiment}" for gap, experiment in (means[0], means[-1])]
+    mine = [cell for key, cell in cells.items() if key == f"{cell.experiment}/{learner}-30"]
+    for name in HELD[learner]:
+        there = [cell for cell in mine if name in cell.methods]
+        gaps = {cell.experiment: compare.differences(cell.methods[name], cell.methods[BASELINE]) for cell in there}
+        means = sorted((float(np.mean(gap)), experiment) for experiment, gap in gaps.items())
+        words = [f"`{name}`", str(tables.signed(statistics.mean_of_means(list(gaps.values()))))]
+        words += [f"{gap:+.3f} {experiment}" for gap, experiment in (means[0], means[-1])]
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
 
@@ -146,6 +193,8 @@ def order(cells: dict[str, CellRuns]) -> str:
 def of_order(cells: dict[str, CellRuns], learner: str, knowing: str, blind: str) -> statistics.Interval:
     """Final accuracy of one less that of the other on all target users of activity together."""
     mine = [cell for key, cell in cells.items() if key.startswith(f"activity/{learner}-30")]
+    if learner == "joint":  # whoever looks at labels was run with one source a batch
+        knowing, blind = f"per-source {knowing}", f"per-source {blind}"
     return statistics.mean_of_means([compare.differences(cell.methods[knowing], cell.methods[blind]) for cell in mine])
 
 
@@ -201,6 +250,8 @@ def plain(method: MethodRuns | None) -> str:
 
 TABLES = {
     "choices": choices,
+    "meta-choices": meta_choices,
+    "mixed": mixed,
     "contrasts": contrasts,
     "order": order,
     "others": others,

@@ -68,7 +68,7 @@ _First = _group(
     learner=(str, "joint", "joint: one model trained on source and target batches together; meta: Algorithm 1."),
     reward=(
         str,
-        "transfer",
+        rewards.DEFAULT,
         f"What a scheduler is told after a batch: {', '.join(rewards.names())} (see docs/learner.md).",
     ),
 )

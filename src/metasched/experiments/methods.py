@@ -61,8 +61,8 @@ def mixed_methods(tasks: TaskSet) -> tuple[Method, ...]:
         _method("uniform", "rows drawn at random", "uniform"),
         _method("proportional", "rows drawn by size", "proportional"),
         *_controls(tasks),
-        _method("mirror", OURS, "mirror", **reward),
-        _method("thompson", "the likely best, by row", "thompson", **reward),
+        _method("thompson", OURS, "thompson", **reward),
+        _method("mirror", "proportions that follow rewards", "mirror", **reward),
         _method("mirror-plain", "without Adam's scaling", "mirror", reward="transfer"),
         *(
             replace(

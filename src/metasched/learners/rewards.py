@@ -266,6 +266,8 @@ def _inner(left: Weights, right: Weights) -> jax.Array:
     return jnp.sum(jnp.stack(jax.tree.leaves(jax.tree.map(jnp.vdot, left, right))))
 
 
+DEFAULT = "adam_transfer"
+"""The reward outside the paper's experiments."""
 _REGISTRY: Mapping[str, Reward] = {
     "scaled": scaled,
     "accuracy": accuracy,

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
+from metasched.learners import rewards
 from metasched.learners.baseline import Baseline, baseline
 from metasched.learners.networks import Network
 from metasched.learners.renamed import clear_arguments
@@ -164,7 +165,7 @@ def compare(
     methods: Sequence[str | Method] | None = None,
     *,
     learner: LearnerSettings | str = "joint",
-    reward: str = "transfer",
+    reward: str = rewards.DEFAULT,
     abstain: bool = False,
     seeds: int | Sequence[int] = 10,
     network: Network | str = "auto",

@@ -68,12 +68,15 @@ COLOURS = {
     "mdp": "#0b75bc",
     "thompson": "#3b5ff0",
     "thompson-transfer": "#3b5ff0",
+    "mirror": "#6d4018",
+    "proportional": "#45b5d8",
 }
 GREY = "#7f7f7f"
 DASHES: dict[str, tuple[int, ...]] = {
     "": (),
     "-transfer": (12, 3),
     "-gain": (7, 3),
+    "-plain": (4, 4),
     "-refresh": (3, 2),
     "-gain+abstain": (8, 3, 2, 3),
     "-refresh+abstain": (2, 2, 5, 2),

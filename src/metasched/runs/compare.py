@@ -18,6 +18,7 @@ import msgspec
 from metasched import untrusted
 from metasched.errors import ConfigError, DataError, RunError
 from metasched.files import make_folder, write_json
+from metasched.learners import rewards
 from metasched.learners.folds import equal_splits
 from metasched.runs import folder
 from metasched.runs.executors import Machines, executing
@@ -62,7 +63,9 @@ OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, the runs finished and all runs, whenever one has finished."""
 
 
-def methods_of(given: Sequence[str | Method] | None, reward: str = "transfer", abstain: bool = False) -> list[Method]:
+def methods_of(
+    given: Sequence[str | Method] | None, reward: str = rewards.DEFAULT, abstain: bool = False
+) -> list[Method]:
     """Methods from words and objects, with the controls that a verdict needs; one of them has the role ``ours``.
 
     A word is a method of that name, with the given reward and ``abstain``. A method without a reward has it too.

@@ -80,7 +80,7 @@ def make_jobs(
     options: Mapping[str, Any] | None = None,
     learner: LearnerSettings | str = "joint",
     network: Network | str = "auto",
-    reward: Reward | str = "transfer",
+    reward: Reward | str = rewards.DEFAULT,
     abstain: bool = False,
     seeds: int | Sequence[int] = 1,
     loss: Loss | None = None,

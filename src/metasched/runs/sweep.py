@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.files import append, make_folder, write_whole
+from metasched.learners import rewards
 from metasched.learners.networks import Network
 from metasched.learners.settings import LearnerSettings
 from metasched.runs import folder
@@ -100,7 +101,7 @@ class Setup(NamedTuple):
                 options=method.options,
                 learner=learner,
                 network=self.network,
-                reward=method.reward or "transfer",
+                reward=method.reward or rewards.DEFAULT,
                 abstain=method.abstain,
                 seeds=[seed for seed, own in rows if own is tasks],
                 out=out,

@@ -16,6 +16,7 @@ from metasched.learners.losses import Loss
 from metasched.learners.model import Model, read_model
 from metasched.learners.networks import Network
 from metasched.learners.renamed import clear_arguments
+from metasched.learners.rewards import DEFAULT as DEFAULT_REWARD
 from metasched.learners.rewards import Reward
 from metasched.learners.settings import LearnerSettings
 from metasched.runs import folder, runner
@@ -118,7 +119,7 @@ def train(
     options: Mapping[str, Any] | None = None,
     learner: LearnerSettings | str = "joint",
     network: Network | str = "auto",
-    reward: Reward | str = "transfer",
+    reward: Reward | str = DEFAULT_REWARD,
     abstain: bool = False,
     seeds: int | Sequence[int] = 1,
     loss: Loss | None = None,
