@@ -159,7 +159,7 @@ class Model:
         rewards = self.rewards(draw)
         kind = self.chance.choice(("number", "rows", "sources")) if len(draw.rows) else "number"
         if kind == "number":
-            rewards = [rewards[0]] * len(rewards)
+            rewards = [rewards[0]] * self.batch
             self.chooser.tell(draw, rewards[0])
         elif kind == "sources":
             by_source = {name: rewards[part.positions[0]] for name, part in draw.by_source.items()}
@@ -167,8 +167,7 @@ class Model:
             self.chooser.tell(draw, by_source)
         else:
             self.chooser.tell(draw, np.array(rewards))
-        drawn = rewards[: len(draw.rows)]  # rows that were left out count as told 0
-        every = sorted([*drawn, *[0.0] * (self.batch - len(drawn))])
+        every = sorted([*rewards, *[0.0] * (self.batch - len(rewards))])  # rows that were left out count as told 0
         self.told[number] = every if self.mixed else [float(np.mean(rewards))]
         self.ended.append(draw)
 

@@ -2,6 +2,7 @@
 
 import json
 from itertools import chain, islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -225,3 +226,15 @@ def test_a_damaged_state_is_refused_and_changes_nothing(damage, said):
         stream.load_state_dict(state if wrong is None else wrong)
     stream.tell(draw, 0)
     assert (rows, next(stream)[1]) == ([0, 1], [0, 1])
+
+
+def test_a_state_that_an_earlier_version_stored_goes_on_with_the_same_rows():
+    stored = json.loads(Path(__file__).with_name("mix_format_1.json").read_text())
+    arrays = {name: np.array(one["values"], one["dtype"]) for name, one in stored["arrays"].items()}
+    stream = ms.mix({"a": list(range(9)), "b": list(range(10, 25))}, "ucb", batch_size=4, batching="per_source")
+    stream.load_state_dict({"facts": stored["facts"], "chooser": {"facts": stored["chooser"], "arrays": arrays}})
+    found = []
+    for draw, rows in islice(stream, 8):
+        found.append([draw.id, draw.source, rows])
+        stream.tell(draw, 0.1 * draw.task)
+    assert found == stored["next"]

@@ -204,7 +204,7 @@ class TestDraws:
         shuffled, plain = (ms.Chooser("cyclic", [20], 3, cursor=cursor) for cursor in ("global", "rested"))
         assert seen(follow(shuffled, 10)) == seen(follow(plain, 10))
 
-    def test_rows_that_abstain_are_not_in_the_draw_and_count_as_told_nothing(self):
+    def test_rows_that_abstain_are_not_in_the_draw_and_are_told_0_or_what_all_are_told(self):
         chooser = ms.Chooser("cyclic", {"a": 10, "b": 10}, 4, abstain=True, cursor="global", shuffle=False)
         first, second = chooser.ask(), chooser.ask()
         assert (first.sources.tolist(), first.rows.tolist()) == (["a", "b", "a"], [0, 1, 2])
@@ -212,6 +212,8 @@ class TestDraws:
         chooser.tell(first, [1.0, 2.0, 3.0])
         assert chooser.history()["task"].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
         assert_array_equal(chooser.history()["reward"], [1, 2, 0, 3, *[np.nan] * 4])
+        chooser.tell(second, 0.5)
+        assert_array_equal(chooser.history()["reward"], [1, 2, 0, 3, 0.5, 0.5, 0.5, 0.5])
         assert chooser.shares() == {"a": 3 / 8, "b": 3 / 8}
 
     def test_sources_that_hurt_are_left_out_where_a_scheduler_may_abstain(self):
@@ -260,6 +262,32 @@ class TestTells:
         chooser = ms.Chooser("cyclic", SOURCES, 3)
         chooser.tell(chooser.ask(), given([0.5, 1.0, -2.0]))
         assert chooser.history()["reward"].tolist() == [0.5, 1.0, -2.0]
+
+    @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+    def test_a_tensor_that_still_has_its_graph_will_do(self, kind):
+        torch = pytest.importorskip("torch")
+        chooser = ms.Chooser("cyclic", SOURCES, 3)
+        rewards = torch.tensor([0.5, 1.0, -2.0], dtype=getattr(torch, kind), requires_grad=True)
+        chooser.tell(chooser.ask(), rewards)
+        chooser.tell(chooser.ask(), rewards.sum())
+        assert chooser.history()["reward"].tolist() == [0.5, 1.0, -2.0, -0.5, -0.5, -0.5]
+
+    def test_rows_that_could_not_be_had_are_left_out(self):
+        chooser = ms.Chooser("ucb", SOURCES, 4)
+        whole = chooser.ask()
+        draw = chooser.keep(whole, [0, 2])
+        assert seen([draw]) == [(0, whole.sources[[0, 2]].tolist(), whole.rows[[0, 2]].tolist())]
+        with pytest.raises(ConfigError, match=r"draw 0 has 2 rows by now; tell the draw as it is in open\(\)"):
+            chooser.tell(whole, [1.0, 2.0, 3.0, 4.0])
+        copy = ms.Chooser("ucb", SOURCES, 4)
+        copy.load_state_dict(fresh(chooser.state_dict()))
+        assert seen(copy.open()) == seen([draw])
+        for one in (chooser, copy):
+            one.tell(one.open()[0], [1.0, 3.0])
+            assert one.history()["reward"].tolist() == [1.0, 3.0]
+            assert one.state_dict()["arrays"]["scheduler.inner.visits"].sum() == 2
+        assert seen(follow(chooser, 5)) == seen(follow(copy, 5))
+        same(chooser.state_dict(), copy.state_dict())
 
     def test_a_draw_of_one_source_has_the_mean_of_its_rows(self):
         chooser = ms.Chooser("cyclic", SOURCES, 4, batching="per_source")

@@ -11,6 +11,7 @@ from metasched import schedulers
 from metasched.learners.networks import mlp
 from metasched.learners.stream import advance, device_data, first_stream, next_batch
 from metasched.schedulers.base import Scheduler
+from metasched.schedulers.rows import by_rows
 from scenes import follow, objective_for, program_for, start
 
 UPDATES, BATCHES = 3, 9
@@ -85,6 +86,28 @@ def test_ask_and_tell_repeat_the_compiled_loops_draws(rows, made, program, case)
     assert seen.tolist() == np.asarray(state.stream.drawn).tolist()
     assert case in STAY or len(set(drawn.tolist())) == 3
     assert len(set(rewards.tolist())) > 20
+
+
+@pytest.mark.parametrize("cursor", ["rested", "global"])
+@pytest.mark.parametrize("abstain", [False, True])
+@pytest.mark.parametrize("name", ["thompson", "mirror", "ucb", "cyclic", "gittins"])
+def test_mixed_batches_hold_the_rows_that_a_chooser_draws(rows, name, abstain, cursor):
+    plan = ms.plan(rows, mlp(3, (4,)), ms.AlgorithmOne(**CONFIG)) if name == "gittins" else None
+    scheduler = schedulers.make(name, num_tasks=3, plan=plan, abstain=abstain)
+    by_row, data = by_rows(scheduler, 3 + abstain), device_data(rows)
+    objective = objective_for(rows, cursor=cursor, abstain=abstain, batch_size=6)
+    stream = first_stream(by_row, data, 3, jax.random.key(3))
+    chooser = ms.Chooser(scheduler, rows, 6, seed=3, cursor=cursor, abstain=abstain)
+    choose = jax.jit(lambda stream: next_batch(by_row, objective, data, stream))
+    told = jax.jit(lambda stream, batch, reward: advance(by_row, objective.settings, data, stream, batch, reward))
+    for turn in range(15):
+        batch, draw = choose(stream), chooser.ask()
+        trains = np.asarray(batch.trains)
+        assert draw.tasks.tolist() == batch.chosen[trains].tolist(), f"turn {turn}"
+        assert (np.asarray(data.starts)[draw.tasks] + draw.rows).tolist() == batch.rows[trains].tolist(), f"turn {turn}"
+        rewards = np.where(trains, np.sin(2.0 * batch.chosen + turn + 0.1 * np.arange(6)), 0).astype(np.float32)
+        chooser.tell(draw, rewards[trains])
+        stream = told(stream, batch, rewards)
 
 
 class TestBatches:

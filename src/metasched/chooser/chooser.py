@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.chooser.draws import ABSTAINS, MISSING, Draw, Open, credited
+from metasched.chooser.draws import MISSING, Draw, Open, credited
 from metasched.chooser.history import History, no_record
 from metasched.chooser.mixture import named, on_host
 from metasched.chooser.setup import MIXED, Setup, set_up
@@ -69,7 +69,8 @@ class Chooser:
             and in a mixed draw with every row.
         labels: one array of labels for each source, for schedulers that look at them; a :class:`TaskSet` has its own.
         abstain: whether the scheduler has one more arm, "no source this time". A mixed draw then has fewer rows than
-            ``batch_size``, and rows that were left out count as told 0: give rewards whose 0 means no help.
+            ``batch_size``. Rows that were left out are told 0 where others are told a reward each, so give rewards
+            whose 0 means no help; one number for the whole draw is told to them as well.
         **options: options of a scheduler given by name.
 
     Examples:
@@ -204,14 +205,11 @@ class Chooser:
         with self._lock:
             self._refuse_unless_open(draw)
             opened = self._open[draw.id]
-            rewards = credited(reward, draw)
-            if self._setup.mixed:
-                drawn = opened.tasks >= 0
-                if len(rewards) != drawn.sum():
-                    raise ConfigError(f"draw {draw.id} has {drawn.sum()} rows by now; tell the draw as it is in open()")
-                every = np.zeros(len(drawn))
-                every[drawn] = rewards
-                rewards = every
+            given, drawn = credited(reward, draw), opened.tasks >= 0
+            if given.ndim and len(given) != drawn.sum():
+                raise ConfigError(f"draw {draw.id} has {drawn.sum()} rows by now; tell the draw as it is in open()")
+            rewards = np.zeros(len(drawn))
+            rewards[drawn if given.ndim else slice(None)] = given
             del self._open[draw.id]
             clipped, changed = self._history.tell(draw.id, opened.tasks, rewards)
             self._notes.append((opened, clipped))
@@ -468,8 +466,6 @@ class Chooser:
         supposed = []
         if self._open:
             means = self._history.means()
-            if self._setup.mixed:
-                means[ABSTAINS] = 0
             supposed = [(draw, means[draw.tasks]) for draw in self._open.values()]
         self._state, tasks, weights = self._setup.choose(self._state, self._notes, supposed, self._positions())
         self._notes.clear()

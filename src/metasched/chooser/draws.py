@@ -141,14 +141,14 @@ class Open(NamedTuple):
 
 
 def credited(reward: Any, draw: Draw) -> NDArray[np.float64]:
-    """What each choice of a draw is told: one reward for each row of a mixed draw, one for a draw of one source."""
+    """One reward for each row (rows,) of a mixed draw, or one () for all of it; always one for a draw of one source."""
     if isinstance(reward, Mapping):
         values = _by_source(reward, draw)
     else:
         # Arrays of NumPy, JAX and PyTorch, on any device, become plain numbers and lists.
         plain = reward.tolist() if hasattr(reward, "tolist") else reward
         if not isinstance(plain, list | tuple):
-            return np.full(len(draw.rows) if draw.mixed else 1, finite(reward, plain))
+            return np.array(finite(reward, plain))
         if len(plain) != len(draw.rows):
             raise ConfigError(
                 f"the reward is of {len(plain)} rows and the draw has {len(draw.rows)}; "
@@ -159,7 +159,7 @@ def credited(reward: Any, draw: Draw) -> NDArray[np.float64]:
         return values
     if not len(values):
         raise ConfigError(f"the reward is {reward!r} and the draw has no rows; give one number")
-    return np.array([values.mean()])
+    return np.array(values.mean())
 
 
 def finite(reward: Any, plain: Any, whose: str = "") -> float:
