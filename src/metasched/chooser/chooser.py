@@ -179,9 +179,9 @@ class Chooser:
             ('web', [0, 1, 2, 3])
         """
         with self._lock:
-            tasks, weights = self._choose()
-            opened = self._setup.opened(self._positions(), tasks, weights)
-            number = self._history.ask(tasks)
+            positions = self._setup.positions(self._history.drawn)
+            opened = self._setup.opened(positions, *self._choose(positions))
+            number = self._history.ask(opened.tasks)
             self._open[number] = opened
             return self._setup.draw(number, opened, self._name)
 
@@ -217,7 +217,7 @@ class Chooser:
                 self._state = self._setup.state_after(self._history)
                 self._notes.clear()
             elif len(self._notes) == _MOST_NOTES:
-                self._choose()
+                self._choose(self._setup.positions(self._history.drawn))
 
     def forget(self, draw: Draw) -> None:
         """Give up a draw that will never have a reward; the scheduler never hears of it.
@@ -390,7 +390,7 @@ class Chooser:
             True
         """
         with self._lock:
-            self._choose()
+            self._choose(self._setup.positions(self._history.drawn))
             return {
                 "facts": {
                     "format": FORMAT,
@@ -440,10 +440,6 @@ class Chooser:
         """The sources that can be drawn, with their numbers."""
         return {self._setup.sources.names[number]: number for number in self._setup.sources.active}
 
-    def _positions(self) -> NDArray[np.int64]:
-        """Rows by which each cursor has moved."""
-        return self._setup.positions(self._history.drawn)
-
     def _waiting(self) -> Waiting:
         """The open draws as a state has them."""
         opened, sources = list(self._open.values()), len(self._setup.sources.all)
@@ -461,13 +457,16 @@ class Chooser:
         self._setup, self._state = setup, setup.state_after(self._history)
         self._notes.clear()
 
-    def _choose(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Bring the state up to date with the notes; the next sources and loss weights, open draws supposed told."""
+    def _choose(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Bring the state up to date with the notes; the next sources and loss weights, open draws supposed told.
+
+        ``positions`` are those of the cursors.
+        """
         supposed = []
         if self._open:
             means = self._history.means()
             supposed = [(draw, means[draw.tasks]) for draw in self._open.values()]
-        self._state, tasks, weights = self._setup.choose(self._state, self._notes, supposed, self._positions())
+        self._state, tasks, weights = self._setup.choose(self._state, self._notes, supposed, positions)
         self._notes.clear()
         return tasks, weights
 

@@ -5,6 +5,7 @@ A draw is made of *choices*. A mixed batch has one for each row; a batch of one 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,10 +74,7 @@ class Draw:
     @property
     def by_source(self) -> dict[str, SourceRows]:
         """The rows of each source and their positions in the batch, by name."""
-        order = np.argsort(self.tasks, kind="stable")
-        starts = np.flatnonzero(np.diff(self.tasks[order], prepend=-1))
-        parts = np.split(order, starts[1:]) if len(order) else []
-        return {str(self.names[self.tasks[part[0]]]): SourceRows(self.rows[part], part) for part in parts}
+        return {str(self.names[task]): SourceRows(self.rows[mine], mine) for task, mine in grouped(self.tasks).items()}
 
     @property
     def task(self) -> int:
@@ -120,6 +118,14 @@ class Draw:
                 f"draw.{asked} is for batches of one source, and this one mixes rows of several; use draw.{instead} "
                 "or draw.by_source, or make the chooser with batching='per_source'"
             )
+
+
+def grouped(tasks: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
+    """The positions of each number among ``tasks``, by number."""
+    order = np.argsort(tasks, kind="stable")
+    same = tasks[order]
+    edges = [0, *(np.flatnonzero(same[1:] != same[:-1]) + 1).tolist(), len(tasks)]
+    return {int(same[begin]): order[begin:end] for begin, end in pairwise(edges) if begin < end}
 
 
 class Open(NamedTuple):

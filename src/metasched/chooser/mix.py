@@ -19,6 +19,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from metasched.chooser import Chooser, Draw
+from metasched.chooser.draws import grouped
 from metasched.chooser.streams import Position, Source, Stream
 from metasched.errors import ConfigError, one_of, whole_number
 from metasched.schedulers import Scheduler
@@ -212,7 +213,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         """The rows of a new draw; nothing in the place of those of a source that has ended."""
         self._forget_told()
         rows, ended = [_NOTHING] * len(draw.rows), []
-        for task, places in _places(draw).items():
+        for task, places in grouped(draw.tasks).items():
             self._read_past(task, draw.id)
             position = self._streams[task].position()
             read = self._take(task, len(places))
@@ -221,7 +222,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
                 ended.append(self.names[task])
             if read:
                 self._readings[task].append(_Reading(draw.id, len(read), position))
-            for place, row in zip(places, read, strict=False):
+            for place, row in zip(places.tolist(), read, strict=False):
                 rows[place] = row
         if self._at_end == "drop" and not all(self._ended):
             for name in ended:
@@ -231,13 +232,13 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
     def _read_again(self, draw: Draw) -> list[Any]:
         """The rows of a draw that was handed out before the state was stored."""
         rows: list[Any] = [_NOTHING] * len(draw.rows)
-        for task, places in _places(draw).items():
+        for task, places in grouped(draw.tasks).items():
             self._read_past(task, draw.id)
             reading = next((one for one in self._readings[task] if one.draw == draw.id), None)
             if reading is None:
                 raise ConfigError(f"draw {draw.id} is not one of this stream's; ask its chooser only through it")
             reading.position = self._streams[task].position()
-            for place, row in zip(places, self._take(task, reading.rows), strict=False):
+            for place, row in zip(places.tolist(), self._take(task, reading.rows), strict=False):
                 rows[place] = row
         return rows
 
@@ -292,11 +293,3 @@ def _chooser_of(stored: Mapping[str, Any]) -> Any:
     if facts["format"] == FORMAT or not isinstance(chooser, Mapping) or not isinstance(chooser.get("facts"), Mapping):
         return chooser
     return {**chooser, "facts": {**chooser["facts"], "batch_size": facts["batch_size"] or 1}}
-
-
-def _places(draw: Draw) -> dict[int, list[int]]:
-    """The places of each source's rows in the batch, by its number."""
-    places: dict[int, list[int]] = {}
-    for place, task in enumerate(draw.tasks.tolist()):
-        places.setdefault(task, []).append(place)
-    return places

@@ -35,7 +35,7 @@ def shuffled_rows(begin: int, count: int, size: int, seed: int, name: str) -> ND
     return rows[offset : offset + count].copy()
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _block(number: int, size: int, seed: int, name: str) -> NDArray[np.int64]:
     """The rows (block,) at positions block · number, …."""
     passes, places = np.divmod(np.arange(number * BLOCK, (number + 1) * BLOCK), size)

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.chooser.draws import ABSTAINS, Draw, Open
+from metasched.chooser.draws import ABSTAINS, Draw, Open, grouped
 from metasched.chooser.history import History
 from metasched.chooser.mixture import (
     Mixture,
@@ -347,18 +347,23 @@ class Setup:
 
     def _rows(self, tasks: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row numbers at these places of these sources, counted over all passes."""
-        rows = places.copy()
-        order = np.argsort(tasks, kind="stable")
-        for mine in np.split(order, np.flatnonzero(np.diff(tasks[order])) + 1):
-            source = self.sources.all[tasks[mine[0]]] if len(mine) else Source("", None)
-            if source.size is not None and self.shuffle:
-                begin = int(places[mine[0]])
-                count = int(places[mine[-1]]) - begin + 1
-                block = shuffled_rows(begin, count, source.size, self.seed, source.name)
-                rows[mine] = block[places[mine] - begin]
-            elif source.size is not None:
-                rows[mine] %= source.size
+        if len(tasks) and not self.mixed:
+            return self._rows_of(int(tasks[0]), places)
+        rows = np.empty(len(tasks), np.int64)
+        for task, mine in grouped(tasks).items():
+            rows[mine] = self._rows_of(task, places[mine])
         return rows
+
+    def _rows_of(self, task: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row numbers at these places of one source; the places are in order."""
+        source = self.sources.all[task]
+        if source.size is None:
+            return places
+        if not self.shuffle:
+            return places % source.size
+        begin = int(places[0])
+        block = shuffled_rows(begin, int(places[-1]) - begin + 1, source.size, self.seed, source.name)
+        return block if len(block) == len(places) else block[places - begin]
 
     def opened(self, positions: NDArray[np.int64], tasks: NDArray[np.int64], weights: NDArray[np.float64]) -> Open:
         """A draw of these sources, made when the cursors stood at ``positions``."""
@@ -447,6 +452,8 @@ def set_up(
 
 def _earlier(tasks: NDArray[np.int64], cursor: str) -> NDArray[np.int64]:
     """How many of the choices before each one moved its cursor."""
+    if len(tasks) == 1:
+        return np.zeros(1, np.int64)
     if cursor == "global":
         drawn = tasks >= 0
         return drawn.cumsum() - drawn
