@@ -87,6 +87,12 @@ def test_rewards_of_rows_make_the_same_means_and_scatter_as_one_by_one():
         np.testing.assert_allclose(batched.mean[task], rewards[tasks == task].mean(), rtol=1e-5, atol=1e-6)
 
 
+def test_rewards_whose_squares_overflow_leave_no_nan():
+    state = arms.observe_rows(arms.first(N, jax.random.key(0)), jnp.array([0, 0, 1]), jnp.array([1e20, 2e20, -1e20]))
+    state = arms.observe_rows(state, jnp.array([2, 2, 1]), jnp.zeros(3))
+    assert not np.isnan(state.scatter).any()
+
+
 def test_memory_fades_once_for_each_batch_and_not_for_each_row():
     state = arms.observe_rows(arms.first(N, jax.random.key(0)), jnp.array([0, 0, 1]), jnp.array([1.0, 2.0, 3.0]))
     state = arms.observe_rows(state, jnp.array([2, 2, 2]), jnp.zeros(3), discount=0.5)

@@ -61,12 +61,13 @@ def observe_rows(arms: Arms, tasks: jax.Array, rewards: jax.Array, discount: flo
     before = arms.visits * discount
     visits = before + count
     share = count / jnp.where(visits > 0, visits, 1)
-    apart = own - arms.mean
+    apart, merged = own - arms.mean, before * share
     return arms._replace(
         turn=arms.turn + len(tasks),
         visits=visits,
         mean=arms.mean + apart * share,
-        scatter=arms.scatter * discount + scatter + apart**2 * before * share,
+        # Nothing is merged where a task had no rewards before, or has none now; a square that overflows is then no NaN.
+        scatter=arms.scatter * discount + scatter + jnp.where(merged > 0, apart**2 * merged, 0),
     )
 
 
