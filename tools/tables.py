@@ -6,6 +6,7 @@ import numpy as np
 
 from metasched.experiments import published
 from metasched.experiments.evidence import Evidence
+from metasched.experiments.pooled import MODELS
 from metasched.report import compare, statistics, tables
 from metasched.report.cells import TARGET_ONLY, USEFUL, CellRuns, MethodRuns
 from metasched.schedulers.resolve import BASELINE
@@ -35,7 +36,6 @@ SETS = {
     "reviews, target books": "reviews/joint-30",
     "reviews, target dvd": "reviews/joint-30-dvd",
 }
-PER_SOURCE = "per-source uniform"
 
 
 def summary(cells: dict[str, CellRuns]) -> str:
@@ -47,13 +47,13 @@ def summary(cells: dict[str, CellRuns]) -> str:
         "**ours**",
         "ours − uniform",
         "useful alone",
-        "one source a batch: uniform, ours",
+        "pooled rows: linear, boosting",
     ]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for name, key in SETS.items():
         cell = cells[key]
         ours, uniform = expected(cell)
-        apart = [plain(cell.methods.get(method)) for method in (PER_SOURCE, "per-source thompson-transfer")]
+        models = [plain(cell.methods.get(name)) for name in MODELS]
         words = [
             name,
             plain(cell.methods.get(TARGET_ONLY)),
@@ -61,7 +61,7 @@ def summary(cells: dict[str, CellRuns]) -> str:
             f"**{plain(ours)}**",
             str(tables.signed(compare.difference(ours, uniform))),
             plain(cell.methods.get(USEFUL)),
-            "–" if apart == ["–", "–"] else ", ".join(apart),
+            ", ".join(models),
         ]
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"

@@ -34,16 +34,20 @@ class TestSourcesThatDiffer:
         for cell in experiment.cells:
             assert cell.regime == "sources"
             assert cell.name.startswith(f"{cell.learner}-{cell.draw_labels}")
+            assert cell.config.batching == {"meta": "per_source", "joint": "mixed"}[cell.learner]
             shared = {each.name: getattr(cell.config, each.name) for each in fields(LearnerSettings)}
-            by_learner[cell.learner].append((cell.draw_labels, cell.data, shared))
-        assert by_learner["meta"] == by_learner["joint"]
+            by_learner[cell.learner].append((cell.draw_labels, cell.data, shared | {"batching": None}))
+        more = [cell for cell in by_learner["joint"] if cell not in by_learner["meta"]]
+        assert [cell for cell in by_learner["joint"] if cell not in more] == by_learner["meta"]
+        assert len(more) <= 1
         assert {f"{learner}-{experiment.tuned_in}" for learner in by_learner} <= {
             cell.name for cell in experiment.cells
         }
 
-    def test_one_method_alone_is_ours_and_uniform_is_there(self, experiment):
-        found = experiment.methods(make_tasks())
-        assert [method.name for method in found if method.role == "ours"] == ["thompson-transfer"]
+    @pytest.mark.parametrize(("batching", "ours"), [("mixed", "thompson"), ("per_source", "thompson-transfer")])
+    def test_one_method_alone_is_ours_and_uniform_is_there(self, experiment, batching, ours):
+        found = experiment.methods(make_tasks(), batching)
+        assert [method.name for method in found if method.role == "ours"] == [ours]
         assert "uniform" in {method.name for method in found}
 
 
@@ -74,6 +78,7 @@ class TestEveryExperiment:
         assert irrelevant.noisy == ()
 
 
+BATCHING = ("mixed", "per_source")
 RESULTS = Path(__file__).parents[2] / "results"
 OF_METHOD = ("inner_rate", "outer_rate", "gradient", "batches_per_update")
 """Settings that are tuned, settled by memory, or none for target-only."""
@@ -111,11 +116,23 @@ def _defaults(name):
     return {key: each.default for key, each in signature(getattr(schedulers, name)).parameters.items()}
 
 
-def test_users_get_by_default_what_was_measured_on_transfer():
-    found = {method.name: method for method in source_methods(make_tasks())}
+def test_users_get_by_default_what_was_measured():
+    mixed, per_source = (
+        {method.name: method for method in source_methods(make_tasks(), batching)} for batching in BATCHING
+    )
     for name in ("thompson", "ucb"):
-        assert _defaults(name).items() >= found[f"{name}-transfer"].options.items()
-    assert signature(ms.train).parameters["reward"].default == found["thompson-transfer"].reward
+        assert _defaults(name).items() >= per_source[f"{name}-transfer"].options.items()
+    for name in ("thompson", "mirror", "uniform", "proportional"):
+        assert mixed[name].options == {}
+        assert mixed[name].batching is None
+    assert signature(ms.train).parameters["reward"].default == mixed["thompson"].reward
+    assert ms.Joint().batching == BATCHING[0]
+
+
+def test_methods_of_one_source_a_batch_stand_beside_those_that_mix_rows():
+    beside = [method for method in source_methods(make_tasks(), "mixed") if method.name.startswith("per-source ")]
+    assert {"per-source uniform", "per-source thompson-transfer"} <= {method.name for method in beside}
+    assert {method.batching for method in beside} == {"per_source"}
 
 
 @pytest.mark.parametrize("name", FILES)

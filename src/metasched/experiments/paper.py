@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from metasched.experiments.datasets.simulate import simulate_weather
 from metasched.experiments.datasets.weather import FILE
 from metasched.experiments.definition import Cell, Experiment, target_drawn
 from metasched.experiments.methods import SUPERVISED
+from metasched.experiments.pooled import MODELS, pooled
+from metasched.experiments.pooled import SEEDS as POOLED_SEEDS
 from metasched.experiments.supervised import supervised
 from metasched.files import make_folder, write_json
 from metasched.learners.evaluation import evaluation_order
@@ -94,6 +97,9 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], request: Requ
     reached = executing(request.machines, request.out / WORK, much)
     with reached as executor, folder.locked(request.out / WORK), closing(executor):
         _run_cells(experiment, missing, paths, request, executor)
+    if not request.quick and find_spec("sklearn"):
+        for cell in wanted:
+            _add_pooled(experiment, cell, paths[cell.name], request)
     if request.timing:
         _add_seconds(experiment, [cell for cell in wanted if not cell.draw_labels], paths, request)
     return list(paths.values())
@@ -248,7 +254,9 @@ def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
 def _held(path: Path, cell: Cell, seeds: Sequence[int]) -> bool:
     """Whether a result file has the cell's settings and all the seeds; one that cannot be read is made again."""
     try:
-        found = [outcome for outcome in outcomes.read(path) if outcome.family != "ceiling"]
+        found = [
+            outcome for outcome in outcomes.read(path) if outcome.family != "ceiling" and outcome.method not in MODELS
+        ]
     except DataError:
         return False
     of_method = (*cell.config.rate_names, "gradient", "batches_per_update")
@@ -328,6 +336,35 @@ def _ceiling(experiment: Experiment, cell: Cell, like: Job, request: Request) ->
             )
         )
     return lines
+
+
+def _add_pooled(experiment: Experiment, cell: Cell, path: Path, request: Request) -> None:
+    """Write into the result file of a planned cell what models on the pooled rows achieve, where labels are shared."""
+    found = list(outcomes.read(path))
+    tasks = _tasks(experiment, cell, request)
+    wanted = cell.draw_labels == SHOWN_LABELS and cell.learner == "joint" and tasks.shared_labels
+    if not wanted or any(outcome.method in MODELS for outcome in found):
+        return
+    like = {outcome.spec.seed: outcome for outcome in reversed(found) if outcome.final is not None}
+    for seed, rows in _rows_by_seed(cell, tasks, [seed for seed in POOLED_SEEDS if seed in like], tuning=False):
+        for name, accuracy in pooled(rows, seed).items():
+            spec = msgspec.structs.replace(
+                like[seed].spec, learner=name, scheduler="none", options={}, settings={}, reward="none"
+            )
+            found.append(
+                Outcome(
+                    run=spec.name,
+                    spec=spec,
+                    method=name,
+                    family="control",
+                    role=MODELS[name],
+                    study=like[seed].study,
+                    about=like[seed].about,
+                    origin=like[seed].origin,
+                    final=Final(test_accuracy=accuracy),
+                )
+            )
+    outcomes.write(path, found)
 
 
 def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[str, Path], request: Request) -> None:

@@ -68,8 +68,8 @@ COLOURS = {
     "mdp": "#0b75bc",
     "thompson": "#3b5ff0",
     "thompson-transfer": "#3b5ff0",
-    "mirror": "#6d4018",
-    "proportional": "#45b5d8",
+    "mirror": "#9218f2",
+    "proportional": "#5ca500",
 }
 GREY = "#7f7f7f"
 DASHES: dict[str, tuple[int, ...]] = {
