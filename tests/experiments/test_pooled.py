@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from small_sets import make_tasks
 
+from helpers import make_tasks
 from metasched.experiments.pooled import MODELS, pooled
 
 linear_model = pytest.importorskip("sklearn.linear_model")
