@@ -130,6 +130,12 @@ def test_labels_are_those_before_each_row():
     assert labels.tolist() == [[0, 0], [1, 0], [1, 1], [2, 1]]
 
 
+@pytest.mark.parametrize("name", ["thompson", "mirror"])
+def test_rewards_that_are_all_alike_lock_onto_no_task(name):
+    shares = np.bincount(play(name, np.full(N, 0.3), batches=100).ravel(), minlength=N) / (100 * ROWS)
+    assert shares.max() < 0.5, f"{name} draws {shares.round(2)}"
+
+
 def test_mirror_remembers_what_a_task_was_worth_when_rewards_become_alike():
     scheduler = by_rows(schedulers.mirror(N), N)
     state = scheduler.init(jax.random.key(0))

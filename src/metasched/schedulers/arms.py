@@ -118,10 +118,15 @@ def spread(arms: Arms) -> jax.Array:
 
 
 def within(arms: Arms) -> jax.Array:
-    """Standard deviation of rewards about the mean of their own task: √ mean_i s_i², over tasks tried."""
+    """Standard deviation of rewards about the mean of their own task: √ mean_i s_i², over tasks tried.
+
+    Where no task has two different rewards it is the :func:`spread`: without any scale, the first task that looks best
+    would have all draws.
+    """
     tried = arms.visits > 0
     variances = jnp.where(tried, jnp.maximum(arms.scatter, 0) / jnp.where(tried, arms.visits, 1), 0)
-    return jnp.sqrt(variances.sum() / jnp.maximum(tried.sum(), 1))
+    deviation = jnp.sqrt(variances.sum() / jnp.maximum(tried.sum(), 1))
+    return jnp.where(deviation > 0, deviation, spread(arms))
 
 
 def untried_first(arms: Arms, values: jax.Array) -> jax.Array:

@@ -102,7 +102,6 @@ def mirror(
 
     def moved(state: Proportions, seen: Arms) -> Proportions:
         sigma = arms.within(seen)
-        sigma = jnp.where(sigma > 0, sigma, arms.spread(seen))
         tried = seen.visits > LEAST
         known = jnp.where(tried, seen.mean, jnp.where(tried, seen.mean, 0).sum() / jnp.maximum(tried.sum(), 1))
         # Before there are more rewards than tasks nothing is known of the scale. Rewards without noise have none.
