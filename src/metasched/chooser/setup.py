@@ -234,13 +234,13 @@ class Setup:
         state, size = self.first_state(), self.choices
         for begin in range(0, len(told.arms), size * _AT_ONCE):
             part = [_cut(told, first, size) for first in range(begin, len(told.arms), size)[:_AT_ONCE]]
-            if self.mixed:
-                full = [one for one in part if len(one.arms) == size]
-                state = self._after(state, full)
-                state = self._told_apart(state, [one for one in part if len(one.arms) < size])
-            else:
+            if not self.mixed:
                 arrays = self._as_arrays(part, _AT_ONCE + 1)
                 state, _, _ = self._step(state, *arrays, len(part), len(part))
+                continue
+            short = [part.pop()] if len(part[-1].arms) < size else []
+            state, _, _ = self._choose_rows(state, part, [], np.zeros(len(self.sources.all), np.int64))
+            state = self._told_apart(state, short)
         return state
 
     def choose(
@@ -276,7 +276,7 @@ class Setup:
     ) -> tuple[State, Any, Any]:
         """The mixed step; all batches are full."""
         batches = [*real, *others]
-        room = _room(len(batches))
+        room = _room(len(batches), least=8 if self.batch_size <= 4096 else 1)
         arms = np.zeros((room, self.batch_size), np.int32)
         rewards = np.zeros((room, self.batch_size), np.float32)
         for index, one in enumerate(batches):
@@ -288,10 +288,6 @@ class Setup:
                 labels[: len(batches)] = np.stack([one.labels for one in batches if one.labels is not None])
             table = Table(self.labels, self._sizes.astype(np.int32), (positions % self._sizes).astype(np.int32))
         return self._steps.step(state, arms, rewards, labels, len(real), len(batches), table)
-
-    def _after(self, state: State, batches: Sequence[Told]) -> State:
-        """The state after full batches."""
-        return self._choose_rows(state, batches, [], np.zeros(len(self.sources.all), np.int64))[0]
 
     def _told_apart(self, state: State, batches: Sequence[Told]) -> State:
         """The state after batches of any length, each of which may need a program of its own."""
@@ -315,15 +311,11 @@ class Setup:
         labels = None
         if self.labels is not None:
             before = history.drawn - history.count(history.asked)
-            labels = np.concatenate(
-                [
-                    np.empty((0, len(self._sizes)), np.int32),
-                    *(
-                        self._labels_before(self.positions(before + history.count(history.asked[:place])), one)
-                        for place, one in zip(places.tolist(), tasks, strict=True)
-                    ),
-                ]
-            )[there.ravel()]
+            shown = [
+                self._labels_before(self.positions(before + history.count(history.asked[:place])), one)
+                for place, one in zip(places.tolist(), tasks, strict=True)
+            ]
+            labels = np.concatenate(shown)[there.ravel()] if shown else None
         return Told(arms[there], heard[there].astype(np.float32), labels)
 
     def _as_arrays(self, draws: Sequence[Told], room: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -469,9 +461,9 @@ def _cut(told: Told, first: int, size: int) -> Told:
     return Told(*(None if column is None else column[first : first + size] for column in told))  # type: ignore[arg-type]
 
 
-def _room(draws: int) -> int:
-    """A power of two, at least 8: few sizes, so that few programs are compiled."""
-    return 1 << max(draws - 1, 7).bit_length()
+def _room(draws: int, least: int = 8) -> int:
+    """A power of two, at least so large: few sizes, so that few programs are compiled."""
+    return 1 << (max(draws, least) - 1).bit_length()
 
 
 def _plain(value: Any) -> Any:
