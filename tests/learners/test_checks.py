@@ -54,7 +54,7 @@ def test_a_batch_that_no_task_can_fill(tmp_path):
     refused(
         tmp_path,
         "batch_size is 10, but task 'task-2' has 9 rows; give at most 9",
-        learner=ms.AlgorithmOne(batch_size=10),
+        learner=ms.AlgorithmOne(batch_size=10, batching="per_source"),
     )
 
 

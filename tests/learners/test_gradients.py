@@ -31,6 +31,8 @@ VARIANTS = {
     "balanced classes": {"balanced_loss": True},
     "abstaining at times": {"abstain": True, "balanced_loss": True},
     "no batch": {"batches_per_update": 0},
+    "mixed batches": {"batching": "mixed"},
+    "mixed batches, abstaining at times": {"batching": "mixed", "abstain": True, "balanced_loss": True},
 }
 STRETCHES = {
     "five batches of one step": {"batches_per_update": 5},

@@ -1,5 +1,7 @@
 """Joint training, against the same loop spelled out with Optax on the host."""
 
+from itertools import chain
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,7 @@ from scenes import follow
 
 NETWORK = mlp(3, (6,))
 ORDER = [2, 0, 2, 1, 2, 0]
+ROWS = [[2, 0, 2, 2], [1, 1, 0, 2], [0, 0, 0, 0], [2, 1, 0, 2], [1, 2, 2, 1], [0, 1, 2, 2]]
 
 
 def config(**changes):
@@ -23,7 +26,10 @@ def config(**changes):
 
 
 def by_hand(tasks, order, weight=1.0, rate=0.05, steps=6):
-    """Six steps of Adam, its rate falling to a tenth, on weight · loss(source) + loss(target)."""
+    """Six steps of Adam, its rate falling to a tenth, on weight · loss(source) + loss(target).
+
+    ``order`` has the tasks of each batch's rows; a task for which there are no rows has no part in the mean over four.
+    """
     weights = NETWORK.init(jax.random.split(jax.random.key(0), 3)[0], tasks.validation.inputs[:1])
     adam = optax.adam(optax.exponential_decay(rate, steps - 1, 0.1))
     state, cursors = adam.init(weights), [0] * len(tasks.tasks)
@@ -31,42 +37,61 @@ def by_hand(tasks, order, weight=1.0, rate=0.05, steps=6):
     def loss(weights, x, y):
         return -jax.nn.log_softmax(NETWORK.apply(weights, x))[jnp.arange(len(y)), y].mean()
 
-    for task in order:
+    for batch in order:
         total = jax.grad(loss)(weights, *tasks.validation)
-        if task < len(cursors):
-            rows = [(cursors[task] + offset) % len(tasks.tasks[task]) for offset in range(4)]
-            cursors[task] = (cursors[task] + 4) % len(tasks.tasks[task])
-            own = jax.grad(loss)(weights, tasks.tasks[task].inputs[rows], tasks.tasks[task].labels[rows])
-            total = jax.tree.map(lambda a, b: weight * a + b, own, total)
+        for task in batch:
+            if task < len(cursors):
+                source, row = tasks.tasks[task], cursors[task] % len(tasks.tasks[task])
+                cursors[task] += 1
+                own = jax.grad(loss)(weights, source.inputs[[row]], source.labels[[row]])
+                total = jax.tree.map(lambda a, b: weight * a / 4 + b, own, total)
         change, state = adam.update(total, state, weights)
         weights = optax.apply_updates(weights, change)
     return weights
 
 
+def assert_close(found, expected):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), found, expected)
+
+
 @pytest.mark.parametrize("weight", [1.0, 0.3])
 def test_it_is_adam_on_source_and_target_together(tasks, weight):
-    run = ms.train(tasks, follow(ORDER), network=NETWORK, learner=config(source_weight=weight))
-    expected = by_hand(tasks, ORDER, weight)
-    found = run.parameters[0].weights
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), found, expected)
+    settings = config(source_weight=weight, batching="per_source")
+    run = ms.train(tasks, follow(ORDER), network=NETWORK, learner=settings)
+    assert_close(run.parameters[0].weights, by_hand(tasks, [[task] * 4 for task in ORDER], weight))
     assert run.records[-1]["tasks"] == ORDER[3:]
     assert run.records[-1]["samples"] == 24
 
 
+@pytest.mark.parametrize("weight", [1.0, 0.3])
+def test_a_mixed_batch_is_the_next_row_of_each_task_named(tasks, weight):
+    run = ms.train(tasks, follow([*chain(*ROWS)]), network=NETWORK, learner=config(source_weight=weight))
+    assert_close(run.parameters[0].weights, by_hand(tasks, ROWS, weight))
+    assert run.records[-1]["drawn"] == np.bincount([*chain(*ROWS)]).tolist()
+    assert "tasks" not in run.records[-1]
+
+
 def test_abstaining_trains_on_the_target_alone(tasks):
     order = [3, 0, 3, 1, 3, 3]
-    run = ms.train(tasks, follow(order), network=NETWORK, learner=config(), abstain=True)
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), run.parameters[0].weights, by_hand(tasks, order)
-    )
+    run = ms.train(tasks, follow(order), network=NETWORK, learner=config(batching="per_source"), abstain=True)
+    assert_close(run.parameters[0].weights, by_hand(tasks, [[task] * 4 for task in order]))
     assert run.records[-1]["abstained"] == 4
     assert run.records[-1]["samples"] == 8
 
 
-def test_target_only_takes_as_many_steps_as_any_other(tasks):
-    run = ms.train(tasks, "target-only", network=NETWORK, learner=config())
-    expected = by_hand(tasks, [3] * 6)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), run.parameters[0].weights, expected)
+def test_rows_of_a_mixed_batch_that_are_nobodys_leave_the_others_their_weight(tasks):
+    order = [[3, 0, 3, 1], [3, 3, 3, 3], [2, 2, 1, 0], [3, 2, 2, 3], [3, 3, 3, 0], [1, 3, 3, 3]]
+    run = ms.train(tasks, follow([*chain(*order)]), network=NETWORK, learner=config(), abstain=True)
+    assert_close(run.parameters[0].weights, by_hand(tasks, order))
+    assert run.records[-1]["abstained"] == 14
+    assert run.records[-1]["samples"] == 10
+    assert run.outcomes[0].schedule == ((2, 2, 2, 6), (1, 1, 2, 8))
+
+
+@pytest.mark.parametrize("batching", ["mixed", "per_source"])
+def test_target_only_takes_as_many_steps_as_any_other(tasks, batching):
+    run = ms.train(tasks, "target-only", network=NETWORK, learner=config(batching=batching))
+    assert_close(run.parameters[0].weights, by_hand(tasks, [[3] * 4] * 6))
     assert run.records[-1]["samples"] == 0
 
 

@@ -104,8 +104,13 @@ class TestPlan:
             planned.indices, gittins_index(planned.transitions, planned.probe.accuracy, planned.discount)
         )
         assert planned.discount == 0.9
-        assert planned.batch_size == 3
+        assert planned.batch_size == 1, "the rows of a mixed batch are chosen one by one"
         assert planned.coupled
+
+    def test_with_batches_of_one_source_it_looks_a_batch_ahead(self, planned):
+        plan = ms.plan(planned.tasks, SMALL, replace(CONFIG, batching="per_source"), discount=0.9)
+        assert plan.batch_size == 3
+        np.testing.assert_allclose(plan.transitions[0], np.linalg.matrix_power(planned.transitions[0], 3), atol=1e-12)
 
     def test_the_initial_model_is_the_one_that_training_starts_from(self, planned):
         config = ms.AlgorithmOne(batch_size=3, updates=1, batches_per_update=0)
@@ -141,7 +146,7 @@ class TestPlan:
         ("options", "message"),
         [
             ({"network": "rnn"}, "unknown network"),
-            ({"learner": ms.AlgorithmOne(batch_size=99)}, "batch_size is 99"),
+            ({"learner": ms.AlgorithmOne(batch_size=99, batching="per_source")}, "batch_size is 99"),
             ({"method": "magic"}, "unknown method 'magic'"),
             ({"stride": "day"}, "stride is 'day'"),
         ],

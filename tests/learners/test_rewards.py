@@ -37,10 +37,11 @@ CALLS = {
 
 class TestRegistry:
     def test_every_name_is_a_function(self):
-        assert rewards.names() == ("scaled", "accuracy", "gain", "transfer", "alignment")
+        assert rewards.names() == ("scaled", "accuracy", "gain", "transfer", "adam_transfer", "alignment")
         assert ms.rewards.names() == rewards.names()
         assert [rewards.find(name) for name in rewards.names()] == [
-            *(rewards.scaled, rewards.accuracy, rewards.gain, rewards.transfer, rewards.alignment)
+            *(rewards.scaled, rewards.accuracy, rewards.gain),
+            *(rewards.transfer, rewards.adam_transfer, rewards.alignment),
         ]
 
     @pytest.mark.parametrize("call", CALLS)
@@ -225,7 +226,8 @@ def test_a_function_of_ones_own_is_what_the_scheduler_of_a_run_is_told():
     def counted(objective, turn):
         return turn.number % 3
 
-    config = ms.AlgorithmOne(batch_size=4, batches_per_update=5, updates=2, gradient="first-order", eval_every=2)
+    known = {"batch_size": 4, "batches_per_update": 5, "updates": 2, "gradient": "first-order", "eval_every": 2}
+    config = ms.AlgorithmOne(**known, batching="per_source")
     run = ms.train(make_tasks(), obedient, network=mlp(3, (6,)), learner=config, reward=counted)
     assert [record["tasks"] for record in run.records] == [[0, 1, 2, 0, 1], [2, 1, 2, 0, 1]]
 

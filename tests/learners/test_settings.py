@@ -16,7 +16,11 @@ def test_batches_per_update_defaults_to_one_pass_through_the_smallest_task():
 
 def test_a_batch_larger_than_a_task_is_refused_by_name():
     with pytest.raises(ConfigError, match="batch_size is 10, but task 'task-2' has 9 rows; give at most 9"):
-        AlgorithmOne(batch_size=10).resolve(make_tasks(sizes=(12, 20, 9)))
+        AlgorithmOne(batch_size=10, batching="per_source").resolve(make_tasks(sizes=(12, 20, 9)))
+
+
+def test_a_mixed_batch_may_be_larger_than_a_task_and_an_update_has_at_least_one():
+    assert AlgorithmOne(batch_size=10).resolve(make_tasks(sizes=(12, 20, 9))).batches_per_update == 1
 
 
 @pytest.mark.parametrize(
@@ -38,6 +42,7 @@ def test_a_batch_larger_than_a_task_is_refused_by_name():
         ("eval_rows", 0),
         ("target_batch", "some"),
         ("cursor", "moving"),
+        ("batching", "both"),
         ("reward_rows", 0),
         ("reward_rows", 1.5),
         ("eval_every", True),

@@ -183,7 +183,7 @@ def test_controls_are_always_there_and_a_source_smaller_than_a_batch_makes_batch
     tasks = sources_that_differ()
     small = {"small": (tasks.tasks[1].inputs[:7], tasks.tasks[1].labels[:7])}
     few = ms.TaskSet.from_arrays(small, validation=tasks.validation, test=tasks.test)
-    config = ms.Joint(updates=2, eval_every=1)
+    config = ms.Joint(updates=2, eval_every=1, batching="per_source")
     found = ms.compare(few, ["cyclic"], seeds=[3, 5], learner=config, network=ms.networks.mlp(2, (3,)))
     assert list(found.cell.methods) == ["cyclic", "uniform", "target-only"]
     assert found.ours == "cyclic"

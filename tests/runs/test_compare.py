@@ -1,6 +1,7 @@
 """A comparison from its folds to its outcomes: alike for all, no test row in tuning, and interrupted anywhere."""
 
 import json
+import math
 import shutil
 from dataclasses import asdict, replace
 
@@ -113,10 +114,10 @@ class TestOutcomes:
 
     def test_target_only_makes_as_many_steps_as_the_others(self, finished):
         runs = {run.method: run for run in finished[1]}
-        steps = ["updates", "batches_per_update"]
+        steps = ["updates", "batches_per_update", "batch_size"]
         alone, uniform = ([runs[name].spec.settings[key] for key in steps] for name in ("target-only", "uniform"))
         assert alone == uniform
-        assert runs["target-only"].abstained == alone[0] * alone[1]
+        assert runs["target-only"].abstained == math.prod(alone)
 
     def test_rates_are_those_that_did_best_on_the_folds(self, finished):
         out, found, _ = finished

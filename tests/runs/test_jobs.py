@@ -35,7 +35,8 @@ def chosen(word, learner=CONFIG, **options):
 
 def test_every_method_says_what_family_it_is():
     families = {name: resolve.family(name) for name in (*resolve.methods(), "single:2")}
-    assert {name for name, family in families.items() if family == "static"} == {"cyclic", "sequential", "uniform"}
+    static = {"cyclic", "sequential", "uniform", "proportional"}
+    assert {name for name, family in families.items() if family == "static"} == static
     assert {name for name, family in families.items() if family == "control"} == {"single", "target-only", "single:2"}
 
 

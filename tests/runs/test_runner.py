@@ -99,7 +99,7 @@ def test_every_seed_and_every_rate_has_a_plan_of_its_own(tasks):
     for rate in (0.003, 3.0):
         jobs += jobs_for("gittins-planned", tasks, range(6), replace(CONFIG, inner_rate=rate, steps_per_batch=3))
     group = runs._Group(jobs, None)
-    tables = [np.asarray(group.first_state(place).stream.scheduler) for place in range(len(jobs))]
+    tables = [np.asarray(group.first_state(place).stream.scheduler.inner) for place in range(len(jobs))]
     for job, table in zip(jobs, tables, strict=True):
         plan = ms.plan(tasks, NETWORK, job.settings, seed=job.description.spec.seed)
         np.testing.assert_allclose(table, plan.indices, rtol=1e-6)
@@ -177,7 +177,7 @@ class TestFolders:
 
 
 def test_an_outcome_has_the_curve_the_schedule_and_what_was_drawn(tasks):
-    (job,) = jobs_for("cyclic", tasks, abstain=True)
+    (job,) = jobs_for("cyclic", tasks, config=replace(CONFIG, batching="per_source"), abstain=True)
     (result,) = runs.run([job])
     outcome = result.outcome
     assert outcome.run == job.description.spec.name
@@ -189,6 +189,13 @@ def test_an_outcome_has_the_curve_the_schedule_and_what_was_drawn(tasks):
     assert sum(outcome.drawn) == sum(map(sum, outcome.final.drawn_by_label)) == outcome.samples[-1] == 60
     assert outcome.final.test_accuracy == result.records[-1]["final"]["test_accuracy"]
     assert outcome_of(job.description, [{"update": 2, "diverged": "why"}]).diverged.cause == "why"
+
+
+def test_the_schedule_of_mixed_batches_counts_rows(tasks):
+    (result,) = runs.run(jobs_for("cyclic", tasks, abstain=True))
+    assert result.outcome.schedule == ((7, 6, 6, 6), (6, 7, 6, 6), (6, 6, 7, 6))
+    assert result.outcome.abstained == 18
+    assert result.outcome.drawn == (19, 19, 19)
 
 
 def marked(*seeds):
@@ -262,10 +269,12 @@ from metasched.learners import engine, rewards
 from metasched.learners.checks import checked_objective
 from metasched.learners.inner import Schedule
 from metasched.learners.networks import mlp
+from metasched.schedulers.rows import by_rows
 tasks = ms.datasets.load(sys.argv[1])
 settings = ms.AlgorithmOne(batch_size=4, updates=3, eval_every=1)
 objective = checked_objective(tasks, mlp(3, (6,)), settings)
-program = engine.prepare(tasks, objective, Schedule(ms.schedulers.uniform(3), (rewards.scaled,)), together=8)
+schedule = Schedule(by_rows(ms.schedulers.uniform(3), 3), (rewards.scaled,))
+program = engine.prepare(tasks, objective, schedule, together=8)
 states = {seed: program.start(program.rows.data, seed, engine.hyperparameters_of(settings)) for seed in range(8)}
 stacked = engine._stack_states(program, list(states.values()))
 after = program.chunk(program.rows.data, program.rows.test, stacked, 0, 1)[0]
@@ -295,7 +304,7 @@ def test_eight_seeds_are_dealt_out_to_eight_devices_and_give_the_same_numbers(tm
     assert len(eight["records"]) == len(expected)
     for seed, record in eight["records"]:
         other = expected[seed, record["update"]]
-        assert record["tasks"] == other["tasks"]
+        assert record["drawn"] == other["drawn"]
         assert record["loss"] == pytest.approx(other["loss"], abs=1e-5)
         assert record["test_accuracy"] == pytest.approx(other["test_accuracy"], abs=1e-5)
 

@@ -140,7 +140,7 @@ class TestTrain:
         ("options", "message"),
         [
             ({"scheduler": "cyclick"}, "did you mean 'cyclic'"),
-            ({"learner": replace(CONFIG, batch_size=100)}, "batch_size is 100"),
+            ({"learner": replace(CONFIG, batch_size=100, batching="per_source")}, "batch_size is 100"),
             ({"seeds": ()}, "seeds are"),
             ({"seeds": (1, 1)}, "seeds are"),
             ({"seeds": (-1,)}, "seed is -1"),
@@ -318,10 +318,12 @@ def test_an_outcome_names_the_tasks_known_to_be_useful(tasks, useful):
 
 def test_a_run_counts_how_often_it_abstained(tasks):
     config = ms.AlgorithmOne(batch_size=4, updates=2, batches_per_update=8)
-    run = ms.train(tasks, scheduler="cyclic", learner=config, abstain=True)
-    assert [record["abstained"] for record in run.records] == [2, 4]
-    assert run.records[-1]["tasks"] == [0, 1, 2, 3, 0, 1, 2, 3]
-    assert run.records[-1]["drawn"] == [16, 16, 16]
+    by_batch = replace(config, batching="per_source")
+    run, alone = (ms.train(tasks, "cyclic", learner=each, abstain=True) for each in (config, by_batch))
+    assert [record["abstained"] for record in run.records] == [8, 16], "rows"
+    assert [record["abstained"] for record in alone.records] == [2, 4], "batches"
+    assert alone.records[-1]["tasks"] == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert run.records[-1]["drawn"] == alone.records[-1]["drawn"] == [16, 16, 16]
     plain = ms.train(tasks, scheduler="cyclic", learner=ms.AlgorithmOne(batch_size=4, updates=1))
     assert plain.records[0]["abstained"] == 0
 

@@ -76,7 +76,8 @@ def one_good_among_five(seed):
 
 @pytest.mark.parametrize("name", ["ucb", "gittins", "mdp"])
 def test_what_learns_from_rewards_gives_the_good_task_most_of_200_draws(name):
-    config = ms.AlgorithmOne(batch_size=10, updates=10, batches_per_update=20, inner_rate=0.1, eval_every=10)
+    known = {"batch_size": 10, "updates": 10, "batches_per_update": 20, "inner_rate": 0.1, "eval_every": 10}
+    config = ms.AlgorithmOne(**known, batching="per_source")
     shares = []
     for seed in range(2):
         run = ms.train(

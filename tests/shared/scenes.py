@@ -10,11 +10,12 @@ from metasched.learners.inner import Scene, Schedule
 from metasched.learners.meta import meta
 from metasched.learners.networks import mlp, num_outputs
 from metasched.schedulers.base import Scheduler
+from metasched.schedulers.rows import by_rows
 
 
 def objective_for(tasks, network=None, hidden=(6,), abstain=False, learner=ms.AlgorithmOne, **changes):
-    """The objective of a small network; settings are resolved."""
-    settings = learner(**{"batch_size": 4, **changes})
+    """The objective of a small network; settings are resolved. Batches are of one source unless it says otherwise."""
+    settings = learner(**{"batch_size": 4, "batching": "per_source", **changes})
     network = network or mlp(num_outputs(tasks, settings.heads == "shared"), hidden)
     return checked_objective(tasks, network, settings, abstain=abstain)
 
@@ -24,9 +25,16 @@ def schedule_for(scheduler, reward="transfer"):
     return Schedule(scheduler, (rewards.find(reward),))
 
 
+def chooser_for(objective, scheduler, arms):
+    """What chooses the batches of an objective, or the rows of its mixed ones: a scheduler of so many arms."""
+    return by_rows(scheduler, arms) if objective.settings.batching == "mixed" else scheduler
+
+
 def first_of(objective, data, scheduler=None, seed=0, reward="transfer"):
     """The schedule, by default round robin, and the state before any meta-update."""
-    schedule = schedule_for(scheduler or schedulers.cyclic(len(data.sizes)), reward)
+    arms = len(data.sizes) + objective.abstain
+    chooser = chooser_for(objective, scheduler or schedulers.cyclic(len(data.sizes)), arms)
+    schedule = schedule_for(chooser, reward)
     learner = meta(objective, schedule)
     return schedule, learner.init(data, seed, engine.hyperparameters_of(objective.settings))
 
@@ -51,7 +59,9 @@ def follow(order):
 def program_for(tasks, network=None, scheduler=None, told=("scaled",), together=1, own_rows=False, **changes):
     """A small compiled program: six updates of four rows a batch, evaluated after each."""
     objective = objective_for(tasks, network, **{"updates": 6, "eval_every": 1, **changes})
-    schedule = Schedule(scheduler or schedulers.cyclic(len(tasks.tasks)), tuple(map(rewards.find, told)))
+    arms = len(tasks.tasks) + objective.abstain
+    chooser = chooser_for(objective, scheduler or schedulers.cyclic(len(tasks.tasks)), arms)
+    schedule = Schedule(chooser, tuple(map(rewards.find, told)))
     return engine.prepare(tasks, objective, schedule, together, own_rows)
 
 

@@ -140,7 +140,8 @@ def _tracked(
         put()
         stdout().print(tables.drawn_by_label(counts.tolist(), run.tasks))
     if abstained:
-        put(f"abstained from {abstained:,} batches")
+        what = "rows" if run.outcomes[0].spec.settings.get("batching") == "mixed" else "batches"
+        put(f"abstained from {abstained:,} {what}")
     lines = [*run.tasks.warnings]
     if len(run.tasks.validation.labels) <= MOST_LABELLED:
         linear = baseline(run.tasks, run.outcomes[0].spec.settings["balanced_accuracy"])

@@ -30,8 +30,9 @@ from metasched.learners.settings import AlgorithmOne
 from metasched.runs import folder, runner
 from metasched.runs import outcome as outcomes
 from metasched.runs.executors import Executor, Machines, executing
-from metasched.runs.jobs import EARLIER, Job
+from metasched.runs.jobs import Job, plain_settings
 from metasched.runs.outcome import OURS, Final, Outcome, Study, device
+from metasched.runs.spec import EARLIER
 from metasched.runs.status import WORK
 from metasched.runs.sweep import GRIDS, Finish, Finished, Method, Rates, Rows, Setup, chosen_rates, tune
 from metasched.schedulers.resolve import SINGLE, TARGET_ONLY, USEFUL
@@ -314,8 +315,9 @@ def _ceiling(experiment: Experiment, cell: Cell, like: Job, request: Request) ->
     described = like.description
     lines = []
     for place, seed in enumerate(request.seeds):
+        settings = plain_settings(config)
         spec = msgspec.structs.replace(
-            described.spec, learner=SUPERVISED, scheduler="none", options={}, settings=asdict(config), seed=seed
+            described.spec, learner=SUPERVISED, scheduler="none", options={}, settings=settings, seed=seed
         )
         accuracy = found.accuracy[place]
         lines.append(

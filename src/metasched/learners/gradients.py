@@ -95,7 +95,7 @@ def rematerialised(scene: Scene, start: Start) -> Adapted:
 
     journey, first = lax.scan(several, (first_walk(scene, start), scene.stream), numbers[:whole].reshape(-1, length))
     (walk, stream), rest = several(journey, numbers[whole:])
-    return Adapted(walk.weights, stream, jnp.concatenate([first.reshape(-1), rest]))
+    return Adapted(walk.weights, stream, jnp.concatenate([first.reshape(-1, *rest.shape[1:]), rest]))
 
 
 def stored(scene: Scene, start: Start) -> Adapted:

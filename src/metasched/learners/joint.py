@@ -119,7 +119,7 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
         slope = slope_now(objective, data, old, before.slope, number + 1)
         was, now = (evaluate(objective, weights, data.reward_rows) for weights in (old, new))
         _, rows, head = loss_arguments(objective, data, batch)
-        sizes = step_sizes(before.optimiser)
+        sizes = step_sizes(before.optimiser, before.parameters)
         turn = Turn(number + 1, old, new, was, now, rows, head, batch.trains, data.reward_rows, slope, sizes)
         reward = one_of(schedule.rewards, state.hyperparameters.reward_index, objective, turn)
         return after._replace(slope=None if before.slope is None else slope), reward
@@ -157,15 +157,20 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
     return Learner(init, update)
 
 
-def step_sizes(optimiser: Any) -> Weights | None:
-    """1 / (√v + ε) of Adam and its relatives, from their state; None for an optimiser that keeps no mean squares.
+def step_sizes(optimiser: Any, parameters: Parameters) -> Weights | None:
+    """1 / (√v + ε) of Adam and its relatives, from their state; None for an optimiser that keeps no v for each weight.
 
     In the first few steps v is made of so few gradients that dividing by it would amplify noise: then all are 1.
     """
-    squares, count = (optax.tree_utils.tree_get_all_with_path(optimiser, name) for name in ("nu", "count"))
-    if not squares or not count:
+    squares, counts = (
+        [found for _, found in optax.tree_utils.tree_get_all_with_path(optimiser, name)] for name in ("nu", "count")
+    )
+    shapes = jax.tree.map(jnp.shape, parameters)
+    # One that treats some weights apart, or all as one vector, has mean squares of another form.
+    fitting = [found for found in squares if jax.tree.map(jnp.shape, found) == shapes]
+    if not fitting or not counts:
         return None
-    mean, steps = squares[0][1], count[0][1]
+    mean, steps = fitting[0], counts[0]
     # Bias correction of Adam's usual decay. For another decay it is off by a factor that is the same for all weights.
     unbiased = 1 - 0.999 ** jnp.maximum(steps, 1).astype(jnp.float32)
     sizes = jax.tree.map(lambda v: jnp.where(steps > FIRST_STEPS, 1 / (jnp.sqrt(v / unbiased) + EPSILON), 1.0), mean)

@@ -131,8 +131,8 @@ def loss_arguments(objective: Objective, data: Data, batch: Batch) -> tuple[jax.
     rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
     mixed = batch.trains.ndim == 1
     if data.log_weights is None:
-        row_weights = batch.trains / len(batch.rows) if mixed and objective.abstain else None
-        return row_weights, rows, head
+        # Also where nobody may abstain: a run must not depend on which others share its program.
+        return batch.trains / len(batch.rows) if mixed else None, rows, head
     log_weights = data.log_weights[batch.rows]
     if not mixed:
         return jax.nn.softmax(log_weights), rows, head
@@ -162,7 +162,7 @@ def advance(
     if isinstance(scheduler, RowScheduler):
         drawn = stream.drawn.at[batch.chosen, data.sources.labels[batch.rows]].add(1, mode="drop")
         by_task = jnp.zeros_like(data.sizes).at[batch.chosen].add(1, mode="drop")
-        moved = by_task if settings.cursor == "rested" else batch.trains.sum()
+        moved = by_task if settings.cursor == "rested" else batch.trains.sum(dtype=data.sizes.dtype)
         return Stream(
             scheduler.tell(stream.scheduler, batch.labels, batch.chosen, reward),
             (stream.cursors + moved) % data.sizes,

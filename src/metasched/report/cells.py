@@ -69,7 +69,10 @@ class MethodRuns:
 
     @cached_property
     def schedule(self) -> Floats | None:
-        """Batches of each task, and abstained, in each update: mean over the seeds that have them (K, N + 1)."""
+        """Batches of each task, and abstained, in each update: mean over the seeds that have them (K, N + 1).
+
+        Where batches are mixed, rows.
+        """
         schedules = [np.array(run.schedule, np.float64) for run in self.runs if run.schedule]
         longest = max(map(len, schedules), default=0)
         whole = [schedule for schedule in schedules if len(schedule) == longest]

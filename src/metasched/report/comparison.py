@@ -220,8 +220,10 @@ def compare(
     settings = settings_of(learner)
     found = methods_of(methods, reward, abstain)
     numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
-    smaller = diagnostics.small_source(tasks, settings.batch_size)
-    settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
+    smaller: list[str] = []
+    if settings.batching == "per_source":
+        smaller = diagnostics.small_source(tasks, settings.batch_size)
+        settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
     path = None if out is None else Path(out)
     outcomes = run_methods(
         *(Setup(settings, network), tasks, found, numbers),

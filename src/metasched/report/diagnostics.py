@@ -85,7 +85,7 @@ def label_p_value(task: Task) -> float:
 
 
 def small_source(tasks: TaskSet, batch_size: int) -> list[str]:
-    """A warning if a batch is larger than the smallest source."""
+    """A warning if a batch, all of whose rows are of one source, is larger than the smallest source."""
     smallest = min(tasks.tasks, key=len)
     if len(smallest) >= batch_size:
         return []

@@ -169,7 +169,7 @@ def _shares(cell: CellRuns) -> list[Panel]:
         if counts is None or not counts.any():
             continue
         sources = _sources(counts, cell)
-        rows = float(counts[:, :-1].sum()) * float(method.runs[0].spec.settings.get("batch_size", 1))
+        rows = float(counts[:, :-1].sum()) * method.runs[0].spec.rows_per_choice
         plot = plots.shares(f"{cell.key} {method.name}", sources, rows, stroke(method.name).colour)
         alt = f"Share of draws by source over rows drawn, {cell.label}, {method.name}: "
         panels.append(Panel(f"{cell.label}: {method.name}", plot, alt + ", ".join(s.name for s in sources), cell.label))

@@ -25,7 +25,7 @@ from metasched.runs.executors import Machines, executing
 from metasched.runs.folder import COMPARISON
 from metasched.runs.jobs import claim_folders
 from metasched.runs.outcome import OURS, OWN_RUNS, Outcome, Study
-from metasched.runs.spec import differences, first_in_words
+from metasched.runs.spec import EARLIER, differences, first_in_words
 from metasched.runs.status import WORK
 from metasched.runs.sweep import (
     GRIDS,
@@ -251,6 +251,8 @@ def _claimed(
     with folder.locked(out):
         again = "compare again in another folder"
         stored = _upgraded(untrusted.read_json(mark, dict[str, Any], again)) if mark.exists() else asked
+        if isinstance(settings := stored.get("settings"), dict):
+            stored = {**stored, "settings": {**EARLIER, **settings}}
         # Seeds may be added to those that a folder holds, but none of these may be left out.
         known = stored.get("seeds")
         known = known if isinstance(known, list) else [known]
@@ -283,4 +285,5 @@ def _plain(method: Method) -> dict[str, Any]:
     """A method as JSON. Its role decides no number."""
     scheduler = method.scheduler if isinstance(method.scheduler, str) else "own"
     options = msgspec.to_builtins(dict(method.options))
-    return {"scheduler": scheduler, "options": options, "reward": method.reward, "abstain": method.abstain}
+    plain = {"scheduler": scheduler, "options": options, "reward": method.reward, "abstain": method.abstain}
+    return plain if method.batching is None else {**plain, "batching": method.batching}

@@ -22,7 +22,7 @@ from metasched.planning.plan import make as make_plan
 from metasched.runs import folder
 from metasched.runs.folder import RUN, Description
 from metasched.runs.outcome import About, origin, versions
-from metasched.runs.spec import DataSpec, RunSpec, first_in_words
+from metasched.runs.spec import EARLIER, DataSpec, RunSpec, first_in_words
 from metasched.schedulers import Scheduler
 from metasched.schedulers.resolve import (
     AUTO,
@@ -39,8 +39,6 @@ from metasched.tasks import TaskSet
 
 OWN = "own"
 """Stands in a spec for what was made in Python."""
-EARLIER = {"batching": "per_source"}
-"""Settings that every run had before they were settings. A spec leaves them out."""
 
 
 class Job(NamedTuple):
@@ -125,7 +123,7 @@ def make_jobs(
         "data": DataSpec(fingerprint=tasks.fingerprint, set=recipe.get("set"), options=dict(recipe.get("options", {}))),
         "network": _word(network),
         "learner": settings.name,
-        "settings": _plain(parts[0].settings),
+        "settings": plain_settings(parts[0].settings),
         "scheduler": chosen.name,
         "options": dict(chosen.options),
         "reward": _word(reward),
@@ -255,11 +253,10 @@ def _word(given: object) -> str:
     return given if isinstance(given, str) else OWN
 
 
-def _plain(settings: LearnerSettings) -> dict[str, Any]:
-    """Settings as JSON; what was made in Python is called ``own``."""
+def plain_settings(settings: LearnerSettings) -> dict[str, Any]:
+    """Settings as a spec has them: JSON, where what was made in Python is called ``own``."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     plain = {name: value if isinstance(value, str | int | float | None) else OWN for name, value in values.items()}
-    # Runs that were stored before batches could be mixed do not name their batching. Others like them go on with them.
     return {name: value for name, value in plain.items() if (name, value) not in EARLIER.items()}
 
 

@@ -10,7 +10,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 Count = Annotated[int, Meta(ge=0)]
-_METHOD = re.compile(r"methods\.(.+?)\.(scheduler|reward|abstain|options\..+)")
+EARLIER = {"batching": "per_source"}
+"""Settings that every run had before they were settings. A spec leaves them out, so that old runs keep their names."""
+_METHOD = re.compile(r"methods\.(.+?)\.(scheduler|reward|abstain|batching|options\..+)")
 _PARTS = (
     (re.compile(r"data\.set"), "data set"),
     (re.compile(r"data\.options\.(.+)"), r"option \1 of the data"),
@@ -67,6 +69,12 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         """Sixteen hexadecimal digits of the SHA-256 of the spec, keys in order."""
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
 
+    @property
+    def rows_per_choice(self) -> int:
+        """Rows that its scheduler chose at a time: one of a mixed batch, else all of a batch."""
+        mixed = self.settings.get("batching") == "mixed"
+        return 1 if mixed else int(self.settings.get("batch_size", 1))
+
     def differences(self, other: "RunSpec") -> Mapping[str, tuple[Any, Any]]:
         """What differs between two specs: paths like ``settings.batch_size``, and both values."""
         return dict(differences(msgspec.to_builtins(self), msgspec.to_builtins(other)))
@@ -93,6 +101,8 @@ def first_in_words(found: Mapping[str, tuple[Any, Any]]) -> str:
 
     >>> first_in_words({"data.fingerprint": ("0a", "0b"), "data.options.noise": (0.5, None)})
     'with another option noise of the data (0.5, not none)'
+    >>> first_in_words({"settings.batching": (None, "mixed")})
+    'with another setting batching (per_source, not mixed)'
     """
     rows = [path for path in found if path in ("data", "data.fingerprint")]
     names = [path for path in found if path.startswith("data.") and path not in rows]
@@ -105,7 +115,7 @@ def first_in_words(found: Mapping[str, tuple[Any, Any]]) -> str:
         named = f"the method '{method[1]}'"
         return f"without {named}" if stored is None else f"with {named}, which you leave out now"
     # Specs leave out what has its default, so a flag that is not there is off.
-    missing = "False" if stored is True or asked is True else "none"
+    missing = "False" if stored is True or asked is True else EARLIER.get(path.removeprefix("settings."), "none")
     before, now = (missing if value is None else value for value in (stored, asked))
     return f"with another {part_in_words(path)} ({before}, not {now})"
 

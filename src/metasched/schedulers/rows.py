@@ -99,7 +99,11 @@ def switch_rows(schedulers: Sequence[RowScheduler], which: int = 0) -> RowSchedu
 
     def choose(state: SwitchState, cursors: Cursors, count: int) -> tuple[jax.Array, jax.Array]:
         def chosen(scheduler: RowScheduler, own: State) -> Any:
-            return lambda: scheduler.choose(own, cursors, count)
+            def choose() -> tuple[jax.Array, jax.Array]:
+                tasks, labels = scheduler.choose(own, cursors, count)
+                return tasks.astype(jnp.int32), labels  # a scheduler of one's own may count otherwise
+
+            return choose
 
         tasks, labels = jax.lax.switch(state.which, list(map(chosen, schedulers, state.states)))
         return tasks, labels
