@@ -336,3 +336,47 @@ def test_log_is_flat_and_counts_by_source():
 def test_one_source_alone_is_a_word_for_a_chooser_too():
     chooser = Chooser("single:books", {"web": 100, "books": 50}, batch_size=2)
     assert {chooser.ask().source for _ in range(3)} == {"books"}
+
+
+class TestForgetting:
+    @pytest.mark.parametrize("scheduler", ["uniform", "thompson", "softmax", "exp3", "mirror"])
+    @pytest.mark.parametrize("options", [{}, {"min_share": 0.05}])
+    def test_after_a_draw_that_is_never_told_comes_another_one(self, scheduler, options):
+        chooser = ms.Chooser(scheduler, [None] * 9, 8, seed=3, **options)
+        for _ in range(4):
+            chooser.tell(chooser.ask(), np.arange(8.0))
+        seen = set()
+        for _ in range(12):
+            draw = chooser.ask()
+            seen.add(tuple(draw.tasks.tolist()))
+            chooser.forget(draw)
+        assert len(seen) > 6, f"of 12 draws of {scheduler} that were forgotten, only {len(seen)} differ"
+
+    def test_a_static_scheduler_goes_on_as_after_any_draw(self):
+        chooser = ms.Chooser("cyclic", [None] * 3, 1)
+        drawn = []
+        for _ in range(5):
+            draw = chooser.ask()
+            drawn.append(draw.task)
+            chooser.forget(draw)
+        assert drawn == [0, 1, 2, 0, 1]
+
+    def test_a_state_after_forgetting_goes_on_with_the_same_draws(self):
+        def new():
+            return ms.Chooser("thompson", [20, 30, 40], 6, seed=1)
+
+        chooser = new()
+        for number in range(6):
+            draw = chooser.ask()
+            if number % 2:
+                chooser.forget(draw)
+            else:
+                chooser.tell(draw, np.linspace(0, 1, 6))
+        again = new()
+        again.load_state_dict(chooser.state_dict())
+        for _ in range(4):
+            mine, other = chooser.ask(), again.ask()
+            assert mine.tasks.tolist() == other.tasks.tolist()
+            assert mine.rows.tolist() == other.rows.tolist()
+            chooser.forget(mine)
+            again.forget(other)

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metasched.chooser.draws import MISSING, Draw, Open, credited
 from metasched.chooser.history import History, no_record
-from metasched.chooser.mixture import named, on_host
+from metasched.chooser.mixture import named, on_host, with_other_keys
 from metasched.chooser.setup import MIXED, Setup, set_up
 from metasched.chooser.sources import Given, warn_of_small
 from metasched.chooser.state import FORMAT, Waiting, arrays_of, checked, fitting
@@ -220,7 +220,10 @@ class Chooser:
                 self._choose(self._setup.positions(self._history.drawn))
 
     def forget(self, draw: Draw) -> None:
-        """Give up a draw that will never have a reward; the scheduler never hears of it.
+        """Give up a draw that will never have a reward.
+
+        A scheduler that learns never hears of it, and draws the next batch with other random numbers. A static one goes
+        on as after any draw.
 
         Args:
             draw: one that waits for a reward.
@@ -233,7 +236,11 @@ class Chooser:
         """
         with self._lock:
             self._refuse_unless_open(draw)
-            del self._open[draw.id]
+            opened = self._open.pop(draw.id)
+            if self._setup.mixture.scheduler.family == "active":
+                self._state = with_other_keys(self._state, draw.id)
+            else:  # it reads no rewards, and without this it would choose the same again
+                self._notes.append((opened, np.zeros(len(opened.tasks))))
 
     def keep(self, draw: Draw, positions: ArrayLike) -> Draw:
         """Leave rows out of a mixed draw that could not be had; the scheduler never hears of them.

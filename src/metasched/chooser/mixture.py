@@ -244,6 +244,21 @@ def _cursors(table: Table | None, sources: int, cursor: str) -> Cursors:
     )
 
 
+def with_other_keys(state: State, number: int) -> State:
+    """The same state with other random numbers ahead.
+
+    A scheduler takes the key of a draw from how many rewards it was told. So a draw that is never told would be
+    followed by the very same draw.
+    """
+    if not hasattr(state, "_fields"):
+        return state
+    parts = {name: with_other_keys(getattr(state, name), number) for name in state._fields}
+    if "key" in parts:
+        key = jax.random.fold_in(jax.random.wrap_key_data(jnp.asarray(state.key)), number)
+        parts["key"] = on_host(jax.random.key_data(key))
+    return state._replace(**parts)
+
+
 def named(state: State) -> dict[str, NDArray[Any]]:
     """The arrays of a scheduler's state by name."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
