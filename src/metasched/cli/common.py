@@ -26,7 +26,7 @@ _LAYOUT = "\n\t"
 SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
 app = Commands(
-    "Decides which data source the next training batch comes from.\n\n"
+    "Decides which rows of which data sources the next training batch contains.\n\n"
     "Begin with 'metasched compare FOLDER --target NAME' on files of your own, or with 'metasched demo'; "
     "'metasched train --help' explains one command.\n\n"
     "'metasched --version' tells the version.",
