@@ -53,7 +53,7 @@ def test_target_only_has_no_batches_in_algorithm_1_and_abstains_from_each_in_joi
 def test_auto_takes_what_did_best_with_the_learner_and_says_why(learner):
     description = chosen("auto", learner)
     assert description.spec.scheduler == reference_results.best(learner.name)
-    assert f"{description.spec.scheduler} on transfer ended 0." in description.reason
+    assert f"{description.spec.scheduler} ended 0." in description.reason
 
 
 def test_plan_options_need_a_scheduler_that_plans():
