@@ -44,8 +44,8 @@ SIDES: dict[str, tuple[str, dict[str, Any]]] = {
 """Reward and settings; the first side is told the reward and does not read it."""
 
 
-def made_up_tasks(shape: tuple[int, ...], rows_each: int) -> ms.TaskSet:
-    """Five sources of random rows around one centre a class."""
+def made_up_tasks(shape: tuple[int, ...], rows_each: int, number: int = SOURCES) -> ms.TaskSet:
+    """Sources of random rows around one centre a class."""
     random = np.random.default_rng(0)
     centres = random.normal(size=(CLASSES, *shape))
 
@@ -53,7 +53,7 @@ def made_up_tasks(shape: tuple[int, ...], rows_each: int) -> ms.TaskSet:
         labels = random.integers(0, CLASSES, count)
         return (0.3 * centres[labels] + random.normal(size=(count, *shape))).astype("float32"), labels
 
-    sources = {f"source-{number}": rows(rows_each) for number in range(SOURCES)}
+    sources = {f"source-{place}": rows(rows_each) for place in range(number)}
     classes = [str(label) for label in range(CLASSES)]
     return ms.TaskSet.from_arrays(sources, validation=rows(TARGET_ROWS), test=rows(100), classes=classes)
 
@@ -63,6 +63,7 @@ def side(tasks: ms.TaskSet, network: str, learner: str, name: str, updates: int)
     reward, changes = SIDES[name]
     batches, rows = BATCHES[network]
     settings = LEARNERS[learner](
+        batching="per_source",
         batch_size=rows,
         batches_per_update=batches,
         target_batch="all",

@@ -129,7 +129,10 @@ class TestTrain:
             (["train", "digit"], "did you mean 'digits'"),
             (["train", "no/such.npz"], "no such file"),
             (["train", "set.npz", "--scheduler", "cyclick"], "did you mean 'cyclic'"),
-            (["train", "set.npz", "--batch-size", "13"], "batch_size is 13, but task 'task-2' has 9 rows"),
+            (
+                ["train", "set.npz", "--batch-size", "13", "--batching", "per_source"],
+                "batch_size is 13, but task 'task-2' has 9 rows",
+            ),
             (["train", "set.npz", "--data", "target_labels"], "expected key=value"),
             (["train", "set.npz", "--data", "target_labels=many"], "target_labels is 'many'; give a whole number"),
             (["train", "set.npz", "--data", "noise=0.4"], "noise is 0.4; give such as noise={'NAME': 0.4}"),
@@ -363,7 +366,7 @@ class TestDiagnose:
 
 class TestPlan:
     def test_prints_indices_and_what_would_be_drawn(self, saved, capsys):
-        main(["plan", saved, "--batch-size", "3", "--batches", "20"])
+        main(["plan", saved, "--batch-size", "3", "--batches", "20", "--batching", "per_source"])
         printed = capsys.readouterr().out
         assert printed.startswith("set: From the initial model, gittins would draw most on task-")
         assert printed.index("Gittins index") < printed.index("  reward      validation accuracy")

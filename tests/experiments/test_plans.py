@@ -13,7 +13,7 @@ from metasched.report.tables import drawn_by_label
 
 @pytest.fixture(scope="module")
 def planned():
-    return ms.plan(make_tasks(sizes=(40, 50, 30)), learner=ms.Joint(batch_size=3), discount=0.9)
+    return ms.plan(make_tasks(sizes=(40, 50, 30)), learner=ms.Joint(batch_size=3, batching="per_source"), discount=0.9)
 
 
 def text_of(*renderables):
