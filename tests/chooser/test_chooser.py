@@ -92,7 +92,7 @@ class TestRows:
         assert all(row.dtype == np.int64 for row in rows)
 
     def test_a_task_smaller_than_a_batch_repeats_its_rows(self):
-        with pytest.warns(UserWarning, match=r"a batch with 5 rows of each repeats rows of '1' \(2\)") as warned:
+        with pytest.warns(UserWarning, match=r"fewer rows than the 5 that .* so rows repeat: '1' \(2\)") as warned:
             chooser = Chooser("single", [2, 9], 5, shuffle=False)
         assert [chooser.ask().rows.tolist() for _ in range(2)] == [[0, 1, 0, 1, 0], [1, 0, 1, 0, 1]]
         assert len(warned) == 1

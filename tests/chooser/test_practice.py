@@ -269,7 +269,7 @@ class TestSourcesThatComeAndGo:
             Chooser(ms.schedulers.ucb(3), SOURCES, 4).add_source("x", 10)
 
     def test_a_small_source_is_mentioned_when_it_comes(self):
-        with pytest.warns(UserWarning, match="repeats rows of 'tiny'"):
+        with pytest.warns(UserWarning, match="so rows repeat: 'tiny'"):
             Chooser("ucb", SOURCES, 4).add_source("tiny", 2)
 
 

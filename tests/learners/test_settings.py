@@ -9,8 +9,10 @@ from metasched import AlgorithmOne, Joint
 from metasched.errors import ConfigError
 
 
-def test_batches_per_update_defaults_to_one_pass_through_the_smallest_task():
-    assert AlgorithmOne(batch_size=4).resolve(make_tasks(sizes=(12, 20, 9))).batches_per_update == 2
+@pytest.mark.parametrize(("batching", "batches"), [("mixed", 3), ("per_source", 2)])
+def test_batches_per_update_default_to_one_pass_through_the_median_task_or_the_smallest(batching, batches):
+    tasks = make_tasks(sizes=(12, 20, 9))
+    assert AlgorithmOne(batch_size=4, batching=batching).resolve(tasks).batches_per_update == batches
     assert AlgorithmOne(batch_size=4, batches_per_update=7).resolve(make_tasks()).batches_per_update == 7
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import ConfigError
+from metasched.errors import ConfigError, unknown
 
 ABSTAINS = -1
 """How a choice of no source is kept; people see the number of sources, N."""
@@ -180,12 +180,12 @@ def finite(reward: Any, plain: Any, whose: str = "") -> float:
 
 
 def _by_source(reward: Mapping[Any, Any], draw: Draw) -> NDArray[np.float64]:
-    """One reward for each row, from one for each source."""
+    """One reward for each row, from one for each source; those of sources that are not in the draw are passed over."""
     parts = draw.by_source
-    if set(reward) != set(parts):
-        wrong = sorted(map(str, set(reward) ^ set(parts)))[0]
-        said = "has no reward" if wrong in parts else "is not in the draw"
-        raise ConfigError(f"source '{wrong}' {said}; give one number for each of: {', '.join(parts)}")
+    if strange := [name for name in reward if name not in set(draw.names)]:
+        raise unknown("source", strange[0], list(draw.names))
+    if missing := [name for name in parts if name not in reward]:
+        raise ConfigError(f"source '{missing[0]}' has no reward; give one number for each of: {', '.join(parts)}")
     values = np.empty(len(draw.rows), np.float64)
     for name, part in parts.items():
         one = reward[name]

@@ -126,7 +126,7 @@ def warn_of_small(sources: Sequence[Source], rows: int) -> None:
     """Warn of sources that have fewer rows than so many, which is what one batch takes of them."""
     small = [f"'{one.name}' ({one.size})" for one in sources if one.size is not None and one.size < rows]
     if small:
-        message = f"a batch with {rows} rows of each repeats rows of {', '.join(small)}: they have fewer"
+        message = f"fewer rows than the {rows} that a batch may take of a source, so rows repeat: {', '.join(small)}"
         warnings.warn(message, stacklevel=3)
 
 

@@ -1,6 +1,7 @@
 """The settings of the learners: one frozen dataclass each. The command line's flags are made from their fields."""
 
 import math
+import statistics
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -42,7 +43,8 @@ class LearnerSettings:
     batching: Literal["mixed", "per_source"] = "mixed"
     """Whether a scheduled batch holds rows of many sources, each chosen on its own, or rows of one source."""
     batches_per_update: int | None = None
-    """Scheduled batches in one update (m); by default ⌊n/B⌋ for the smallest task."""
+    """Scheduled batches in one update (m); by default ⌊n/B⌋, where n is the size of the median task, or of the smallest
+    one where each batch comes from one task."""
     optimiser: str | optax.GradientTransformation = "adam"
     """The optimiser: adam, adamw, nadam, rmsprop, sgd or lion; in Python also any Optax transformation."""
     rate_decay: float = 0.1
@@ -124,10 +126,12 @@ class LearnerSettings:
         if settings.batching == "per_source" and settings.batch_size > len(smallest):
             raise ConfigError(
                 f"batch_size is {settings.batch_size}, but task '{smallest.name}' has {len(smallest)} rows; "
-                f"give at most {len(smallest)}"
+                f"give at most {len(smallest)}, leave the task out, or mix batches"
             )
         if settings.batches_per_update is None:
-            settings = replace(settings, batches_per_update=max(1, len(smallest) // settings.batch_size))
+            # One small source among larger ones must not shorten a run of mixed batches.
+            rows = len(smallest) if settings.batching == "per_source" else int(statistics.median_low(tasks.sizes))
+            settings = replace(settings, batches_per_update=max(1, rows // settings.batch_size))
         settings._check_folds(len(tasks.validation.labels))
         if settings.eval_every is None:
             settings = replace(settings, eval_every=settings._affordable(tasks))
@@ -188,7 +192,7 @@ class Joint(LearnerSettings):
         >>> learner = ms.Joint(batch_size=10, updates=2, learning_rate=3e-3)
         >>> ms.train(tasks, learner=learner).records[-1]["update"]
         2
-        >>> learner.resolve(tasks).batches_per_update  # ⌊40 / 10⌋, of the smallest task
+        >>> learner.resolve(tasks).batches_per_update  # ⌊40 / 10⌋, of the median task
         4
         >>> learner.with_rates((0.01,)).learning_rate
         0.01

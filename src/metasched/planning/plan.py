@@ -49,7 +49,7 @@ class Plan:
         measure: makes the rewards.
 
     Examples:
-        >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10))
+        >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10, batching="per_source"))
         >>> plan.probe.accuracy.shape, plan.indices.shape
         ((2, 2), (2, 2))
         >>> plan.gittins_action(np.array([0, 1])) in (0, 1)

@@ -19,7 +19,7 @@ from metasched.learners import rewards
 from metasched.learners.baseline import Baseline, baseline
 from metasched.learners.networks import Network
 from metasched.learners.renamed import clear_arguments
-from metasched.learners.settings import LearnerSettings, settings_of
+from metasched.learners.settings import LEARNERS, LearnerSettings, settings_of
 from metasched.report import compare as statistics
 from metasched.report import diagnostics, overview, tables
 from metasched.report.cells import CellRuns
@@ -264,7 +264,11 @@ def _better(cell: CellRuns, ours: str, rivals: Mapping[str, Method], out: Path |
     if best is None or not diagnostics.is_above_zero(known[best]):
         return []
     spec = cell.methods[best].runs[0].spec
-    use = f"ms.train(tasks, scheduler={spec.scheduler!r}{f', options={spec.options}' if spec.options else ''})"
+    given = [f"scheduler={spec.scheduler!r}", *([f"options={spec.options}"] if spec.options else [])]
+    if (batching := rivals[best].batching) is not None:
+        kind = LEARNERS[spec.learner].__name__
+        given.append(f"learner=ms.{kind}(batching={batching!r})")
+    use = f"ms.train(tasks, {', '.join(given)})"
     if out is not None:
         use = f"metasched predict {shlex.quote(str(runs_of(out, rivals[best])))} FILE"
     return [f"{best} ends above {ours} (+{known[best].value:.3f}); if it stays so on other rows, use it: {use}"]

@@ -70,7 +70,10 @@ class Run:
         if self.outcomes:
             spec, count = self.outcomes[0].spec, len(self.outcomes)
             seeds = f"seed {spec.seed}" if count == 1 else f"{count} seeds"
-            method = f"Run of {self.outcomes[0].method} on {self.tasks.name}, learner {spec.learner}, {seeds}"
+            learner = (
+                spec.learner if spec.settings.get("batching") == "mixed" else f"{spec.learner}, one source a batch"
+            )
+            method = f"Run of {self.outcomes[0].method} on {self.tasks.name}, learner {learner}, {seeds}"
         if self.final:
             values = [final["test_accuracy"] for final in self.final.values()]
             spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""

@@ -1,5 +1,6 @@
 """Thompson sampling: each task as often as it is likely to be the best."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -84,19 +85,26 @@ def thompson(
         sigma = {"spread": arms.spread, "within": arms.within}.get(scale or usual.scale, lambda _: 1)(state)
         return arms.plausible(state, key, shape, (usual.width if stretch is None else stretch) * sigma, LEAST)
 
-    def explored(key: jax.Array, chosen: jax.Array, usual: Usual) -> jax.Array:
-        part = usual.explore if share is None else share
-        return arms.explored(key, chosen, part, num_tasks) if part else chosen
+    def explored(state: Arms, usual: Usual, best: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        """What ``best(key)`` chooses, but for the share of uniform draws, which have a key of their own."""
+        key, part = key_of_draw(state.key, state.turn), usual.explore if share is None else share
+        if not part:
+            return best(key)
+        first, second = jax.random.split(key)
+        return arms.explored(second, best(first), part, num_tasks)
 
     def choose(state: Arms) -> jax.Array:
-        key = key_of_draw(state.key, state.turn)
-        draws = plausible(state, key, (num_tasks,), BATCHES)
-        return explored(key, arms.best(jnp.where(state.visits > least, draws, jnp.inf)), BATCHES)
+        def best(key: jax.Array) -> jax.Array:
+            draws = plausible(state, key, (num_tasks,), BATCHES)
+            return arms.best(jnp.where(state.visits > least, draws, jnp.inf))
+
+        return explored(state, BATCHES, best)
 
     def choose_rows(state: Arms, count: int) -> jax.Array:
-        key = key_of_draw(state.key, state.turn)
-        draws = plausible(state, key, (count, num_tasks), ROWS)
-        return explored(key, arms.best_rows(state.visits > least, draws), ROWS)
+        def best(key: jax.Array) -> jax.Array:
+            return arms.best_rows(state.visits > least, plausible(state, key, (count, num_tasks), ROWS))
+
+        return explored(state, ROWS, best)
 
     if model == "gaussian":
         least = LEAST
