@@ -45,7 +45,7 @@ FIRST = Drawing(
     "scripts/joint-30",
     2,
     "Twelve collections of digits and letters teach USPS, of which 30 rows have labels",
-    ("How good the model gets", "Which source its batches come from"),
+    ("How good the model gets", "Which source its rows come from"),
 )
 DRAWN = (
     Drawing("few-label-digits", ("few-label",), "digits", page.FIGURE_COLUMNS),

@@ -98,17 +98,17 @@ def test_interrupted_anywhere_it_goes_on_with_the_same_rows(
         }
         return ms.mix(sources, "thompson", batch_size=batch_size, at_end=at_end, seed=seed, batching=batching)
 
-    whole, _ = drive(build(seed=3), 25, lag, batch_size=batch_size)
+    whole, _ = drive(build(seed=3), 40, lag, batch_size=batch_size)  # more than all sources have together
     stream, seen = build(seed=3), {}
     for stop in stops:
-        taken, state = drive(stream, 25, lag, stop, batch_size)
+        taken, state = drive(stream, 40, lag, stop, batch_size)
         for number, *rest in taken:
             assert seen.setdefault(number, rest) == rest
         if state is None:
             break
         stream = build(seed=4)
         stream.load_state_dict({"facts": json.loads(json.dumps(state["facts"])), "chooser": state["chooser"]})
-    taken, _ = drive(stream, 25, lag, batch_size=batch_size)
+    taken, _ = drive(stream, 40, lag, batch_size=batch_size)
     for number, *rest in taken:
         assert seen.setdefault(number, rest) == rest
     agreed = [(number, *rest) for number, rest in sorted(seen.items())]

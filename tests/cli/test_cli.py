@@ -83,7 +83,7 @@ class TestTrain:
         words = ["--out", "runs/a", "--batch-size", "4", "--updates", "2", "--json"]
         main(["train", saved, "--scheduler", "cyclic", *words])
         said = capsys.readouterr()
-        assert said.err.startswith("cyclic: 2 of 2 updates, 16 samples, accuracy 0.")
+        assert said.err.startswith("cyclic: 2 of 2 updates, 24 samples, accuracy 0.")
         assert len(said.err.splitlines()) == 1
         assert len(said.out.splitlines()) == 3
 

@@ -94,7 +94,7 @@ def test_a_job_of_train_is_written_down_whole():
     config = ms.AlgorithmOne(batch_size=4, updates=3)
     (job,) = make_jobs(tasks, "gittins", options={"discount": 0.9}, network="mlp", learner=config, seeds=(7,))
     found = job.description.spec
-    assert found.settings["batches_per_update"] == 2
+    assert found.settings["batches_per_update"] == 3
     assert found.settings["gradient"] == "stored"
     assert (found.scheduler, found.options, found.seed) == ("gittins", {"discount": 0.9}, 7)
     assert found.data.fingerprint == tasks.fingerprint

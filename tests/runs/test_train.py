@@ -76,8 +76,8 @@ class TestTrain:
         left = ms.train(tasks, learner=JOINT)
         spec = left.outcomes[0].spec
         assert (spec.learner, spec.scheduler, spec.options) == ("joint", "thompson", {})
-        assert spec.reward == "transfer"
-        asked = ms.train(tasks, "thompson", network="auto", learner=JOINT, reward="transfer")
+        assert spec.reward == "adam_transfer"
+        asked = ms.train(tasks, "thompson", network="auto", learner=JOINT, reward="adam_transfer")
         assert left.records == asked.records
 
     def test_a_scheduler_of_ones_own_is_taken(self, tasks):
@@ -90,7 +90,7 @@ class TestTrain:
         assert (description["method"], description["family"]) == ("sequential", "static")
         spec = description["spec"]
         assert (spec["seed"], spec["scheduler"], spec["own"]) == (2, "sequential", ["network"])
-        assert spec["settings"]["batches_per_update"] == 2
+        assert spec["settings"]["batches_per_update"] == 3
         assert spec["data"]["fingerprint"] == tasks.fingerprint
         assert {"python", "jax", "numpy", "metasched"} <= set(spec["versions"])
         lines = (tmp_path / "a" / "metrics.jsonl").read_text().splitlines()
