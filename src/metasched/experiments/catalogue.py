@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from metasched.experiments.definition import Experiment
 from metasched.experiments.paper_sets import CIFAR, DIGITS, WEATHER, WEATHER_POINTS
-from metasched.experiments.sources import ACTIVITY, GAS, MANY, NOISY, REVIEWS, ROTATED, SCRIPTS
+from metasched.experiments.sources import ACTIVITY, GAS, MANY, NINETEEN, NOISY, REVIEWS, ROTATED, SCRIPTS
 
 PAPER: Mapping[str, Experiment] = {each.name: each for each in (DIGITS, CIFAR, WEATHER, WEATHER_POINTS)}
 """The experiments of the paper, and their real counterpart of the weather data."""
-OURS = {each.name: each for each in (SCRIPTS, ROTATED, MANY, NOISY, REVIEWS, GAS, ACTIVITY)}
+OURS = {each.name: each for each in (SCRIPTS, ROTATED, MANY, NOISY, REVIEWS, GAS, ACTIVITY, NINETEEN)}
 """Ours: task sets whose sources differ."""
 EXPERIMENTS: Mapping[str, Experiment] = {**PAPER, **OURS}

@@ -87,3 +87,23 @@ ACTIVITY = _with_variants(
     ),
     {f"user {user}": {"name": f"user-{user}", "data": {"target": user}} for user in (29, 13)},
 )
+NINETEEN = Experiment(
+    "cifar-19",
+    "CIFAR-100: nineteen superclasses teach large carnivores",
+    "cifar",
+    "mlp",
+    "30-nineteen",
+    (
+        Cell(
+            "joint-30-nineteen",
+            "sources",
+            "joint, 30 labels, nineteen sources",
+            Joint(**SETTINGS),
+            0.4,
+            data={"tasks": "all"},
+            draw_labels=SHOWN,
+        ),
+    ),
+    source_methods,
+)
+"""Every superclass has classes of its own, so sources share all of the network but its last layer."""

@@ -24,7 +24,7 @@ class Scheduler(NamedTuple):
 
     A mixed batch of B rows asks a scheduler for B tasks and tells it B rewards. The last two functions do this at
     once. A scheduler without them still works: its rows are chosen one after another, each as if the rows before it
-    had already brought the mean reward of their task (:mod:`metasched.schedulers.rows`).
+    had already brought the mean reward of their task (``metasched.schedulers.rows``).
 
     Attributes:
         init: ``init(key) -> state``; ``key`` is a ``jax.random.key``.

@@ -86,12 +86,11 @@ def thompson(
         return arms.plausible(state, key, shape, (usual.width if stretch is None else stretch) * sigma, LEAST)
 
     def explored(state: Arms, usual: Usual, best: Callable[[jax.Array], jax.Array]) -> jax.Array:
-        """What ``best(key)`` chooses, but for the share of uniform draws, which have a key of their own."""
+        """What ``best(key)`` chooses, but for the share of uniform draws."""
         key, part = key_of_draw(state.key, state.turn), usual.explore if share is None else share
-        if not part:
-            return best(key)
-        first, second = jax.random.split(key)
-        return arms.explored(second, best(first), part, num_tasks)
+        # Stored results depend on this use of one key for both: splitting it hashes it once more, so draws and the
+        # choice whether to explore are as good as independent.
+        return arms.explored(key, best(key), part, num_tasks) if part else best(key)
 
     def choose(state: Arms) -> jax.Array:
         def best(key: jax.Array) -> jax.Array:
