@@ -72,7 +72,7 @@ def test_a_page_that_somebody_else_wrote_is_refused_before_hours_of_runs(capsys)
         ([], list(PAPER)),
         (["--all"], list(EXPERIMENTS)),
         (["--only", "fig3"], ["digits"]),
-        (["--only", "sources"], list(OURS)),
+        (["--only", "sources"], [name for name in OURS if name != "cifar-19"]),  # which has no quick cell
         (["--experiment", "scripts,digits"], ["scripts", "digits"]),
     ],
 )
