@@ -15,6 +15,7 @@ from metasched.experiments.catalogue import EXPERIMENTS, OURS, PAPER
 from metasched.experiments.datasets import cifar100, climatenet, mnist, uci
 from metasched.experiments.definition import Cell, Experiment, target_drawn
 from metasched.experiments.methods import paper_methods, source_methods
+from metasched.experiments.paper import _held
 from metasched.learners.networks import default_network
 from metasched.learners.settings import LearnerSettings
 from metasched.runs import outcome
@@ -108,6 +109,22 @@ def test_the_papers_cells_have_the_settings_of_their_results(name, cell):
         known = DEFAULTS_THEN.get(then.scheduler, {}) | then.options
         assert {**_defaults(now.scheduler), **now.options}.items() >= known.items(), method
     assert defined["uniform"].reward == "scaled"
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"), [(name, cell.name) for name, experiment in OURS.items() for cell in experiment.cells]
+)
+def test_a_cell_whose_results_are_there_is_not_run_again(name, cell):
+    path = RESULTS / name / f"{cell}.jsonl.gz"
+    if not path.exists():
+        pytest.skip(f"no results of {name}/{cell}")
+    assert _held(path, EXPERIMENTS[name].cell(cell), range(10))
+
+
+def test_results_of_one_source_a_batch_are_not_those_of_a_cell_that_mixes_rows():
+    cell = EXPERIMENTS["scripts"].cell("meta-30")
+    path = RESULTS / "scripts" / "meta-30.jsonl.gz"
+    assert not _held(path, replace(cell, config=replace(cell.config, batching="mixed")), range(10))
 
 
 def _defaults(name):

@@ -60,7 +60,8 @@ def mixed_methods(tasks: TaskSet) -> tuple[Method, ...]:
     return (
         _method("uniform", "rows drawn at random", "uniform"),
         _method("proportional", "rows drawn by size", "proportional"),
-        *_controls(tasks),
+        *_alone(tasks),
+        *_useful(tasks),
         _method("thompson", OURS, "thompson", **reward),
         _method("mirror", "proportions that follow rewards", "mirror", **reward),
         _method("mirror-plain", "without Adam's scaling", "mirror", reward="transfer"),
@@ -113,10 +114,6 @@ def _baselines(tasks: TaskSet, in_turn: Mapping[str, Any] | None = None) -> tupl
         _method("uniform", "drawn at random", "uniform"),
         *_alone(tasks),
     )
-
-
-def _controls(tasks: TaskSet) -> tuple[Method, ...]:
-    return (*_alone(tasks), *_useful(tasks))
 
 
 def _alone(tasks: TaskSet) -> tuple[Method, ...]:

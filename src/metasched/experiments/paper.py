@@ -260,16 +260,18 @@ def _held(path: Path, cell: Cell, seeds: Sequence[int]) -> bool:
         ]
     except DataError:
         return False
-    of_method = (*cell.config.rate_names, "gradient", "batches_per_update")
+    of_method = (*cell.config.rate_names, "gradient", "batches_per_update", "batching")
     wanted = {key: value for key, value in asdict(cell.config).items() if value is not None and key not in of_method}
     usual = {**asdict(type(cell.config)()), **EARLIER}
     seen: dict[str, set[int]] = {}
+    batchings = set()  # methods that take each batch from one source stand beside those that mix rows
     for outcome in found:
         settings = {**usual, **outcome.spec.settings}  # a setting that came later had its default
+        batchings.add(settings["batching"])
         if any(settings[key] != value for key, value in wanted.items()):
             return False
         seen.setdefault(outcome.method, set()).add(outcome.spec.seed)
-    return bool(seen) and all(set(seeds) <= own for own in seen.values())
+    return cell.config.batching in batchings and all(set(seeds) <= own for own in seen.values())
 
 
 def _rates(chosen: Mapping[str, float] | None, setup: Setup) -> Rates:
@@ -342,10 +344,13 @@ def _ceiling(experiment: Experiment, cell: Cell, like: Job, request: Request) ->
 
 def _add_pooled(experiment: Experiment, cell: Cell, path: Path, request: Request) -> None:
     """Write into the result file of a planned cell what models on the pooled rows achieve, where labels are shared."""
+    if cell.draw_labels != SHOWN_LABELS or cell.learner != "joint":
+        return
     found = list(outcomes.read(path))
+    if any(outcome.method in MODELS for outcome in found):
+        return
     tasks = _tasks(experiment, cell, request)
-    wanted = cell.draw_labels == SHOWN_LABELS and cell.learner == "joint" and tasks.shared_labels
-    if not wanted or any(outcome.method in MODELS for outcome in found):
+    if not tasks.shared_labels:
         return
     like = {outcome.spec.seed: outcome for outcome in reversed(found) if outcome.final is not None}
     for seed, rows in _rows_by_seed(cell, tasks, [seed for seed in POOLED_SEEDS if seed in like], tuning=False):
@@ -362,7 +367,7 @@ def _add_pooled(experiment: Experiment, cell: Cell, path: Path, request: Request
                     role=MODELS[name],
                     study=like[seed].study,
                     about=like[seed].about,
-                    origin=like[seed].origin,
+                    origin=outcomes.origin(like[seed].origin.command),
                     final=Final(test_accuracy=accuracy),
                 )
             )
