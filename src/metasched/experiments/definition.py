@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from metasched import datasets
-from metasched.experiments.methods import Batching, paper_methods
-from metasched.learners.settings import LearnerSettings
+from metasched.experiments.methods import paper_methods
+from metasched.learners.settings import Batching, LearnerSettings
 from metasched.runs.sweep import Method
 from metasched.tasks import TEST, VALIDATION, Split, TaskSet, few_labels
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
+from metasched.learners.settings import Batching
 from metasched.runs.outcome import OURS
 from metasched.runs.sweep import Method
 from metasched.schedulers.resolve import SINGLE, TARGET_ONLY, USEFUL
 from metasched.schedulers.thompson import FADE
 from metasched.tasks import TaskSet
 
-Batching: TypeAlias = Literal["mixed", "per_source"]
 SUPERVISED = "supervised"
 DISCOUNT = 0.9
 """γ of every plan: about ten batches of foresight."""

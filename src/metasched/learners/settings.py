@@ -3,7 +3,7 @@
 import math
 import statistics
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_args, get_origin
 
 import optax
 
@@ -20,6 +20,7 @@ EVALUATION_SHARE = 0.1
 """The largest share of a run that evaluation on test rows may take, where ``eval_every`` is left open."""
 SECOND_ORDER_COST = 8
 """The cost of one differentiated inner step in forward passes: 3 for the gradient, 5 for its derivative."""
+Batching: TypeAlias = Literal["mixed", "per_source"]
 _MAY_BE_ZERO = ("batches_per_update", "reward_folds")
 
 
@@ -40,7 +41,7 @@ class LearnerSettings:
     """Updates of a run (K). After each one there is a record."""
     batch_size: int = 20
     """Rows of one scheduled batch (B)."""
-    batching: Literal["mixed", "per_source"] = "mixed"
+    batching: Batching = "mixed"
     """Whether a scheduled batch holds rows of many sources, each chosen on its own, or rows of one source."""
     batches_per_update: int | None = None
     """Scheduled batches in one update (m); by default ⌊n/B⌋, where n is the size of the median task, or of the smallest

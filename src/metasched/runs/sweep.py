@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from metasched.files import append, make_folder, write_whole
 from metasched.learners import rewards
 from metasched.learners.networks import Network
-from metasched.learners.settings import LearnerSettings
+from metasched.learners.settings import Batching, LearnerSettings
 from metasched.runs import folder
 from metasched.runs import outcome as outcomes
 from metasched.runs.executors import Counts, Executor
@@ -70,7 +70,7 @@ class Method:
     reward: str | None = None
     abstain: bool = False
     role: str = ""
-    batching: Literal["mixed", "per_source"] | None = None
+    batching: Batching | None = None
 
     @property
     def family(self) -> Family:
