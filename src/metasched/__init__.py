@@ -14,6 +14,7 @@ from metasched.learners import networks, rewards
 from metasched.learners.diagnose import Diagnosis, diagnose
 from metasched.learners.model import Model
 from metasched.learners.networks import Network
+from metasched.learners.predictor import Predictor
 from metasched.learners.probe import plan
 from metasched.learners.settings import AlgorithmOne, Joint
 from metasched.optional import version_of
@@ -40,6 +41,7 @@ __all__ = [
     "Model",
     "Network",
     "Plan",
+    "Predictor",
     "Provenance",
     "Run",
     "Scheduler",

@@ -22,7 +22,7 @@ from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import make_folder, write_whole
 from metasched.learners.networks import Cnn, Mlp, Network, Size, Weights, build
-from metasched.tasks import Preparation
+from metasched.learners.predictor import Facts
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 Tree = TypeVar("Tree")
@@ -35,24 +35,17 @@ LARGEST_HEADER = 100 * 1024**2
 _REPAIR = "copy the folder again, or train again"
 
 
-class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of a model but its weights.
+class About(Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of a trained network but its weights.
 
     ``network`` is None for one of the user's own. ``heads`` has the number of classes of every head, the target's last;
-    each is ``width`` outputs wide. ``variance`` is None for classification, else the unit of squared errors.
-    ``preparation`` is how columns of a table become inputs, where training had a table.
+    each is ``width`` outputs wide.
     """
 
-    data: str
     network: Mlp | Cnn | None
-    shape: tuple[Size, ...]
-    classes: tuple[str, ...]
     heads: Annotated[tuple[Size, ...], Meta(min_length=1)]
     width: Size
-    variance: float | None
     precision: Literal["float32", "bfloat16"]
-    balanced_accuracy: bool
-    preparation: Preparation | None = None
 
 
 class _Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

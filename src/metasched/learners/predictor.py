@@ -1,0 +1,196 @@
+"""What every model can do, whatever is inside: a network, linear weights, trees, or the mean of several models."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import ArrayLike, NDArray
+
+from metasched.errors import ConfigError, DataError
+from metasched.learners.networks import Size
+from metasched.tasks import Inputs, Labels, Preparation, Targets, as_inputs, as_targets
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A DataFrame of pandas or polars, as far as it is needed: cells by the names of its columns."""
+
+    @property
+    def columns(self) -> Iterable[str]:
+        """Names of the columns."""
+
+    def __getitem__(self, name: str, /) -> ArrayLike:
+        """The cells of one."""
+
+
+Table: TypeAlias = Mapping[str, ArrayLike] | Frame
+
+
+class Facts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model of any kind was trained on, and how it reads and answers.
+
+    ``classes`` is empty in regression. ``variance`` is None for classification, else the unit of squared errors.
+    ``preparation`` is how columns of a table become inputs, where training had a table.
+    """
+
+    data: str
+    shape: tuple[Size, ...]
+    classes: tuple[str, ...]
+    variance: float | None
+    balanced_accuracy: bool
+    preparation: Preparation | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictor(ABC):
+    """A model to be used: :func:`metasched.load_model` reads one, ``run.model()`` gives one.
+
+    It is a trained network (:class:`metasched.Model`), a reference model (linear, forest, boosting), or the mean of
+    several models.
+
+    Rows are read as in training: an array ``(n, *shape)`` of numbers, or of ``uint8`` pixels, which are divided by
+    255; or, where training had a table, its columns by name (a dict or a DataFrame), as files have them.
+
+    Attributes:
+        about: what it was trained on, and how it reads rows.
+
+    Examples:
+        >>> run.model().save("winds")
+        >>> model = ms.load_model("winds")
+        >>> model.title
+        'mlp trained on arrays'
+        >>> model.classes, model.shape
+        (('calm', 'storm'), (4,))
+        >>> set(model.predict(tasks.test.inputs).tolist()) <= {"calm", "storm"}
+        True
+        >>> model.predict_proba(tasks.test.inputs).shape
+        (50, 2)
+        >>> 0 <= model.score(*tasks.test) <= 1
+        True
+    """
+
+    about: Facts
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What the model is, in a few words."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """What :meth:`predict` may answer, in the order of :meth:`predict_proba`'s columns; empty in regression."""
+        return self.about.classes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return self.about.shape
+
+    @abstractmethod
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model into a folder; a model that is there is replaced. :func:`metasched.load_model` reads it.
+
+        Args:
+            folder: made if it is not there.
+        """
+
+    def predict(self, inputs: Table | ArrayLike) -> NDArray[Any]:
+        """What the model says of every row.
+
+        Args:
+            inputs: the rows.
+
+        Returns:
+            The class name (n,); in regression the number (n,), or the numbers (n, d).
+        """
+        rows = self._inputs(inputs)
+        if self.about.variance is None:
+            return np.asarray(np.take(self.classes, self._choices(rows)))
+        numbers = self._outputs(rows)
+        return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+
+    def predict_proba(self, inputs: Table | ArrayLike) -> NDArray[np.float32]:
+        """The probability of every class.
+
+        Args:
+            inputs: the rows.
+
+        Returns:
+            (n, classes) float32; rows sum to one.
+        """
+        if self.about.variance is not None:
+            raise ConfigError("a model of numbers has no probabilities of classes; call predict")
+        return self._outputs(self._inputs(inputs))
+
+    def score(self, inputs: Table | ArrayLike, answers: ArrayLike) -> float:
+        """What a run reports as test accuracy, of these rows.
+
+        Args:
+            inputs: the rows.
+            answers: (n,) class names, or their numbers from 0; in regression targets (n,) or (n, d).
+
+        Returns:
+            The share of right answers, or its mean over classes where the run was so set; in regression 1 − squared
+            error / variance of the validation targets.
+        """
+        rows = self._inputs(inputs)
+        given = np.asarray(answers) if self.about.variance is None else as_targets("answers", answers)
+        if len(given) != len(rows):
+            raise DataError(f"there are {len(rows)} rows and {len(given)} answers; give one for each row")
+        return self._score(rows, self._labels(given) if self.about.variance is None else given)
+
+    @abstractmethod
+    def _outputs(self, rows: Inputs) -> NDArray[np.float32]:
+        """Probabilities (n, classes) of checked rows (n, *shape); in regression numbers (n, d)."""
+
+    def _choices(self, rows: Inputs) -> NDArray[np.int64]:
+        """The number (n,) of the class that is predicted."""
+        return np.asarray(np.argmax(self._outputs(rows), axis=1))
+
+    def _score(self, rows: Inputs, answers: Labels | Targets) -> float:
+        """The score of checked rows with the numbers of their classes (n,), or with targets (n, d)."""
+        if self.about.variance is not None:
+            found = self._outputs(rows)
+            if found.shape != answers.shape:
+                raise DataError(f"answers have shape {answers.shape}, the model predicts {found.shape}; give as many")
+            return float(1 - ((found - answers) ** 2).sum(axis=1, dtype=np.float64).mean() / self.about.variance)
+        right = self._choices(rows) == answers
+        if not self.about.balanced_accuracy:
+            return float(right.mean())
+        return float(np.mean([right[answers == label].mean() for label in np.unique(answers)]))
+
+    def _inputs(self, inputs: Table | ArrayLike) -> Inputs:
+        if self.about.preparation is not None and isinstance(inputs, Mapping | Frame):
+            names = inputs if isinstance(inputs, Mapping) else inputs.columns
+            inputs = self.about.preparation.inputs({name: np.asarray(inputs[name]) for name in names})
+        rows = as_inputs("inputs", inputs)  # type: ignore[arg-type]
+        if rows.ndim != len(self.shape) + 1 or rows.shape[1:] != self.shape:
+            wanted = ", ".join(["rows", *map(str, self.shape)])
+            raise DataError(f"inputs have shape {rows.shape}, but the model reads ({wanted}); give rows of that shape")
+        if not len(rows):
+            raise DataError("there are no rows to predict; give at least one")
+        bad = np.flatnonzero(~np.isfinite(rows).reshape(len(rows), -1).all(axis=1))
+        if bad.size:
+            raise DataError(f"row {bad[0] + 1} holds NaN or infinity ({bad.size} such rows); drop or fill those rows")
+        return rows
+
+    def _labels(self, answers: NDArray[Any]) -> Labels:
+        """The number of every class name; a number stands for itself."""
+        numbered = answers.dtype.kind in "iu"
+        known = {str(number) if numbered else name: number for number, name in enumerate(self.classes)}
+        labels = np.array([known.get(str(answer), -1) for answer in answers], np.int32)
+        wrong = np.flatnonzero(labels < 0)
+        if wrong.size:
+            raise DataError(
+                f"row {wrong[0] + 1} is labelled '{answers[wrong[0]]}', which is no class of the model "
+                f"({', '.join(self.classes)}); fix the label or leave the labels out"
+            )
+        return labels
+
+    def __repr__(self) -> str:
+        answers = f"one of {', '.join(self.classes)}" if self.classes else "numbers"
+        return f"{type(self).__name__}({self.title}: inputs {self.shape} to {answers})"
