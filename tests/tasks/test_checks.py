@@ -17,7 +17,7 @@ class TestRows:
         [
             ({"tasks": {}}, "no tasks"),
             ({"tasks": {"a": rows(0)}}, r"task 'a' is empty"),
-            ({"test": rows(0)}, r"test is empty"),
+            ({"validation": rows(0)}, r"validation is empty"),
             ({"tasks": {"a": rows(label=2)}}, r"task 'a': row 0 has label 2, outside 0 … 1 \(6 such rows\)"),
             ({"validation": rows(label=-1, seed=3)}, r"validation: row 0 has label -1"),
             ({"tasks": {"a": rows(shape=(3,))}}, r"task 'a': one input has shape \(3,\), the test rows \(2,\)"),

@@ -146,6 +146,8 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
             tasks = tasks.variant(**rest)
     except TypeError as error:
         raise ConfigError(f"data set '{name}': an option has the wrong type ({error})") from error
+    if tasks.split == "drawn" and options.get("target_labels") is not None:
+        tasks = replace(tasks, split="asked")
     return replace(tasks, recipe=_recipe(os.fspath(name), options))
 
 

@@ -22,7 +22,7 @@ from metasched.errors import ConfigError, DataError, given
 from metasched.files import natural_order
 from metasched.optional import require
 from metasched.tasks import TEST, VALIDATION, Provenance, TaskSet
-from metasched.tasks.assemble import divide, target_parts
+from metasched.tasks.assemble import divide, split_of, target_parts
 from metasched.untrusted import file_size
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -114,7 +114,7 @@ def from_images(
         name=root.name,
         allow_overlap=allow_overlap,
     )
-    tasks = replace(tasks, provenance=provenance, notes=notes)
+    tasks = replace(tasks, provenance=provenance, notes=notes, split=split_of(target, target_labels))
     if target is None and target_labels is not None:
         return tasks.variant(target_labels=target_labels, seed=seed)
     return tasks

@@ -28,7 +28,7 @@ from metasched.tasks import (
     as_targets,
     refuse_overlap,
 )
-from metasched.tasks.assemble import all_parts, classification, divide, regression, target_parts
+from metasched.tasks.assemble import all_parts, classification, divide, regression, split_of, target_parts
 from metasched.untrusted import file_size
 
 LARGEST_BYTES = 8 * 1024**3
@@ -190,7 +190,7 @@ def from_npz(
         key: Provenance(f"{path.name}:{target if key in rows else key}", rows.get(key, item.rows), files)
         for key, item in result.provenance.items()
     }
-    result = replace(result, provenance=provenance, notes=notes)
+    result = replace(result, provenance=provenance, notes=notes, split=split_of(target, target_labels))
     if target is None and target_labels is not None:
         return result.variant(target_labels=target_labels, seed=seed)
     return result

@@ -44,7 +44,7 @@ from metasched.runs.sweep import (
 from metasched.runs.upgrade import upgrade_spec
 from metasched.schedulers import Scheduler
 from metasched.schedulers.resolve import BASELINE, BEST_SINGLE, SINGLE, TARGET_ONLY, check_word
-from metasched.tasks import TEST, VALIDATION, TaskSet
+from metasched.tasks import TaskSet
 
 CHOOSING = "thompson"
 """The method that the verdict is on, unless another has the role ``ours``."""
@@ -185,22 +185,13 @@ def fold_sets(tasks: TaskSet) -> list[TaskSet]:
 
     All folds have one shape, so that one compiled program serves them.
     """
-    rows, origin = tasks.validation, tasks.provenance[VALIDATION]
-    if len(rows.labels) < FEWEST_ROWS:
+    labels = tasks.validation.labels
+    if len(labels) < FEWEST_ROWS:
         raise DataError(
-            f"{tasks.name}: the target has {len(rows.labels)} labelled rows; rates are tuned on {FOLDS} folds of them: "
+            f"{tasks.name}: the target has {len(labels)} labelled rows; rates are tuned on {FOLDS} folds of them: "
             f"label at least {FEWEST_ROWS}"
         )
-    return [
-        replace(
-            tasks,
-            validation=rows.take(rest),
-            test=rows.take(part),
-            provenance={**tasks.provenance, VALIDATION: origin.take(rest), TEST: origin.take(part)},
-            recipe=None,
-        )
-        for rest, part in equal_splits(rows.labels, FOLDS)
-    ]
+    return [tasks.held_out(part) for _, part in equal_splits(labels, FOLDS)]
 
 
 def _study(setup: Setup, tasks: TaskSet, results: Sequence[Tuned], grid: Sequence[Rates]) -> Study:

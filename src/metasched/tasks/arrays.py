@@ -53,6 +53,14 @@ def bin_edges(values: Targets, bins: int) -> Targets:
     return np.unique(quantiles[quantiles > values.min()]).astype(np.float32)
 
 
+def strata_of(values: NDArray[np.generic]) -> Labels:
+    """What rows are divided by: their labels, or tenths of the first number to predict."""
+    if values.dtype.kind in "iu":
+        return values.astype(np.int32)
+    first = values.reshape(len(values), -1)[:, 0].astype(np.float32)
+    return np.searchsorted(bin_edges(first, 10), first, side="right").astype(np.int32)
+
+
 def bin_names(edges: Targets) -> tuple[str, ...]:
     """``("< 0.5", "0.5 … 2", "≥ 2")``, with just enough digits to tell the edges apart."""
     if not edges.size:

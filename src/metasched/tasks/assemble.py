@@ -10,11 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from metasched.errors import ConfigError, DataError, given, unknown, whole_number
 from metasched.seeds import check_seed
-from metasched.tasks.arrays import Inputs, Labels, RowNumbers, as_inputs, as_labels, as_targets, bin_edges, bin_names
-from metasched.tasks.checks import MOST_CLASSES, check_targets, location, refuse_overlap, repeated_rows
+from metasched.tasks.arrays import (
+    Inputs,
+    RowNumbers,
+    as_inputs,
+    as_labels,
+    as_targets,
+    bin_edges,
+    bin_names,
+    strata_of,
+)
+from metasched.tasks.checks import MOST_CLASSES, check_targets, location, refuse_empty, refuse_overlap, repeated_rows
 from metasched.tasks.labels import Labelling, label
 from metasched.tasks.preparation import Cells, Preparation, RowName
-from metasched.tasks.task import TEST, VALIDATION, Provenance, Split, Task
+from metasched.tasks.task import TEST, VALIDATION, Division, Provenance, Split, Task
 from metasched.tasks.taskset import TaskSet
 from metasched.tasks.variants import few_labels, stratified_rows
 
@@ -75,6 +84,7 @@ def regression(name: str, parts: Mapping[str, Arrays], bins: int, allow_overlap:
     targets = {key: as_targets(key, y) for key, (_, y) in parts.items()}
     for key in parts:
         check_targets(location(name, key), inputs[key], targets[key])
+        refuse_empty(name, key, len(targets[key]))
     # The target's own rows must not decide the bins: a scheduler would then know something about them.
     edges = bin_edges(np.concatenate([targets[key][:, 0] for key in sources]), bins)
     labels = {key: np.searchsorted(edges, y[:, 0], side="right").astype(np.int32) for key, y in targets.items()}
@@ -176,7 +186,13 @@ def assemble(
         notes=(*division, *labels.notes, *notes),
         label_warnings=labels.warnings,
         preparation=preparation and structs.replace(preparation, text_labels=labels.text),
+        split=split_of(goal.target, goal.target_labels),
     )
+
+
+def split_of(target: str | None, count: int | None) -> Division:
+    """Who divides the target's rows (``TaskSet.split``): ``target`` and ``count`` are what the user gave."""
+    return "given" if target is None else "drawn" if count is None else "asked"
 
 
 def divide(values: NDArray[Any], target: str, count: int | None, seed: int) -> tuple[RowNumbers, RowNumbers, str]:
@@ -184,7 +200,7 @@ def divide(values: NDArray[Any], target: str, count: int | None, seed: int) -> t
     if len(values) < 2:
         raise DataError(f"target '{target}' has {len(values)} row; give rows to learn from and rows to test")
     wanted = min(MOST_LABELS, len(values) // 2) if count is None else count
-    validation, test = few_labels(_strata(values), wanted, seed)
+    validation, test = few_labels(strata_of(values), wanted, seed)
     default = "" if count is not None else f"; {given('target_labels')} changes that"
     return (
         validation,
@@ -192,14 +208,6 @@ def divide(values: NDArray[Any], target: str, count: int | None, seed: int) -> t
         f"target '{target}': {len(validation):,} of {len(values):,} rows, drawn at random (seed {seed}) in proportion "
         f"to the labels, are for validation, the rest for test{default}",
     )
-
-
-def _strata(values: NDArray[Any]) -> Labels:
-    """What rows are divided by: their labels, or tenths of the first number to predict."""
-    if values.dtype.kind in "iu":
-        return values.astype(np.int32)
-    first = values.reshape(len(values), -1)[:, 0].astype(np.float32)
-    return np.searchsorted(bin_edges(first, 10), first, side="right").astype(np.int32)
 
 
 def _target_rows(
@@ -219,7 +227,7 @@ def _target_rows(
         if goal.target_labels is not None:
             notes.append(f"{goal.target_labels:,} of {len(validation):,} validation rows are used (seed {goal.seed})")
             random = np.random.default_rng(check_seed(goal.seed))
-            validation = stratified_rows(_strata(labels.values[VALIDATION]), goal.target_labels, random)
+            validation = stratified_rows(strata_of(labels.values[VALIDATION]), goal.target_labels, random)
     if goal.allow_overlap:
         return validation, test, notes
     first, last = (

@@ -43,6 +43,7 @@ def check(tasks: "TaskSet") -> None:
         for label, count in Counter(classes).items():
             if count > 1:
                 raise DataError(f"{where}: {count} classes are named '{label}'; give each a name of its own")
+        refuse_empty(tasks.name, name, len(part.labels))
         _check_rows(where, part.inputs, part.labels, classes, tasks.shape)
         if (part.targets is None) != (tasks.test.targets is None):
             raise DataError(f"{where} and the test rows must both have targets or neither; give them")
@@ -72,11 +73,19 @@ def location(tasks: str, part: str) -> str:
     return f"{tasks}: {part}" if part in (VALIDATION, TEST) else f"{tasks}: task '{part}'"
 
 
+def refuse_empty(tasks: str, part: str, rows: int) -> None:
+    """Raise if a part has no rows. There may be no test rows: such a set is judged by cross-validation."""
+    if not rows and part != TEST:
+        raise DataError(f"{location(tasks, part)} is empty; give it rows or leave it out")
+
+
 def few_rows(tasks: "TaskSet") -> list[str]:
     """A warning if the target has too few rows to learn from, or to test on."""
     labelled, tested = len(tasks.validation.labels), len(tasks.test.labels)
-    if min(labelled, tested) >= FEWEST_ROWS:
+    if min(labelled, tested or labelled) >= FEWEST_ROWS:
         return []
+    if not tested:
+        return [f"the target has {labelled:,} labelled rows: with fewer than {FEWEST_ROWS}, results say little"]
     counts = (
         f"{count:,} {kind} row{'' if count == 1 else 's'}" for count, kind in ((labelled, "labelled"), (tested, "test"))
     )
@@ -89,8 +98,6 @@ def _check_rows(where: str, inputs: Inputs, labels: Labels, classes: tuple[str, 
             f"{where}: inputs {inputs.shape} and labels {labels.shape} do not match; "
             "give inputs (rows, …) and one label for each row"
         )
-    if not len(labels):
-        raise DataError(f"{where} is empty; give it rows or leave it out")
     if inputs.shape[1:] != shape:
         raise DataError(f"{where}: one input has shape {inputs.shape[1:]}, the test rows {shape}; resize to one shape")
     wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
@@ -112,8 +119,6 @@ def check_targets(where: str, inputs: Inputs, targets: Targets) -> None:
             f"{where}: inputs {inputs.shape} and targets {targets.shape} do not match; "
             "give inputs (rows, …) and targets (rows,) or (rows, numbers)"
         )
-    if not len(targets):
-        raise DataError(f"{where} is empty; give it rows or leave it out")
     bad = np.flatnonzero(~np.isfinite(targets).all(axis=1))
     if bad.size:
         raise DataError(
@@ -123,13 +128,14 @@ def check_targets(where: str, inputs: Inputs, targets: Targets) -> None:
 
 def repeated_rows(validation: tuple[Inputs, NDArray[Any]], test: tuple[Inputs, NDArray[Any]]) -> dict[int, int]:
     """The test rows that are also validation rows, input and answer alike, and which these are."""
+    known = {key: row for row, key in enumerate(row_keys(*validation))}
+    return {row: known[key] for row, key in enumerate(row_keys(*test)) if key in known}
 
-    def keys(inputs: Inputs, answers: NDArray[Any]) -> list[tuple[bytes, bytes]]:
-        numbers = answers + 0  # so that −0 is 0
-        return [(row.tobytes(), number.tobytes()) for row, number in zip(inputs, numbers, strict=False)]
 
-    known = {key: row for row, key in enumerate(keys(*validation))}
-    return {row: known[key] for row, key in enumerate(keys(*test)) if key in known}
+def row_keys(inputs: Inputs, answers: NDArray[Any]) -> list[tuple[bytes, bytes]]:
+    """A key for every row; rows that are alike, input and answer, have the same one."""
+    numbers = answers + 0  # so that −0 is 0
+    return [(row.tobytes(), number.tobytes()) for row, number in zip(inputs, numbers, strict=False)]
 
 
 def refuse_overlap(validation: Split, test: Split) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from metasched.tasks.arrays import Inputs, Labels, RowNumbers, Targets
 
 VALIDATION = "validation"
 TEST = "test"
+Division: TypeAlias = Literal["given", "drawn", "asked"]
+"""Who divided the target's rows; ``TaskSet.split`` says what the words mean."""
 
 
 class _Pair(NamedTuple):

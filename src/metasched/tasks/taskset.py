@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from metasched.errors import ConfigError
 from metasched.seeds import check_seed
-from metasched.tasks import checks, variants
+from metasched.tasks import checks, redraw, variants
+from metasched.tasks.arrays import RowNumbers
 from metasched.tasks.preparation import Preparation
-from metasched.tasks.task import TEST, VALIDATION, Provenance, Split, Task
+from metasched.tasks.task import TEST, VALIDATION, Division, Provenance, Split, Task
 
 # The modules that build task sets import this one, so the methods that call them import them when they are called.
 
@@ -44,6 +45,9 @@ class TaskSet:
             learnt from it and the fingerprint leaves it out: it is what a report measures choosing against. A task that
             a variant spoils is no longer in it.
         preparation: how columns became inputs, where rows came from tables; a model keeps it for new rows.
+        split: who divided the target's rows. ``"given"``: you gave validation and test rows. ``"drawn"``: metasched
+            divided one pool, with the default number of validation rows. ``"asked"``: metasched divided one pool, with
+            the number that you gave (``target_labels``). The fingerprint leaves it out.
 
     Examples:
         >>> tasks
@@ -66,6 +70,7 @@ class TaskSet:
     recipe: Mapping[str, Any] | None = None
     useful: tuple[str, ...] | None = None
     preparation: Preparation | None = None
+    split: Division = "given"
 
     def __post_init__(self) -> None:
         checks.check(self)
@@ -391,6 +396,55 @@ class TaskSet:
         for name, fraction in (noise or {}).items():
             result = variants.with_label_noise(result, name, fraction, seed)
         return variants.with_shuffled_order(result, seed) if shuffle_order else result
+
+    def redrawn(self, seed: int) -> "TaskSet":
+        """The same sources, with the validation and test rows drawn anew from the two together.
+
+        As many rows are for validation as before, in proportion to the labels. Rows that are alike, input and label,
+        end up in one part, unless this set has such rows in both parts already. A few test rows may be left out for
+        that; the number of rows of each part is the same for every seed.
+
+        Args:
+            seed: decides which rows, a whole number from 0 to 2³² − 1.
+
+        Returns:
+            Another task set, with the same ``tasks`` object.
+
+        Examples:
+            >>> again = tasks.redrawn(3)
+            >>> again.tasks is tasks.tasks, len(again.validation.labels) == len(tasks.validation.labels)
+            (True, True)
+        """
+        return redraw.redrawn(self, seed)
+
+    def all_labelled(self) -> "TaskSet":
+        """The same sources, with all labelled rows of the target for validation and none for test.
+
+        Returns:
+            Another task set, with the same ``tasks`` object.
+
+        Examples:
+            >>> every = tasks.all_labelled()
+            >>> len(every.validation.labels) == len(tasks.validation.labels) + len(tasks.test.labels)
+            True
+        """
+        return redraw.all_labelled(self)
+
+    def held_out(self, rows: RowNumbers) -> "TaskSet":
+        """The same sources, with some validation rows as the test rows; the old test rows are gone.
+
+        Args:
+            rows: numbers of validation rows.
+
+        Returns:
+            Another task set, with the same ``tasks`` object.
+
+        Examples:
+            >>> fold = tasks.held_out(np.arange(5))
+            >>> len(fold.test.labels), len(fold.validation.labels) == len(tasks.validation.labels) - 5
+            (5, True)
+        """
+        return redraw.held_out(self, rows)
 
     def with_irrelevant(self, name: str, *, seed: int = 0) -> "TaskSet":
         """A variant in which one task teaches nothing: the values of all its inputs in one random order.

@@ -10,7 +10,7 @@ import numpy as np
 from metasched.errors import ConfigError, unknown
 from metasched.seeds import check_seed
 from metasched.tasks.arrays import Labels, RowNumbers
-from metasched.tasks.task import TEST, VALIDATION, Provenance, Task
+from metasched.tasks.task import TEST, VALIDATION, Division, Provenance, Task
 
 if TYPE_CHECKING:
     from metasched.tasks.taskset import TaskSet
@@ -20,7 +20,8 @@ def with_target_labels(tasks: "TaskSet", count: int, seed: int) -> "TaskSet":
     """Only ``count`` validation rows, stratified by class, in their order."""
     rows = stratified_rows(tasks.validation.labels, count, _generator(seed, "target labels"))
     provenance = {**tasks.provenance, VALIDATION: tasks.provenance[VALIDATION].take(rows)}
-    return replace(tasks, validation=tasks.validation.take(rows), provenance=provenance)
+    split: Division = "given" if tasks.split == "given" else "asked"
+    return replace(tasks, validation=tasks.validation.take(rows), provenance=provenance, split=split)
 
 
 def with_label_noise(tasks: "TaskSet", name: str, fraction: float, seed: int) -> "TaskSet":
@@ -93,7 +94,14 @@ def _joined(name: str, pieces: Sequence[tuple[Task, Provenance]]) -> tuple[Task,
 
 
 def stratified_rows(labels: Labels, count: int, random: np.random.Generator) -> RowNumbers:
-    """``count`` row numbers in rising order, each class in proportion to its frequency.
+    """``count`` row numbers in rising order, each class in proportion to its frequency (:func:`quotas`)."""
+    present, take = quotas(labels, count)
+    rows = [random.permutation(np.flatnonzero(labels == label))[:n] for label, n in zip(present, take, strict=True)]
+    return np.sort(np.concatenate(rows))
+
+
+def quotas(labels: Labels, count: int) -> tuple[Labels, RowNumbers]:
+    """The classes that occur, and how many of ``count`` rows each of them gets, in proportion to its frequency.
 
     Quotas are by largest remainder, ties to the lower label; when ``count`` allows, every class that occurs has at
     least one row.
@@ -109,8 +117,7 @@ def stratified_rows(labels: Labels, count: int, random: np.random.Generator) -> 
         take[np.argmax(np.where(take > 1, take - quota, -np.inf))] -= 1
     while take.sum() < count:
         take[np.argmax(np.where(take < frequency, quota - take, -np.inf))] += 1
-    rows = [random.permutation(np.flatnonzero(labels == label))[:n] for label, n in zip(present, take, strict=True)]
-    return np.sort(np.concatenate(rows))
+    return present, take
 
 
 def few_labels(labels: Labels, count: int, seed: int) -> tuple[RowNumbers, RowNumbers]:

@@ -71,7 +71,7 @@ def load(*, target: int = 33, users: int = 24, target_labels: int = 30, seed: in
         f"windows of the target, user {target}, follow one another: those for test lie beside those for validation",
         f"{missing.any(axis=1).sum()} of {len(windows.labels):,} windows lack a peak; it is set to the sources' mean",
     )
-    return task_set("activity", sources, validation, test, notes=notes)
+    return task_set("activity", sources, validation, test, notes=notes, split="drawn")
 
 
 def parse(path: Path) -> Windows:

@@ -28,7 +28,7 @@ class Rows(NamedTuple):
 
 
 def task_set(name: str, sources: Mapping[str, Rows], validation: Rows, test: Rows, **more: Any) -> TaskSet:
-    """A task set; ``more`` are notes, whether it is simulated, and which tasks are known to be useful."""
+    """A task set; ``more`` are other fields, such as notes. A set that divides one pool says ``split="drawn"``."""
     return TaskSet(
         name=name,
         tasks=tuple(Task(key, rows.inputs, rows.labels, rows.classes) for key, rows in sources.items()),

@@ -40,7 +40,7 @@ def load(*, target_labels: int = 30, seed: int = 0) -> TaskSet:
     origin = Provenance("scikit-learn picture china.jpg", np.arange(len(tenths)), _checksum("china.jpg", patches))
     sources["photo"] = Rows(patches, tenths, origin)
     target = _digits(rest, TARGET_ANGLE).divided(target_labels, seed)
-    return task_set("demo", sources, *target, useful=NAMES[:2]).with_wrong_labels("wrong")
+    return task_set("demo", sources, *target, useful=NAMES[:2], split="drawn").with_wrong_labels("wrong")
 
 
 @cache

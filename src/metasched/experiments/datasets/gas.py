@@ -50,9 +50,8 @@ def load(*, target_labels: int = 6, seed: int = 0) -> TaskSet:
         origin = Provenance(f"Gas Sensor Array Drift batch {number}", np.arange(len(labels)), checksums(file))
         rows[f"batch-{number}"] = Rows(inputs, labels, origin, CLASSES)
     validation, test = rows.pop("batch-9").divided(target_labels, seed)
-    return task_set(
-        "gas", rows, validation, test, notes=("within a batch the files list one gas after another, in long runs",)
-    )
+    notes = ("within a batch the files list one gas after another, in long runs",)
+    return task_set("gas", rows, validation, test, notes=notes, split="drawn")
 
 
 def parse(path: Path) -> tuple[NDArray[np.float64], Labels]:

@@ -111,6 +111,7 @@ def load(
             f"{len(texts) - len(once)} repeated reviews of the target and {repeated} of the sources' that are also the "
             "target's are left out",
         ),
+        split="drawn",
     )
 
 

@@ -47,7 +47,7 @@ def load(
     target = _rows("t10k", digits, answers, np.arange(len(answers)), target_angle)
     nearest = [min(angles, key=lambda angle: side * (angle - target_angle) % 360) for side in (1, -1)]
     useful = tuple(f"angle-{angle:g}" for angle in angles if angle in nearest)
-    return task_set("rotated", tasks, *target.divided(target_labels, seed), useful=useful)
+    return task_set("rotated", tasks, *target.divided(target_labels, seed), useful=useful, split="drawn")
 
 
 def _rows(part: str, images: NDArray[np.uint8], labels: Labels, rows: RowNumbers, angle: float) -> Rows:

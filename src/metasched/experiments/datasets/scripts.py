@@ -75,7 +75,8 @@ def load(
     images, labels, files = _read("usps")
     target = Rows(fit_ink(images), labels, Provenance("USPS", np.arange(len(labels)), checksums(*files)))
     useful = tuple(name for name in USEFUL if name in sources)
-    return task_set("scripts", tasks, *target.divided(target_labels, seed), notes=tuple(notes), useful=useful)
+    parts = target.divided(target_labels, seed)
+    return task_set("scripts", tasks, *parts, notes=tuple(notes), useful=useful, split="drawn")
 
 
 def _read(name: str) -> tuple[Any, Labels, tuple[DataFile, ...]]:
