@@ -7,6 +7,7 @@ from rich.console import Console
 
 import made_up_results as made
 from helpers import make_tasks
+from metasched.learners.metrics import METRICS
 from metasched.report import tables
 from metasched.report.outputs import outputs
 from metasched.report.statistics import Bounded, Interval
@@ -53,6 +54,27 @@ class TestNumbers:
 
     def test_differences_have_a_sign(self):
         assert str(tables.signed(Interval(0.1, -0.05, 0.2))) == "+0.100 [-0.050, +0.200]"
+
+    def test_scores_of_losses_are_shown_as_losses(self):
+        loss, error = METRICS["log-loss"], METRICS["mae"]
+        assert str(tables.scored(Interval(-0.4, -0.5, -0.3), loss)) == "0.400 [0.300, 0.500]"
+        assert str(tables.signed(Interval(0.1, -0.05, 0.2), loss)) == "-0.100 [-0.200, +0.050]"
+        assert str(tables.scored(Interval(-123456.7, NAN, NAN), error)) == "123,457"
+        assert str(tables.scored(Interval(-0.00012345, NAN, NAN), error)) == "0.0001234"
+        assert tables.scored(None, loss) == tables.signed(None, loss) == tables.MISSING
+
+    @pytest.mark.parametrize(
+        ("interval", "text"),
+        [
+            (Interval(1234.5, 1100.2, 1340.9), "mean absolute error lower by 1,234 [1,100, 1,341]"),
+            (Interval(-0.00052, -0.0008, -0.0002), "mean absolute error higher by .00052 [.00020, .00080]"),
+            (Interval(3.2, -1.4, 7.7), "mean absolute error lower by 3.2 [−1.4, +7.7]"),
+            (Interval(0.0, 0.0, 0.0), "mean absolute error lower by .000 [.000, .000]"),
+            (Interval(12.3, NAN, NAN), "mean absolute error lower by 12"),
+        ],
+    )
+    def test_errors_have_the_digits_of_their_unit(self, interval, text):
+        assert tables.points(interval, METRICS["mae"]) == text
 
 
 class TestForms:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import made_up_results as made
+from metasched.learners.metrics import METRICS
 from metasched.report.statistics import Bounded
 from metasched.report.verdict import MARGIN, decide, opening
 
@@ -35,6 +36,40 @@ def test_choosing_that_ends_above_uniform_helps_and_the_interval_is_told():
 def test_rows_that_were_not_saved_are_not_claimed(gain, words):
     sentence = decide(finals(0.77), finals(0.70, seed=1), fewer=gain).sentence
     assert sentence.partition(" over uniform")[2] == words
+
+
+def test_a_loss_that_is_lower_helps_and_is_called_lower():
+    known = [-finals(level, seed=seed) for seed, level in enumerate((0.30, 0.37, 0.47))]
+    found = decide(*known, metric=METRICS["log-loss"])
+    assert found.case == "helps"
+    assert re.fullmatch(
+        r"Choosing helps here: log-loss lower by \.070 \[\.\d+, \.\d+\] than uniform; "
+        r"log-loss lower by \.170 \[\.\d+, \.\d+\] than target-only",
+        found.sentence,
+    )
+
+
+def test_a_loss_that_is_higher_hurts():
+    known = [-finals(level, seed=seed) for seed, level in enumerate((0.40, 0.35, 0.50))]
+    found = decide(*known, metric=METRICS["log-loss"])
+    assert found.case == "hurts"
+    assert found.sentence.startswith("Choosing hurts here: log-loss higher by .050 [.0")
+
+
+def test_the_metric_is_named_where_it_is_not_the_usual_one():
+    sentence = decide(finals(0.77), finals(0.70, seed=1), finals(0.60, seed=2), metric=METRICS["auc"]).sentence
+    assert sentence.startswith("Choosing helps here: AUC +.070 [.064, .076] over uniform; AUC +.170")
+    sentence = decide(finals(0.60), finals(0.62, seed=1), finals(0.72, seed=2), metric=METRICS["mae"]).sentence
+    assert sentence.startswith(
+        "Sources do not help here: use target-only (uniform has mean absolute error higher by .1"
+    )
+
+
+def test_errors_are_alike_within_the_margin_of_their_unit():
+    known = [-finals(level, 5.0, seed=seed) for seed, level in enumerate((300.0, 301.0, 400.0))]
+    metric = METRICS["mae"]
+    assert decide(*known, metric=metric, margin=metric.margin_of(1000.0)).case == "as good"
+    assert decide(*known, metric=metric, margin=metric.margin_of(10.0)).case == "too few seeds"
 
 
 def test_choosing_that_ends_below_uniform_hurts():

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from metasched.learners.metrics import METRICS, Metric
 from metasched.report.outputs import EXPERIMENTS
 from metasched.report.remarks import Remarks
 from metasched.report.statistics import Floats
@@ -17,7 +18,10 @@ from metasched.schedulers.resolve import USEFUL as USEFUL
 
 @dataclass(frozen=True, eq=False)
 class MethodRuns:
-    """One method of a cell: its runs, which differ by seed alone; ``chance`` is what one that diverged counts as."""
+    """One method of a cell: its runs, which differ by seed alone; ``chance`` is what one that diverged counts as.
+
+    "Accuracy" stands for the score of whatever metric the runs have: higher is better, always.
+    """
 
     name: str
     runs: tuple[Outcome, ...]
@@ -27,6 +31,16 @@ class MethodRuns:
     def family(self) -> Family:
         """Of its scheduler, or ceiling."""
         return self.runs[0].family
+
+    @property
+    def metric(self) -> Metric:
+        """What its scores are scores of."""
+        return self.runs[0].metric
+
+    @property
+    def margin(self) -> float:
+        """Scores that differ by less than this count as alike."""
+        return self.metric.margin_of(self.runs[0].about.deviation)
 
     @property
     def subject(self) -> str:
@@ -100,6 +114,13 @@ class CellRuns:
     versions: Mapping[str, str]
     methods: Mapping[str, MethodRuns]
     remarks: Remarks | None = None
+
+    @property
+    def metric(self) -> Metric:
+        """What all scores of the cell are scores of."""
+        found = next(iter(self.methods.values())).metric
+        # Outcomes of earlier versions do not say that they are of regression; the remarks beside them do.
+        return METRICS["r2"] if found.by_row and self.remarks and self.remarks.measure == "score" else found
 
     @property
     def exploratory(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from metasched.dependence import holm
+from metasched.learners.metrics import MARGIN as MARGIN
 from metasched.report import statistics
 from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
 from metasched.report.statistics import Arrivals, Bounded, Floats, Interval
@@ -19,8 +20,6 @@ from metasched.runs.outcome import OURS
 from metasched.schedulers.resolve import BASELINE
 
 ALPHA = 0.05
-MARGIN = 0.02
-"""Methods are alike when the interval of their difference in accuracy lies within this on both sides."""
 Kind = Literal["better", "worse", "alike", "open"]
 
 
@@ -28,7 +27,8 @@ class Contrast(NamedTuple):
     """Final accuracy of a method less that of another on the seeds that both have, one of several comparisons.
 
     *Better* or *worse*: the corrected p-value is at most 5 %. *Alike*: there are seeds enough to show a difference, and
-    the whole interval lies within :data:`MARGIN`. Everything else is *open*: about ``needed`` seeds might do.
+    the whole interval lies within the margin of the metric on both sides. Everything else is *open*: about ``needed``
+    seeds might do.
     """
 
     difference: Interval
@@ -171,28 +171,31 @@ def contrasts(pairs: Iterable[tuple[MethodRuns, MethodRuns]]) -> dict[MethodRuns
     """The first of each pair against the second: sign-flip tests, corrected over all the pairs (Holm)."""
     gaps = {first: differences(first, second) for first, second in pairs}
     gaps = {method: values for method, values in gaps.items() if values.size}
-    return dict(zip(gaps, tested(list(gaps.values())), strict=True))
+    return dict(zip(gaps, tested(list(gaps.values()), [method.margin for method in gaps]), strict=True))
 
 
-def tested(gaps: Sequence[Floats]) -> list[Contrast]:
+def tested(gaps: Sequence[Floats], margins: Sequence[float]) -> list[Contrast]:
     """Differences by seed (S,) of several comparisons: each tested, corrected over all of them (Holm).
 
-    What is open needs seeds enough for all that is not shown yet.
+    What is open needs seeds enough for all that is not shown yet. ``margins`` are those of their metrics.
     """
     p_values = [statistics.sign_flip_test(values) for values in gaps]
     enough = [len(values) >= (seeds_needed(len(gaps)) or math.inf) for values in gaps]
     intervals = [statistics.mean_of_means([values]) for values in gaps]
     corrected = [float(p) for p in holm(p_values)]
-    kinds = list(map(_kind, intervals, corrected, enough))
+    kinds = list(map(_kind, intervals, corrected, enough, margins))
     left = sum(kind not in ("better", "worse") for kind in kinds)
-    needed = [seeds_to_tell(values, left) if kind == "open" else None for values, kind in zip(gaps, kinds, strict=True)]
+    needed = [
+        seeds_to_tell(values, left, margin) if kind == "open" else None
+        for values, kind, margin in zip(gaps, kinds, margins, strict=True)
+    ]
     return list(map(Contrast, intervals, p_values, corrected, map(len, gaps), kinds, needed))
 
 
-def _kind(interval: Interval, p: float, enough: bool) -> Kind:
+def _kind(interval: Interval, p: float, enough: bool, margin: float) -> Kind:
     if p <= ALPHA:
         return "better" if interval.value > 0 else "worse"
-    return "alike" if enough and max(-interval.low, interval.high) <= MARGIN else "open"
+    return "alike" if enough and max(-interval.low, interval.high) <= margin else "open"
 
 
 def seeds_needed(comparisons: int) -> int | None:
@@ -205,11 +208,11 @@ def seeds_needed(comparisons: int) -> int | None:
     return next(reach, None)
 
 
-def seeds_to_tell(gaps: Floats, comparisons: int) -> int | None:
+def seeds_to_tell(gaps: Floats, comparisons: int, margin: float = MARGIN) -> int | None:
     """About how many seeds would show a difference like this one, or that there is none, in so many comparisons.
 
     The half-width z·s/√S of the interval, at 5 % over the comparisons, must fall below the size |d| of the difference,
-    or below MARGIN − |d|.
+    or below margin − |d|.
 
     >>> seeds_to_tell(np.array([0.41, 0.42, 0.43]), 1)
     6
@@ -218,8 +221,10 @@ def seeds_to_tell(gaps: Floats, comparisons: int) -> int | None:
     if fewest is None or len(gaps) < 2:
         return fewest
     size = abs(float(gaps.mean()))
+    if max(size, margin - size) <= 0:  # no difference, and no margin to tell that it is small
+        return None
     width = NormalDist().inv_cdf(1 - ALPHA / (2 * comparisons)) * float(gaps.std(ddof=1))
-    return max(fewest, len(gaps) + 1, math.ceil((width / max(size, MARGIN - size)) ** 2))
+    return max(fewest, len(gaps) + 1, math.ceil((width / max(size, margin - size)) ** 2))
 
 
 @lru_cache(maxsize=512)
@@ -259,7 +264,7 @@ def planned_contrasts(cells: Iterable[CellRuns]) -> dict[MethodRuns, Contrast]:
         ((cell, (ours, baseline)),) = pairs.items()
         control = cell.methods.get(TARGET_ONLY)
         if control and (seeds := in_common(ours, baseline, control)):
-            return {ours: tested(gaps_of(*seeds))[0]}
+            return {ours: tested(gaps_of(*seeds), [ours.margin] * 3)[0]}
     return contrasts(pairs.values())
 
 

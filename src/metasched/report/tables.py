@@ -10,12 +10,14 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from metasched.learners.metrics import METRICS, Metric
 from metasched.report.cells import Source
 from metasched.report.outputs import Output
 from metasched.report.statistics import Bounded, Interval
 from metasched.tasks import TaskSet
 
 NOTHING = "–"
+ACCURACY = METRICS["accuracy"]
 
 
 class Number(NamedTuple):
@@ -101,30 +103,91 @@ def estimate(interval: Interval | None, form: str = "{:.3f}") -> Number:
     return Number(form.format(value), value, low, high, _brackets(low, high, form.format))
 
 
-def signed(interval: Interval | None) -> Number:
-    """A difference of accuracies."""
-    return estimate(interval, "{:+.3f}")
+def in_units(score: float, metric: Metric) -> str:
+    """A stored score as the value that people know: 0.713, or an error in its unit with four digits.
+
+    >>> in_units(0.7, METRICS["auc"]), in_units(-0.41, METRICS["log-loss"]), in_units(-1234.5, METRICS["mae"])
+    ('0.700', '0.410', '1,234')
+    """
+    return _form(metric, score).format(metric.shown(score))
 
 
-def points(interval: Interval) -> str:
-    """A difference of accuracies with its interval, in a sentence.
+def scored(interval: Interval | None, metric: Metric) -> Number:
+    """Scores over seeds, with their interval, as values of the metric."""
+    return MISSING if interval is None else estimate(_shown(interval, metric), _form(metric, interval.value))
+
+
+def signed(interval: Interval | None, metric: Metric = ACCURACY) -> Number:
+    """A difference of scores, as the difference of values: below 0 where a loss is lower."""
+    if interval is None:
+        return MISSING
+    return estimate(_shown(interval, metric), _form(metric, interval.value).replace("{:", "{:+"))
+
+
+def _form(metric: Metric, size: float) -> str:
+    """How values are written. How large errors are depends on their unit, so they get digits and not decimals."""
+    return f"{{:,.{_digits(abs(size), 4)}f}}" if metric.relative else "{:.3f}"
+
+
+def _shown(interval: Interval, metric: Metric) -> Interval:
+    value, low, high = map(metric.shown, interval)
+    return Interval(value, low, high) if metric.higher_is_better else Interval(value, high, low)
+
+
+def points(interval: Interval, metric: Metric = ACCURACY) -> str:
+    """A difference of scores with its interval, in a sentence. Other metrics than the usual ones are named.
 
     >>> points(Interval(0.07, 0.04, 0.1)), points(Interval(-0.001, -0.006, 0.005))
     ('+.07 [.04, .10]', '−.001 [−.006, +.005]')
+    >>> points(Interval(0.05, 0.03, 0.07), METRICS["auc"]), points(Interval(0.05, 0.03, 0.07), METRICS["log-loss"])
+    ('AUC +.05 [.03, .07]', 'log-loss lower by .05 [.03, .07]')
+    >>> points(Interval(-12.3, -20.2, -4.4), METRICS["mae"])
+    'mean absolute error higher by 12 [4, 20]'
     """
+    if metric.by_row:
+        return _with_ends(interval, metric)
+    if metric.higher_is_better:
+        return f"{metric.word} {_with_ends(interval, metric)}"
+    value, low, high = interval
+    size = Interval(value, low, high) if value >= 0 else Interval(-value, -high, -low)
+    return f"{metric.word} {'lower' if value >= 0 else 'higher'} by {_with_ends(size, metric, plus=False)}"
+
+
+def _with_ends(interval: Interval, metric: Metric, plus: bool = True) -> str:
     value, low, high = interval
     if math.isnan(low):
-        return point(value)
+        return point(value, _digits(abs(value)) if metric.relative else 3, plus)
     digits = 2 if high - low >= 0.02 and abs(value) >= 0.01 else 3
-    plus = low < 0  # without a sign both ends are above 0
-    return f"{point(value, digits)} [{point(low, digits, plus)}, {point(high, digits, plus)}]"
+    if metric.relative:
+        digits = _digits(high - low)
+    signs = low < 0  # without a sign both ends are above 0
+    return f"{point(value, digits, plus)} [{point(low, digits, signs)}, {point(high, digits, signs)}]"
+
+
+def _digits(size: float, shown: int = 2) -> int:
+    """Decimals that show a number, or an interval of this width, with so many digits."""
+    return min(9, max(0, shown - 1 - math.floor(math.log10(size)))) if 0 < size < math.inf else 3
+
+
+def against(interval: Interval, other: str, metric: Metric = ACCURACY, *, who: str = "", link: str = "over") -> str:
+    """A difference of scores from those of another method, as part of a sentence.
+
+    >>> gap = Interval(0.05, 0.03, 0.07)
+    >>> against(gap, "uniform"), against(gap, "uniform", who="ours")
+    ('+.05 [.03, .07] over uniform', 'ours is +.05 [.03, .07] over uniform')
+    >>> against(gap, "uniform", METRICS["log-loss"], who="ours")
+    'ours has log-loss lower by .05 [.03, .07] than uniform'
+    """
+    verb = "is" if metric.by_row else "has"
+    subject = f"{who} {verb} " if who else ""
+    return f"{subject}{points(interval, metric)} {link if metric.higher_is_better else 'than'} {other}"
 
 
 def point(value: float, digits: int = 3, plus: bool = True) -> str:
-    """A difference of accuracies in a sentence: a sign unless it is 0, and no 0 before the point."""
-    text = f"{abs(value):.{digits}f}"
-    sign = "−" if value < 0 and float(text) else "+" if plus and float(text) else ""
-    return sign + text.removeprefix("0")
+    """A difference in a sentence: a sign unless it is 0, and no 0 before the point."""
+    text = f"{abs(value):,.{digits}f}"
+    sign = "−" if value < 0 and text.strip("0.") else "+" if plus and text.strip("0.") else ""
+    return sign + (text.removeprefix("0") if digits else text)
 
 
 def samples(median: Bounded | None) -> Number:

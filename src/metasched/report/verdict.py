@@ -7,12 +7,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from metasched.learners.metrics import Metric
 from metasched.report import compare
 from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
 from metasched.report.compare import MARGIN, Contrast, Kind, gaps_of, might_do, seeds_needed, tested, too_few
 from metasched.report.results import Results
-from metasched.report.statistics import Bounded
-from metasched.report.tables import point, points
+from metasched.report.statistics import Bounded, Interval
+from metasched.report.tables import ACCURACY, against, in_units, point, points
 from metasched.schedulers.resolve import BASELINE
 
 Case = Literal["helps", "hurts", "as good", "no use for sources", "too few seeds"]
@@ -47,12 +48,14 @@ def decide(
     *,
     fewer: Bounded | None = None,
     subject: str = "Choosing",
+    metric: Metric = ACCURACY,
+    margin: float = MARGIN,
 ) -> Verdict:
-    """The verdict on final accuracies (S,) of three methods, in the same order of seeds.
+    """The verdict on final scores (S,) of three methods, in the same order of seeds; higher is better.
 
     Sign-flip tests of ours − uniform and of both against target-only, corrected together (Holm), at 5 %. Sources are of
     use when ours or uniform ends above target-only; only then is ours compared with uniform. Methods are called equally
-    good when the 95 % interval of their difference lies within ``MARGIN``; what is neither shown nor that narrow needs
+    good when the 95 % interval of their difference lies within ``margin``; what is neither shown nor that narrow needs
     more seeds. Every sentence gives both contrasts, and says which of them needs more. ``fewer`` is how many times
     fewer rows ours needs to end where uniform does.
 
@@ -68,46 +71,55 @@ def decide(
         others = BASELINE if control is None else f"{BASELINE} or {TARGET_ONLY}"
         sentence = f"Too few seeds to tell whether {who} is better than {others}: give at least {least}"
         return Verdict("too few seeds", sentence)
-    gap, *alone = tested(gaps)
+    gap, *alone = tested(gaps, [margin] * len(gaps))
     if not alone or any(one.kind == "better" for one in alone):
-        also = f"; {_clause(alone[0], TARGET_ONLY)}" if alone else ""
-        return Verdict(CASES[gap.kind], _with_sources(gap, BASELINE, subject, who, fewer, also))
+        also = f"; {_clause(alone[0], TARGET_ONLY, metric=metric)}" if alone else ""
+        return Verdict(CASES[gap.kind], _with_sources(gap, BASELINE, subject, who, fewer, also, metric))
     name, best = max(zip(("ours", BASELINE), alone, strict=True), key=lambda pair: pair[1].difference.value)
-    if best.difference.high <= MARGIN:
-        return Verdict("no use for sources", f"{_without_sources(name, best)}; {_clause(gap, BASELINE, 'ours')}")
+    if best.difference.high <= margin:
+        beside = _clause(gap, BASELINE, "ours", metric)
+        return Verdict("no use for sources", f"{_without_sources(name, best, metric)}; {beside}")
     standing = {"better": "better than", "worse": "worse than", "alike": "as good as"}
-    lead = _clause(gap, BASELINE, who)
+    lead = _clause(gap, BASELINE, who, metric)
     if gap.kind != "open":
-        lead = f"{who} is {standing[gap.kind]} {BASELINE} ({points(gap.difference)})"
-    sentence = f"{lead}; {_clause(best, TARGET_ONLY, 'it' if name == 'ours' else name)}"
+        lead = f"{who} is {standing[gap.kind]} {BASELINE} ({points(gap.difference, metric)})"
+    sentence = f"{lead}; {_clause(best, TARGET_ONLY, 'it' if name == 'ours' else name, metric)}"
     return Verdict("too few seeds", sentence[0].upper() + sentence[1:])
 
 
 def _with_sources(
-    gap: Contrast, baseline: str, subject: str, who: str, fewer: Bounded | None = None, also: str = ""
+    gap: Contrast,
+    baseline: str,
+    subject: str,
+    who: str,
+    fewer: Bounded | None = None,
+    also: str = "",
+    metric: Metric = ACCURACY,
 ) -> str:
     """Where sources are of use: what choosing among them does, and what is known besides."""
-    amount, rows = points(gap.difference), fewer_rows(fewer)
+    amount, rows = points(gap.difference, metric), fewer_rows(fewer)
+    over, below = (against(gap.difference, baseline, metric, link=link) for link in ("over", "against"))
     sentences: dict[Kind, str] = {
-        "better": f"{subject} helps here: {amount} over {baseline}{rows and f', {rows}'}{also}",
-        "worse": f"{subject} hurts here: {amount} against {baseline}{also}; use {baseline}",
+        "better": f"{subject} helps here: {over}{rows and f', {rows}'}{also}",
+        "worse": f"{subject} hurts here: {below}{also}; use {baseline}",
         "alike": f"{subject} does not help here: {baseline} is as good ({amount}){also}",
-        "open": f"T{_clause(gap, baseline, who)[1:]}{also}",
+        "open": f"T{_clause(gap, baseline, who, metric)[1:]}{also}",
     }
     return sentences[gap.kind]
 
 
-def _without_sources(name: str, alone: Contrast) -> str:
+def _without_sources(name: str, alone: Contrast, metric: Metric = ACCURACY) -> str:
     """Where sources are of no use: how far the better method that has them falls short."""
-    return f"Sources do not help here: use {TARGET_ONLY} ({name} is {points(alone.difference)} against it)"
+    short = against(alone.difference, "it", metric, who=name, link="against")
+    return f"Sources do not help here: use {TARGET_ONLY} ({short})"
 
 
-def _clause(test: Contrast, other: str, who: str = "") -> str:
+def _clause(test: Contrast, other: str, who: str = "", metric: Metric = ACCURACY) -> str:
     """One contrast in words; ``who`` names the first method where that is not plain."""
-    amount, subject = points(test.difference), f"{who} is " if who else ""
+    amount, subject = points(test.difference, metric), f"{who} is " if who else ""
     words: dict[Kind, str] = {
-        "better": f"{subject}{amount} over {other}",
-        "worse": f"{subject}{amount} against {other}",
+        "better": against(test.difference, other, metric, who=who),
+        "worse": against(test.difference, other, metric, who=who, link="against"),
         "alike": f"{subject}as good as {other} ({amount})",
         "open": f"too few seeds to tell whether {subject}better than {other} ({amount}){might_do(test.needed)}",
     }
@@ -147,15 +159,16 @@ class Answer(NamedTuple):
         if self.planned:
             return decide_on(self.cell, self.ours, self.baseline).sentence
         if self.alone is not None and self.alone.kind == "worse":
-            return _without_sources(self.ours.name, self.alone)
-        return _with_sources(self.contrast, self.baseline.name, "Choosing", self.ours.name)
+            return _without_sources(self.ours.name, self.alone, self.cell.metric)
+        return _with_sources(self.contrast, self.baseline.name, "Choosing", self.ours.name, metric=self.cell.metric)
 
 
 def decide_on(cell: CellRuns, ours: MethodRuns, baseline: MethodRuns) -> Verdict:
     """The verdict on a method of a cell, on the seeds that all compared methods have."""
     control = [cell.methods[name] for name in (TARGET_ONLY,) if name in cell.methods]
     finals = compare.in_common(ours, baseline, *control)
-    return decide(*finals, fewer=compare.gain_to_final(baseline, ours), subject=ours.subject)
+    fewer = compare.gain_to_final(baseline, ours)
+    return decide(*finals, fewer=fewer, subject=ours.subject, metric=cell.metric, margin=ours.margin)
 
 
 class Sentence(NamedTuple):
@@ -268,7 +281,9 @@ def _of_experiment(same: Sequence[Answer], brief: bool) -> str:
     most = f" to {needed[-1]:,}" if len(set(needed)) > 1 else ""
     seeds = f", about {needed[0]:,}{most} seeds might do" if needed else ""
     digits = 2 if max(map(abs, values)) >= 0.01 else 3
-    return f"{name}, {len(same)} cells {point(values[0], digits)} to {point(values[-1], digits)}{seeds}"
+    metric = same[0].cell.metric
+    what = "" if metric.by_row else f" {metric.word}" if metric.higher_is_better else f" {metric.word} lower by"
+    return f"{name}, {len(same)} cells{what} {point(values[0], digits)} to {point(values[-1], digits)}{seeds}"
 
 
 def _contrast(answer: Answer) -> Contrast:
@@ -278,7 +293,7 @@ def _contrast(answer: Answer) -> Contrast:
 
 def _amount(answer: Answer, brief: bool) -> str:
     difference = _contrast(answer).difference
-    parts = [point(difference.value) if brief else points(difference)]
+    parts = [points(Interval(difference.value, math.nan, math.nan) if brief else difference, answer.cell.metric)]
     if answer.group == "open":
         parts.append(might_do(answer.contrast.needed).removeprefix(": "))
     if answer.group == "better" and not brief:
@@ -288,16 +303,18 @@ def _amount(answer: Answer, brief: bool) -> str:
 
 def _about(answer: Answer) -> list[Sentence]:
     """What stands under the verdict on one comparison."""
-    ours, baseline, cell = answer.ours, answer.baseline, answer.cell
+    ours, baseline, cell, metric = answer.ours, answer.baseline, answer.cell, answer.cell.metric
     scores = [
-        f"{method.name} {score.value:.3f}"
+        f"{method.name} {in_units(score.value, metric)}"
         for method in (ours, baseline, cell.methods.get(TARGET_ONLY))
         if method is not None and (score := compare.typical(cell, method)) is not None
     ]
-    difference = f"{ours.name} less {baseline.name} {points(answer.contrast.difference)}"
+    difference = f"{ours.name} less {baseline.name} {points(answer.contrast.difference, metric)}"
+    if not metric.higher_is_better:
+        difference = against(answer.contrast.difference, baseline.name, metric, who=ours.name)
     seeds = f"{answer.contrast.pairs} seed{'s' * (answer.contrast.pairs != 1)}"
     accuracy = f"{', '.join(scores)} ({compare.statistic([cell])} over {seeds}); {difference} ({cell.label})."
-    sentences = [Sentence("Test accuracy:", accuracy)]
+    sentences = [Sentence(f"T{metric.title[1:]}:", accuracy)]
     if answer.planned:
         return sentences
     if answer.alone is not None and answer.group != "sources":
@@ -307,7 +324,7 @@ def _about(answer: Answer) -> list[Sentence]:
             "worse": "the sources do harm.",
             "open": f"{too_few(answer.alone.needed)}.",
         }
-        control = f"{points(answer.alone.difference)}: {words[answer.alone.kind]}"
+        control = f"{points(answer.alone.difference, metric)}: {words[answer.alone.kind]}"
         sentences.append(Sentence("Against target-only:", control))
     count = len(compare.against(cell, baseline))
     how = f"{ours.name} is the best of the methods that choose, picked after the fact"
@@ -317,7 +334,7 @@ def _about(answer: Answer) -> list[Sentence]:
 def _below(results: Results) -> list[Sentence]:
     """Exploratory cells in which the method named beforehand ends below the baseline."""
     below = [
-        f"{cell.label} {points(gap)}"
+        f"{cell.label} {points(gap, cell.metric)}"
         for cell in results.cells
         if cell.exploratory
         and (pair := compare.named(cell))

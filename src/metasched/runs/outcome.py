@@ -19,6 +19,7 @@ from msgspec import Struct
 from metasched import untrusted
 from metasched.errors import DataError, RunError
 from metasched.files import write_whole
+from metasched.learners.metrics import NAMES, Metric, metric_of
 from metasched.optional import version_of
 from metasched.runs import upgrade
 from metasched.runs.spec import Count, RunSpec
@@ -52,7 +53,11 @@ class Study(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The data in words and numbers, for tables and captions; ``useful`` are the tasks known to help, if any are."""
+    """The data in words and numbers, for tables and captions.
+
+    ``useful`` are the tasks known to help, if any are. ``deviation`` is there in regression alone: the standard
+    deviation of the target's labelled numbers, in their own unit. Runs of earlier versions lack it.
+    """
 
     name: str
     simulated: bool
@@ -62,6 +67,7 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     source_rows: Count
     target_rows: Count
     test_rows: Count
+    deviation: float | None = None
 
 
 class Origin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -82,7 +88,8 @@ class Final(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     """The last evaluation of a run, on all test rows. The last line of ``metrics.jsonl`` and the outcome both have it.
 
     Attributes:
-        test_accuracy: of the final model.
+        test_accuracy: of the final model. Where the settings name another metric, its score: the log-loss and the mean
+            absolute error have a minus sign, so that higher is better.
         initial_test_accuracy: of the model before it adapted to the target.
         balanced_test_accuracy: mean over classes of the accuracy of each.
         test_accuracy_by_class: (C,); None for a class without test rows.
@@ -118,7 +125,7 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         study: the experiment it belongs to; None for a run of one's own.
         updates: the updates (P,) after which the model was evaluated.
         samples: source rows drawn up to each of them (P,).
-        test_accuracy: on a fixed subset of the test rows (P,).
+        test_accuracy: on a fixed subset of the test rows (P,), or the score of another metric.
         final: the last evaluation; None when the run diverged.
         drawn: source rows by task (N,).
         abstained: batches for which no source was drawn; rows, where batches are mixed.
@@ -145,6 +152,13 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     seconds: float | None = None
     scheduling_seconds: float | None = None
     diverged: Diverged | None = None
+
+    @property
+    def metric(self) -> Metric:
+        """What its scores are scores of."""
+        settings = self.spec.settings
+        balanced, regression = bool(settings.get("balanced_accuracy")), self.about.deviation is not None
+        return metric_of(settings.get("metric"), balanced=balanced, regression=regression)
 
 
 def origin(command: str) -> Origin:
@@ -210,6 +224,8 @@ def _checked(fields: Mapping[str, Any]) -> Outcome:
         raise msgspec.ValidationError("updates, samples and test_accuracy differ in length")
     if (outcome.final is None) == (outcome.diverged is None):
         raise msgspec.ValidationError("a run has either final or diverged")
+    if outcome.spec.settings.get("metric") not in (None, *NAMES):
+        raise msgspec.ValidationError(f"its metric is {outcome.spec.settings['metric']!r}")
     return outcome
 
 
@@ -217,6 +233,8 @@ def by_cell(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
     """Outcomes that are compared with each other: of one cell of an experiment, or own runs on the same rows."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        own = f"{outcome.about.name} {outcome.spec.data.fingerprint}"
-        groups.setdefault(outcome.study.cell if outcome.study else own, []).append(outcome)
+        own = f"{outcome.about.name} {outcome.spec.data.fingerprint} {outcome.metric.name}"
+        # Scores of different metrics are never compared, even if somebody ran the same comparison with both.
+        metric = outcome.spec.settings.get("metric") or ""
+        groups.setdefault(f"{outcome.study.cell} {metric}".strip() if outcome.study else own, []).append(outcome)
     return groups
