@@ -23,6 +23,7 @@ ROOMS = [
     "schedulers",
     "chooser",
     "learners",
+    "references",
     "runs",
     "report",
     "torch",

@@ -5,7 +5,8 @@ import pytest
 
 import metasched as ms
 from helpers import make_regression, make_tasks
-from metasched.learners.baseline import baseline, logistic, ridge, scaler
+from metasched.references.baseline import baseline
+from metasched.references.linear import logistic, ridge, scaler
 
 
 def rows(count=60, features=5, classes=3, seed=0):

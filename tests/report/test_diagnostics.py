@@ -8,7 +8,7 @@ import pytest
 
 import metasched as ms
 from helpers import make_regression, make_tasks
-from metasched.learners.baseline import Baseline
+from metasched.references.baseline import Baseline
 from metasched.report import diagnostics
 from metasched.runs.outcome import Final
 

@@ -103,7 +103,7 @@ def _tracked(
 ) -> None:
     """Run ``work`` and show how it goes, then print what came of it."""
     from metasched.cli import progress
-    from metasched.learners.baseline import baseline
+    from metasched.references.baseline import baseline
     from metasched.report import diagnostics, tables
     from metasched.runs import checkpoint
     from metasched.runs.folder import runs_in

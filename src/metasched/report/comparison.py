@@ -16,10 +16,10 @@ from rich.console import Console
 from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
 from metasched.learners import rewards
-from metasched.learners.baseline import Baseline, baseline
 from metasched.learners.networks import Network
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.settings import LEARNERS, LearnerSettings, settings_of
+from metasched.references.baseline import Baseline, baseline
 from metasched.report import compare as statistics
 from metasched.report import diagnostics, overview, tables
 from metasched.report.cells import CellRuns

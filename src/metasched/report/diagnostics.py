@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import softmax
 
-from metasched.learners.baseline import Baseline, logistic, scaler
 from metasched.learners.folds import equal_splits
+from metasched.references.baseline import Baseline
+from metasched.references.linear import logistic, scaler
 from metasched.report.statistics import Interval, mean_of_means
 from metasched.runs.outcome import Outcome
 from metasched.tasks import Task, TaskSet

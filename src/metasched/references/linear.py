@@ -1,0 +1,218 @@
+"""Logistic and ridge regression with row weights and an L2 penalty that is chosen on folds of the target's rows."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+
+from metasched.learners.folds import equal_splits
+from metasched.references.rows import FitRows
+from metasched.references.threads import one_thread
+
+Floats: TypeAlias = NDArray[np.float64]
+Path: TypeAlias = Callable[[Floats, Floats, Floats, Sequence[float]], Iterator[Floats]]
+"""Inputs (n, d + 1), answers (n, k), row weights (n,) and penalties to weights (d + 1, k), one for each penalty."""
+
+PENALTIES = tuple(float(penalty) for penalty in np.logspace(-3, 3, 7))
+"""λ of λ/2·‖w‖² beside the sum of losses over rows."""
+FOLDS = 5
+FOLD_ROWS = 500
+"""Labelled rows of the target that the penalty is chosen on, at most."""
+OTHER_ROWS = 2000
+"""Rows of sources that models are fitted on while the penalty is chosen, at most."""
+ITERATIONS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A linear model of inputs as they are.
+
+    Attributes:
+        weights: (d, k).
+        bias: (k,).
+    """
+
+    weights: Floats
+    bias: Floats
+
+    def outputs(self, rows: NDArray[np.float32], classes: int) -> Floats:
+        """Probabilities (n, k) of rows (n, d); in regression, where ``classes`` is 0, numbers (n, k)."""
+        raw = rows @ self.weights + self.bias
+        return np.asarray(softmax(raw, axis=1) if classes else raw)
+
+    def fault(self, features: int, classes: int) -> str | None:
+        """What is wrong with arrays that anybody may have made, or None; ``classes`` is 0 in regression."""
+        outputs = self.bias.shape[0]
+        if self.weights.shape != (features, outputs) or outputs != (classes or outputs) or not outputs:
+            return f"its weights have shape {self.weights.shape}, and inputs have {features}"
+        return None
+
+
+class Scale(NamedTuple):
+    """Flattens rows, standardises them and adds a column of ones for the bias.
+
+    ``turn`` (d, r), if any, turns them into the span of the rows that it was made from.
+    """
+
+    mean: Floats
+    unit: Floats
+    turn: Floats | None
+
+    def __call__(self, rows: NDArray[np.float32]) -> Floats:
+        """Rows (n, *shape) as (n, d + 1), or (n, r + 1)."""
+        values = (rows.reshape(len(rows), -1) - self.mean) / self.unit
+        values = values if self.turn is None else values @ self.turn
+        return np.column_stack([values, np.ones(len(values))])
+
+    def undone(self, weights: Floats) -> Linear:
+        """The same model for inputs as they are."""
+        slopes = weights[:-1] if self.turn is None else self.turn @ weights[:-1]
+        slopes = slopes / self.unit[:, None]
+        return Linear(slopes, weights[-1] - self.mean @ slopes)
+
+
+def scaler(inputs: NDArray[np.float32], weights: Floats | None = None) -> Scale:
+    """The scale of these ``inputs``, whose rows may have weights.
+
+    With more values than rows it turns rows into the span of these rows, which changes no fit with a penalty.
+    """
+    flat = inputs.reshape(len(inputs), -1).astype(np.float64)
+    mean = np.average(flat, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((flat - mean) ** 2, axis=0, weights=weights))
+    # Rounding can give a column of equal numbers a deviation next to nothing, which would blow up other rows.
+    unit = np.where(np.ptp(flat, axis=0) > 0, deviation, 1.0)
+    turn = np.linalg.svd((flat - mean) / unit, full_matrices=False)[2].T if flat.shape[1] > len(flat) else None
+    return Scale(mean, unit, turn)
+
+
+def fit_linear(rows: FitRows, seed: int) -> tuple[Linear, float]:
+    """The model, and its penalty: the one with the least loss on held-out folds of the target's labelled rows.
+
+    Rows are standardised. ``seed`` draws the rows of sources that the penalty is chosen with, where there are many.
+    """
+    path, loss = (logistic_path, _log_loss) if rows.classes else (ridge_path, _squared_loss)
+    folds = _folds(rows, seed)
+    with one_thread():
+        scale = scaler(rows.inputs, rows.weights)
+        inputs = scale(rows.inputs)
+        penalty = _least(_losses(path, loss, inputs, rows, folds)) if folds else 1.0
+        (fitted,) = path(inputs, rows.answers, rows.weights, [penalty])
+        return scale.undone(fitted), penalty
+
+
+def _losses(
+    path: Path,
+    loss: Callable[[Floats, Floats, Floats], float],
+    inputs: Floats,
+    rows: FitRows,
+    folds: Sequence["Fold"],
+) -> Iterator[tuple[float, float]]:
+    """Penalties, largest first, each with the loss on the held-out rows of all folds."""
+    falling, answers, weights = PENALTIES[::-1], rows.answers, rows.weights
+    paths = [path(inputs[kept], answers[kept], weights[kept] * more, falling) for kept, more, _ in folds]
+    for penalty, *fits in zip(falling, *paths, strict=True):
+        held = zip(fits, folds, strict=True)
+        yield penalty, sum(loss(fitted, inputs[fold.held], answers[fold.held]) for fitted, fold in held)
+
+
+def _least(losses: Iterator[tuple[float, float]]) -> float:
+    """The penalty with the least loss. Fits with smaller penalties take longest, so none is made after a rise."""
+    best, least = next(losses)
+    for penalty, loss in losses:
+        if loss > least:
+            break
+        best, least = penalty, loss
+    return best
+
+
+class Fold(NamedTuple):
+    """Rows to fit, by how much more they weigh than they did, and rows to judge the fit by."""
+
+    kept: NDArray[np.int64]
+    more: Floats
+    held: NDArray[np.int64]
+
+
+def _folds(rows: FitRows, seed: int) -> list[Fold]:
+    """Folds of the target's labelled rows, each beside the same rows of sources; none with fewer rows than folds."""
+    others, known = len(rows.inputs) - rows.known, rows.known
+    some = others + np.sort(np.random.default_rng(0).permutation(known)[:FOLD_ROWS])
+    drawn = np.sort(np.random.default_rng(seed).permutation(others)[:OTHER_ROWS])
+    more = np.full(len(drawn), others / max(len(drawn), 1))
+    return [
+        Fold(np.concatenate([drawn, some[rest]]), np.concatenate([more, np.ones(len(rest))]), some[part])
+        for rest, part in equal_splits(rows.strata[some - others], FOLDS)
+    ]
+
+
+def logistic_path(inputs: Floats, answers: Floats, weights: Floats, penalties: Sequence[float]) -> Iterator[Floats]:
+    """:func:`logistic` for each penalty; every fit starts where the last one ended."""
+    fitted = None
+    for penalty in penalties:
+        fitted = logistic(inputs, answers, penalty, weights=weights, start=fitted)
+        yield fitted
+
+
+def ridge_path(inputs: Floats, answers: Floats, weights: Floats, penalties: Sequence[float]) -> Iterator[Floats]:
+    """:func:`ridge` for each penalty; sums over rows are made once."""
+    heavy = inputs * weights[:, None]
+    gram, cross = heavy.T @ inputs, heavy.T @ answers
+    for penalty in penalties:
+        yield solve_ridge(gram, cross, penalty)
+
+
+def logistic(
+    inputs: Floats,
+    answers: Floats,
+    penalty: float,
+    iterations: int = ITERATIONS,
+    *,
+    weights: Floats | None = None,
+    start: Floats | None = None,
+) -> Floats:
+    """Coefficients (d + 1, C) that minimise Σ weight·cross-entropy + λ/2·‖w‖²; the last row, the bias, is free.
+
+    ``answers`` (n, C) are one-hot. Rows weigh 1 unless ``weights`` (n,) says otherwise.
+    """
+    from scipy.optimize import minimize  # here, because importing it is slow and few need it
+
+    shape = inputs.shape[1], answers.shape[1]
+    shrunk = _shrunk(shape[0], penalty)
+    heavy = np.ones((len(inputs), 1)) if weights is None else weights[:, None]
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        fitted = flat.reshape(shape)
+        chances = log_softmax(inputs @ fitted, axis=1)
+        total = -np.sum(heavy * answers * chances) + 0.5 * np.sum(shrunk * fitted**2)
+        return float(total), (inputs.T @ (heavy * (np.exp(chances) - answers)) + shrunk * fitted).ravel()
+
+    first = np.zeros(np.prod(shape)) if start is None else start.ravel()
+    found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": iterations})
+    return np.asarray(found.x, np.float64).reshape(shape)
+
+
+def ridge(inputs: Floats, answers: Floats, penalty: float, weights: Floats | None = None) -> Floats:
+    """Coefficients (d + 1, k) that minimise ½·Σ weight·squared error + λ/2·‖w‖²; the bias is free."""
+    (fitted,) = ridge_path(inputs, answers, np.ones(len(inputs)) if weights is None else weights, [penalty])
+    return fitted
+
+
+def solve_ridge(gram: Floats, cross: Floats, penalty: float) -> Floats:
+    """The same from the sums Σ weight·x xᵀ (d + 1, d + 1) and Σ weight·x yᵀ (d + 1, k)."""
+    return np.asarray(np.linalg.lstsq(gram + np.diag(_shrunk(len(gram), penalty).ravel()), cross, rcond=None)[0])
+
+
+def _shrunk(width: int, penalty: float) -> Floats:
+    """λ for every coefficient (d + 1, 1); next to nothing for the bias, so that a class that never occurs has one."""
+    return np.append(np.full(width - 1, penalty), 1e-6)[:, None]
+
+
+def _log_loss(fitted: Floats, inputs: Floats, answers: Floats) -> float:
+    return -float(np.sum(answers * log_softmax(inputs @ fitted, axis=1)))
+
+
+def _squared_loss(fitted: Floats, inputs: Floats, answers: Floats) -> float:
+    return 0.5 * float(np.sum((inputs @ fitted - answers) ** 2))
