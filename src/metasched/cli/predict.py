@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from metasched.datasets.rows import NewRows
-    from metasched.learners.model import Model
+    from metasched.learners.predictor import Predictor
 
 FIRST_COLUMNS = b"row,prediction"
 """How a file of predictions begins."""
@@ -103,7 +103,7 @@ def _in_place_of(out: Path, rows: Path) -> bool:
     return begin == FIRST_COLUMNS
 
 
-def _answers(model: "Model", found: "NewRows") -> dict[str, "Sequence[Any]"]:
+def _answers(model: "Predictor", found: "NewRows") -> dict[str, "Sequence[Any]"]:
     """Columns: what each row is called, what is predicted, and how likely each class is."""
     predicted = model.predict(found.inputs)
     if model.classes:

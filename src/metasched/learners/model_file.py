@@ -26,13 +26,14 @@ from metasched.learners.predictor import Facts
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 Tree = TypeVar("Tree")
+Kind = TypeVar("Kind", bound="Content")
 
 FORMAT = 1
 WEIGHTS = "model.safetensors"
 ABOUT = "model.json"
 LARGEST_HEADER = 100 * 1024**2
 """Bytes that safetensors itself allows for names and shapes."""
-_REPAIR = "copy the folder again, or train again"
+REPAIR = "copy the folder again, or train again"
 
 
 class About(Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,12 +49,18 @@ class About(Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     precision: Literal["float32", "bfloat16"]
 
 
-class _Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ``model.json`` holds."""
+class Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every ``model.json`` holds; each kind of model has fields of its own beside these."""
 
     format: int
-    model: About
+    model: Facts
     model_sha256: str
+
+
+class _Content(Content, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What that of a network holds."""
+
+    model: About
     weights_sha256: str
 
 
@@ -62,17 +69,14 @@ def write(folder: Path, about: About, weights: Weights) -> None:
     make_folder(folder)
     # Weights first: a crash in between leaves a model.json whose checksum does not match, which is refused, and never
     # one that matches weights that are not there.
-    stored = format_tensors(flatten(weights))
-    content = _Content(
-        format=FORMAT, model=about, model_sha256=_digest_of(about), weights_sha256=hashlib.sha256(stored).hexdigest()
-    )
-    write_whole(folder / WEIGHTS, stored)
-    write_whole(folder / ABOUT, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+    digest = write_tensors(folder / WEIGHTS, flatten(weights))
+    content = _Content(format=FORMAT, model=about, model_sha256=digest_of(about), weights_sha256=digest)
+    write_content(folder, content)
 
 
 def read(folder: Path, network: Network | None) -> tuple[About, Network, Weights]:
     """Read what :func:`write` wrote; ``network`` is used in place of the one that ``model.json`` names, if any."""
-    content = _read_about(folder)
+    content = read_content(folder, _Content)
     about = content.model
     if network is None:
         if about.network is None:
@@ -84,24 +88,31 @@ def read(folder: Path, network: Network | None) -> tuple[About, Network, Weights
     return about, network, _read_weights(folder / WEIGHTS, template, content.weights_sha256)
 
 
-def _digest_of(about: About) -> str:
+def digest_of(about: Facts) -> str:
+    """The SHA-256 of what ``model.json`` says of a model."""
     return hashlib.sha256(msgspec.json.encode(about, order="sorted")).hexdigest()
 
 
-def _read_about(folder: Path) -> _Content:
+def write_content(folder: Path, content: Content) -> None:
+    """Write ``model.json``, the last file of a model."""
+    write_whole(folder / ABOUT, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+
+
+def read_content(folder: Path, form: type[Kind]) -> Kind:
+    """``model.json`` of a kind of model, whose checksum is checked."""
     path = folder / ABOUT
     if not path.is_file():
         raise RunError(f"{folder}: holds no model (no {ABOUT}); give a saved model or a run that has ended")
-    content = untrusted.read_json(path, dict[str, Any], _REPAIR)
-    version = untrusted.checked(content.get("format"), int, path, _REPAIR)
+    content = untrusted.read_json(path, dict[str, Any], REPAIR)
+    version = untrusted.checked(content.get("format"), int, path, REPAIR)
     if version > FORMAT:
         raise RunError(
             f"{path}: was written by a newer metasched (format {version}, this one reads {FORMAT}); "
             "upgrade: pip install -U metasched"
         )
-    whole = untrusted.checked(content, _Content, path, _REPAIR)
-    if version != FORMAT or whole.model_sha256 != _digest_of(whole.model):
-        raise RunError(f"{path}: is damaged (its checksum does not match); {_REPAIR}")
+    whole = untrusted.checked(content, form, path, REPAIR)
+    if version != FORMAT or whole.model_sha256 != digest_of(whole.model):
+        raise RunError(f"{path}: is damaged (its checksum does not match); {REPAIR}")
     return whole
 
 
@@ -119,14 +130,26 @@ def _template(folder: Path, about: About, network: Network) -> Weights:
 
 def _read_weights(path: Path, template: Weights, digest: str) -> Weights:
     expected = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(template))
-    stored = untrusted.read_bytes(path, expected + LARGEST_HEADER, _REPAIR)
-    if hashlib.sha256(stored).hexdigest() != digest:
-        raise RunError(f"{path}: is damaged (its SHA-256 is not the one in {ABOUT}); {_REPAIR}")
-    try:
-        tensors = parse_tensors(stored)
-    except (SafetensorError, KeyError) as error:
-        raise RunError(f"{path}: is damaged ({error}); {_REPAIR}") from None
+    tensors = read_tensors(path, expected + LARGEST_HEADER, digest)
     return unflatten(template, tensors, str(path), "network")
+
+
+def write_tensors(path: Path, tensors: Tensors) -> str:
+    """Write named arrays; the SHA-256 of the file."""
+    stored = format_tensors(tensors)
+    write_whole(path, stored)
+    return hashlib.sha256(stored).hexdigest()
+
+
+def read_tensors(path: Path, largest: int, digest: str) -> Tensors:
+    """The named arrays of a file of at most ``largest`` bytes with that SHA-256."""
+    stored = untrusted.read_bytes(path, largest, REPAIR)
+    if hashlib.sha256(stored).hexdigest() != digest:
+        raise RunError(f"{path}: is damaged (its SHA-256 is not the one in {ABOUT}); {REPAIR}")
+    try:
+        return parse_tensors(stored)
+    except (SafetensorError, KeyError) as error:
+        raise RunError(f"{path}: is damaged ({error}); {REPAIR}") from None
 
 
 # Pytrees of arrays as named arrays, and back: what models and checkpoints store.

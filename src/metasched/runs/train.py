@@ -13,12 +13,14 @@ from metasched.errors import ConfigError, MetaschedError, RunError, whole_number
 from metasched.learners.engine import Record
 from metasched.learners.gradients import MetaParameters
 from metasched.learners.losses import Loss
-from metasched.learners.model import Model, read_model
+from metasched.learners.model import Model
 from metasched.learners.networks import Network
+from metasched.learners.predictor import Predictor
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.rewards import DEFAULT as DEFAULT_REWARD
 from metasched.learners.rewards import Reward
 from metasched.learners.settings import LearnerSettings
+from metasched.references.stored import read_predictor
 from metasched.runs import folder, runner
 from metasched.runs import trackers as tracker_room
 from metasched.runs.folder import model_folder
@@ -248,8 +250,8 @@ def resume(
     return _run(jobs, path, on_record, sinks)
 
 
-def load_model(folder: str | os.PathLike[str], network: Network | None = None, *, seed: int | None = None) -> Model:
-    """The model that :meth:`Model.save`, or a run that has ended, left in a folder; no code of it runs.
+def load_model(folder: str | os.PathLike[str], network: Network | None = None, *, seed: int | None = None) -> Predictor:
+    """The model that :meth:`Predictor.save`, or a run that has ended, left in a folder; no code of it runs.
 
     Args:
         folder: the folder; of several seeds, the one that holds theirs.
@@ -257,7 +259,7 @@ def load_model(folder: str | os.PathLike[str], network: Network | None = None, *
         seed: of several seeds, this one; by default the first.
 
     Returns:
-        The model.
+        The model: a :class:`Model` where it is a network.
 
     Examples:
         >>> run.model().save("winds")
@@ -265,7 +267,7 @@ def load_model(folder: str | os.PathLike[str], network: Network | None = None, *
         >>> bool((again.predict(tasks.test.inputs) == run.model().predict(tasks.test.inputs)).all())
         True
     """
-    return read_model(model_folder(Path(folder), seed), network)
+    return read_predictor(model_folder(Path(folder), seed), network)
 
 
 def _stored_rows(path: Path, name: str, options: Mapping[str, Any]) -> TaskSet:

@@ -1,0 +1,138 @@
+"""Which estimator is fitted on which rows with which weights, and what tables call it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from metasched.errors import ConfigError, DataError
+from metasched.learners.losses import variance_of
+from metasched.references.fit import Estimator, fit
+from metasched.references.grams import TARGET_WEIGHT, Grams
+from metasched.references.greedy import greedy_sources
+from metasched.references.model import ReferenceModel
+from metasched.references.model_file import About, RowsName
+from metasched.references.rows import FitRows, fit_rows
+from metasched.seeds import check_seed
+from metasched.tasks import TaskSet
+
+_WORDS: dict[RowsName, str] = {
+    "target": "target only",
+    "pooled": "pooled",
+    "weighted": f"target × {TARGET_WEIGHT:.0f}",
+    "greedy": "greedy sources",
+    "chosen": "weights by choosing",
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A reference model to be fitted.
+
+    Attributes:
+        estimator: ``"majority"``, ``"linear"``, ``"forest"`` or ``"boosting"``.
+        rows: ``"target"``: the target's labelled rows alone. ``"pooled"``: these and all rows of all sources, each with
+            weight 1. ``"weighted"``: the same, but a target row weighs 10. ``"greedy"``: target rows weigh 10, and
+            sources are chosen one after another. ``"chosen"``: all rows of all sources, with given weights by source,
+            whose mean over rows is made 1; target rows weigh 10.
+    """
+
+    estimator: Estimator
+    rows: RowsName
+
+    def title(self, *, regression: bool = False) -> str:
+        """What tables call it.
+
+        >>> Recipe("linear", "weighted").title()
+        'logistic regression, target × 10'
+        """
+        if self.estimator == "majority":
+            return "mean of the labels" if regression else "majority class"
+        linear = "ridge regression" if regression else "logistic regression"
+        return f"{linear if self.estimator == 'linear' else self.estimator}, {_WORDS[self.rows]}"
+
+
+def all_recipes(tasks: TaskSet, *, chosen: bool) -> list[Recipe]:
+    """Every reference model for a task set; those of rows ``"chosen"`` only where there are weights of sources.
+
+    Sources whose labels mean something else than the target's cannot be pooled with it: then there are only models of
+    the target's rows.
+    """
+    kinds = [rows for rows in _WORDS if rows == "target" or tasks.shared_labels]
+    if not chosen and "chosen" in kinds:
+        kinds.remove("chosen")
+    estimators: tuple[Estimator, ...] = ("linear", "forest", "boosting")
+    recipes = [Recipe(estimator, rows) for rows in kinds for estimator in estimators]
+    # Boosting gains little from a choice that is made by a linear model, and its fit takes longest.
+    return [Recipe("majority", "target"), *(each for each in recipes if each != Recipe("boosting", "greedy"))]
+
+
+def fit_recipe(
+    recipe: Recipe,
+    tasks: TaskSet,
+    *,
+    source_weights: Mapping[str, float] | None = None,
+    seed: int = 0,
+    selection: Sequence[str] | None = None,
+    balanced_accuracy: bool = False,
+) -> ReferenceModel:
+    """Fit on the sources and the target's labelled rows; the test rows are never looked at.
+
+    ``source_weights`` are for rows ``"chosen"``: the weight of one row of each source, by name; a source that is not
+    named weighs 0. ``selection`` are the sources for rows ``"greedy"``; without it they are chosen here. To choose once
+    for several recipes, or from the same sums for several draws of the target, call
+    :func:`~metasched.references.greedy.greedy_sources`. ``balanced_accuracy`` is how the model scores itself.
+    """
+    check_seed(seed)
+    variance = None if tasks.target_size is None else variance_of(tasks)
+    if variance == 0:
+        raise DataError(f"{tasks.name}: the validation targets are all equal, so errors have no unit; give more rows")
+    rows = recipe_rows(recipe, tasks, source_weights, selection)
+    about = About(
+        data=tasks.name,
+        shape=tasks.shape,
+        classes=tasks.classes if variance is None else (),
+        variance=variance,
+        balanced_accuracy=balanced_accuracy,
+        preparation=tasks.preparation,
+        estimator=recipe.estimator,
+        rows=recipe.rows,
+    )
+    return ReferenceModel(about, fit(recipe.estimator, rows, seed))
+
+
+def recipe_rows(
+    recipe: Recipe, tasks: TaskSet, source_weights: Mapping[str, float] | None, selection: Sequence[str] | None
+) -> FitRows:
+    """The rows and weights of a recipe."""
+    names = [task.name for task in tasks.tasks]
+    if recipe.rows == "target":
+        return fit_rows(tasks, [0.0] * len(names), 1.0)
+    if not tasks.shared_labels:
+        raise ConfigError(f"{tasks.name}: sources have labels of their own; fit the target's rows alone")
+    if recipe.rows == "pooled":
+        return fit_rows(tasks, [1.0] * len(names), 1.0)
+    if recipe.rows == "weighted":
+        return fit_rows(tasks, [1.0] * len(names), TARGET_WEIGHT)
+    if recipe.rows == "greedy":
+        taken = greedy_sources(Grams.of(tasks), tasks.validation) if selection is None else tuple(selection)
+        _refuse_unknown("selection", taken, names)
+        return fit_rows(tasks, [float(name in taken) for name in names], TARGET_WEIGHT)
+    return fit_rows(tasks, _by_source(source_weights, tasks), TARGET_WEIGHT)
+
+
+def _by_source(weights: Mapping[str, float] | None, tasks: TaskSet) -> list[float]:
+    """Weights in the order of the sources, so that source rows weigh 1 in the mean; all 0 stay so."""
+    if weights is None:
+        raise ConfigError("rows 'chosen' need source_weights; give a weight for each source")
+    _refuse_unknown("source_weights", weights, [task.name for task in tasks.tasks])
+    for name, weight in weights.items():
+        if not 0 <= weight < float("inf"):
+            raise ConfigError(f"source_weights: '{name}' has weight {weight}; give numbers of 0 or more")
+    given = [float(weights.get(task.name, 0.0)) for task in tasks.tasks]
+    total = sum(weight * size for weight, size in zip(given, tasks.sizes, strict=True))
+    return [weight * sum(tasks.sizes) / total for weight in given] if total > 0 else given
+
+
+def _refuse_unknown(option: str, given: Sequence[str] | Mapping[str, float], names: Sequence[str]) -> None:
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ConfigError(f"{option}: there is no source '{unknown[0]}'; there are {', '.join(names)}")
