@@ -23,7 +23,8 @@ CONFIG = ms.Joint(updates=5, eval_every=1, batch_size=4)
 
 
 def jobs_in(out, tasks, words=("thompson", "uniform"), seeds=(0, 1), config=CONFIG):
-    jobs = [job for word in words for job in make_jobs(tasks, word, learner=config, seeds=seeds, out=out / word)]
+    how = {"learner": config, "seeds": seeds, "predictions": True}
+    jobs = [job for word in words for job in make_jobs(tasks, word, **how, out=out / word)]
     return claim_folders(jobs, out)
 
 
@@ -46,7 +47,8 @@ def expected(tasks):
 
 
 def jobs_of_all(tasks):
-    return [job for word in ("thompson", "uniform") for job in make_jobs(tasks, word, learner=CONFIG, seeds=(0, 1))]
+    how = {"learner": CONFIG, "seeds": (0, 1), "predictions": True}
+    return [job for word in ("thompson", "uniform") for job in make_jobs(tasks, word, **how)]
 
 
 @pytest.mark.slow
