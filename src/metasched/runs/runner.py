@@ -448,12 +448,15 @@ def outcome_of(description: Description, records: Sequence[Record]) -> Outcome:
 
 
 def mean_rewards(stream: Stream, rows_per_choice: int) -> tuple[float | None, ...] | None:
-    """Mean reward by task of all choices of a run, None for a task without any; None altogether if sums are unknown."""
+    """Mean reward by task of all choices of a run, None for a task without any; None altogether if sums are unknown.
+
+    To four digits: the last bits of a reward depend on who else is in the program, and what a run stores must not.
+    """
     if stream.rewards is None or not np.isfinite(stream.rewards).all():
         return None
     choices = np.asarray(stream.drawn).sum(axis=1) // rows_per_choice
     sums = np.asarray(stream.rewards, np.float64)
-    return tuple(float(total / count) if count else None for total, count in zip(sums, choices, strict=True))
+    return tuple(float(f"{total / count:.4g}") if count else None for total, count in zip(sums, choices, strict=True))
 
 
 def _unknown_rewards(template: State) -> model_file.Tensors:
