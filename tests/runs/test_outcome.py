@@ -1,11 +1,12 @@
 import gzip
 
 import msgspec
+import numpy as np
 import pytest
 
 from metasched.errors import DataError
 from metasched.runs import outcome as outcomes
-from metasched.runs.outcome import About, Diverged, Final, Origin, Outcome, Study
+from metasched.runs.outcome import About, Diverged, Final, Origin, Outcome, Study, outputs_of
 from metasched.runs.spec import DataSpec, RunSpec
 
 FINAL = Final(
@@ -88,6 +89,9 @@ class TestBadFiles:
             ({"surprise": 1}, "unknown field `surprise`"),
             ({"diverged": {"update": 1, "cause": "x"}}, "either final or diverged"),
             ({"spec": []}, "Expected `object`"),
+            ({"final": {"test_accuracy": 0.5, "outputs": "AAAA"}}, "its outputs are not those of its test rows"),
+            ({"final": {"test_accuracy": 0.5, "outputs": ""}}, "its outputs are not those of its test rows"),
+            ({"final": {"test_accuracy": 0.5, "outputs": "?"}}, "Invalid base64"),
         ],
     )
     def test_the_line_and_the_fault_are_named(self, tmp_path, change, message):
@@ -125,6 +129,36 @@ class TestBadFiles:
     def test_a_file_that_is_not_there(self, tmp_path):
         with pytest.raises(DataError, match="cannot read"):
             list(outcomes.read(tmp_path / "a.jsonl"))
+
+
+class TestPredictions:
+    def about(self, test_rows, classes=("x", "y")):
+        return msgspec.structs.replace(outcome().about, test_rows=test_rows, classes=classes)
+
+    @pytest.mark.parametrize(("test_rows", "n"), [(5, 5), (5000, 5000), (5001, 5000)])
+    def test_they_come_back_as_they_were(self, tmp_path, test_rows, n):
+        said = np.random.default_rng(0).dirichlet([1, 1], n).astype(np.float32)
+        one = outcome(about=self.about(test_rows), final=Final(test_accuracy=0.5, outputs=said.tobytes()))
+        outcomes.write(tmp_path / "a.jsonl", [one])
+        (read,) = outcomes.read(tmp_path / "a.jsonl")
+        assert read == one
+        assert (outputs_of(read) == said).all()
+        assert outputs_of(read).flags.writeable
+
+    @pytest.mark.parametrize("size", [0, 4, 39, 20, 44])
+    def test_a_length_that_does_not_fit_five_rows_of_two_classes_is_refused(self, size):
+        one = outcome(about=self.about(5), final=Final(test_accuracy=0.5, outputs=bytes(size)))
+        with pytest.raises(DataError, match="ucb, seed 0: has predictions that are not those of its test rows"):
+            outputs_of(one)
+
+    def test_numbers_have_as_many_columns_as_there_are(self):
+        one = outcome(about=self.about(5, ()), final=Final(test_accuracy=0.5, outputs=bytes(60)))
+        assert outputs_of(one).shape == (5, 3)
+
+    @pytest.mark.parametrize("final", [FINAL, None])
+    def test_a_run_without_them_says_so(self, final):
+        with pytest.raises(DataError, match="has no predictions"):
+            outputs_of(outcome(final=final))
 
 
 def test_runs_are_compared_within_a_cell_or_on_the_same_rows():

@@ -17,12 +17,15 @@ import pytest
 import metasched as ms
 from helpers import Stop, make_tasks, stop_after
 from metasched.errors import ConfigError
-from metasched.learners import engine
+from metasched.learners import engine, evaluation, model_file
+from metasched.learners.evaluation import evaluation_order, judged_rows
 from metasched.learners.networks import Network, mlp
 from metasched.runs import checkpoint
 from metasched.runs import outcome as outcomes
 from metasched.runs import runner as runs
-from metasched.runs.jobs import claim_folders, make_jobs
+from metasched.runs.folder import describe
+from metasched.runs.jobs import claim_folders, make_jobs, stored_job
+from metasched.runs.outcome import outputs_of
 from metasched.runs.runner import Programs, outcome_of
 from metasched.schedulers.resolve import methods
 from scenes import program_for
@@ -196,6 +199,109 @@ def test_the_schedule_of_mixed_batches_counts_rows(tasks):
     assert result.outcome.schedule == ((7, 6, 6, 6), (6, 7, 6, 6), (6, 6, 7, 6))
     assert result.outcome.abstained == 18
     assert result.outcome.drawn == (19, 19, 19)
+
+
+class TestPredictions:
+    @pytest.mark.parametrize("network", [NETWORK, "mlp"])
+    def test_they_are_what_the_model_says_of_the_test_rows(self, tasks, network):
+        (result,) = runs.run(make_jobs(tasks, "ucb", network=network, learner=CONFIG, predictions=True))
+        said = outputs_of(result.outcome)
+        assert said.shape == (80, 3)
+        assert (said == result.model().predict_proba(tasks.test.inputs)).all()
+        assert (said.argmax(axis=1) == tasks.test.labels).mean() == result.outcome.final.test_accuracy
+
+    def test_of_many_rows_they_are_of_a_fixed_subset_in_order(self, tasks, monkeypatch):
+        for module in (evaluation, outcomes):
+            monkeypatch.setattr(module, "MOST_JUDGED", 30)
+        rows = judged_rows(tasks)
+        assert sorted(rows) == list(rows)
+        assert set(rows) == set(evaluation_order(tasks)[:30])
+        (result,) = runs.run(make_jobs(tasks, "ucb", network=NETWORK, learner=CONFIG, predictions=True))
+        assert (outputs_of(result.outcome) == result.model().predict_proba(tasks.test.inputs[rows])).all()
+
+    def test_there_are_none_where_nobody_asked(self, tasks, together):
+        assert together[0].outcome.final.outputs is None
+        (job,) = jobs_for("ucb", tasks)
+        assert b"predictions" not in msgspec.json.encode(job.description)
+        (asked,) = jobs_for("ucb", tasks, predictions=True)
+        assert asked.spec.name == job.spec.name
+
+    def test_they_survive_a_kill_at_any_update_and_after_the_last(self, tasks, tmp_path):
+        how = {"learner": CONFIG, "network": "auto", "predictions": True}
+        (whole,) = runs.run(make_jobs(tasks, "ucb", **how))
+        for after in (1, 2, 3):
+            out, stop = tmp_path / str(after), stop_after(after)
+            (job,) = claim_folders(make_jobs(tasks, "ucb", out=out, **how), out)
+            with pytest.raises(Stop):
+                runs.run([job], on_record=lambda _, record, stop=stop: stop(record), checkpoint_seconds=0)
+            (resumed,) = runs.run([stored_job(out, describe(out), tasks)])
+            assert resumed.outcome.final == whole.outcome.final
+            assert resumed.outcome.final.outputs is not None
+
+
+class TestMeanRewards:
+    """With a reward that is known, such as the row's label, means follow from what was drawn."""
+
+    @pytest.mark.parametrize("learner", [CONFIG, ms.Joint(batch_size=5, updates=3, batches_per_update=5)])
+    def test_of_rows(self, tasks, learner):
+        def label(objective, turn):
+            return turn.batch.labels.astype(jnp.float32)
+
+        (result,) = runs.run(make_jobs(tasks, "thompson", network=NETWORK, learner=learner, reward=label))
+        drawn = np.array(result.outcome.final.drawn_by_label)
+        assert result.outcome.rewards == pytest.approx(drawn @ [0, 1, 2] / drawn.sum(axis=1), rel=1e-3)
+
+    def test_of_batches_of_one_source_each(self, tasks):
+        def clock(objective, turn):
+            return turn.number
+
+        learner = ms.Joint(batch_size=5, updates=3, batches_per_update=5, batching="per_source")
+        (result,) = runs.run(make_jobs(tasks, "ucb", network=NETWORK, learner=learner, reward=clock))
+        chosen = np.concatenate([record["tasks"] for record in result.records])
+        numbers = np.arange(1, 16)
+        assert result.outcome.rewards == pytest.approx([numbers[chosen == task].mean() for task in range(3)], rel=1e-3)
+
+    def test_of_copies_that_hold_rows_out(self, tasks):
+        def label(objective, turn):
+            return turn.batch.labels.astype(jnp.float32)
+
+        for learner in (CONFIG, ms.Joint(batch_size=5, updates=2, batches_per_update=5)):
+            folds = replace(learner, reward_folds=2)
+            (result,) = runs.run(make_jobs(tasks, "thompson", network=NETWORK, learner=folds, reward=label))
+            drawn = np.array(result.outcome.final.drawn_by_label)
+            assert result.outcome.rewards == pytest.approx(drawn @ [0, 1, 2] / drawn.sum(axis=1), rel=1e-3)
+
+    def test_a_source_that_is_never_drawn_has_none(self, tasks):
+        nobody = ms.schedulers.single(3, task=1)._replace(family="active")
+        (result,) = runs.run(make_jobs(tasks, nobody, network=NETWORK, learner=CONFIG, reward="gain"))
+        assert [reward is None for reward in result.outcome.rewards] == [True, False, True]
+
+    @pytest.mark.parametrize("name", ["uniform", "single:2", "target-only", "gittins-planned"])
+    def test_a_schedule_that_reads_no_rewards_has_none_even_among_others_that_do(self, mixed, together, name):
+        result = together[2 * NAMES.index(name)]
+        assert result.outcome.rewards is None
+        assert result.state.stream.rewards is None
+
+    @pytest.mark.parametrize("name", ["ucb", "gittins", "thompson"])
+    def test_one_that_reads_them_has_them(self, together, name):
+        assert together[2 * NAMES.index(name)].outcome.rewards is not None
+
+    def test_a_run_that_an_earlier_version_began_goes_on_without_them(self, tasks, tmp_path, monkeypatch):
+        (whole,) = runs.run(jobs_for("ucb", tasks))
+        jobs = claim_folders(jobs_for("ucb", tasks, out=tmp_path), tmp_path)
+        flatten, stop = model_file.flatten, stop_after(2)
+
+        def without_sums(tree):
+            return {name: leaf for name, leaf in flatten(tree).items() if name != ".stream.rewards"}
+
+        monkeypatch.setattr(model_file, "flatten", without_sums)
+        with pytest.raises(Stop):
+            runs.run(jobs, on_record=lambda _, record: stop(record), checkpoint_seconds=0)
+        monkeypatch.undo()
+        (resumed,) = runs.run(jobs)
+        assert resumed.records == whole.records
+        assert resumed.outcome.rewards is None
+        assert whole.outcome.rewards is not None
 
 
 def marked(*seeds):

@@ -17,7 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from metasched.errors import ConfigError
 from metasched.learners.checks import replicas_that_fit
-from metasched.learners.evaluation import Scorer, ScoreSums, evaluation_subset, full_scorer, read_score, score_sums
+from metasched.learners.evaluation import (
+    Reader,
+    Scorer,
+    ScoreSums,
+    evaluation_subset,
+    full_reader,
+    full_scorer,
+    read_score,
+    score_sums,
+)
 from metasched.learners.folds import over_replicas
 from metasched.learners.inner import Schedule
 from metasched.learners.joint import joint
@@ -84,6 +93,7 @@ class Program(NamedTuple):
     start: Callable[[Data, Any, Hyperparameters], State]
     chunk: Callable[[Data, Rows, State, Any, Any], tuple[State, Log, Models]]
     full_score: Scorer
+    read: Reader
     own_rows: bool = False
 
 
@@ -102,7 +112,8 @@ def prepare(
     rows = ReplicaRows(device_data(tasks, settings), evaluation_subset(tasks, settings.eval_rows), tasks)
     # An accelerator would launch hundreds of small kernels; on a CPU compiling costs more than it saves.
     start = built.init if jax.default_backend() == "cpu" else jax.jit(built.init)
-    return Program(objective, rows, together, start, jax.jit(chunk), full_scorer(objective), own_rows)
+    scored, read = full_scorer(objective), full_reader(objective)
+    return Program(objective, rows, together, start, jax.jit(chunk), scored, read, own_rows)
 
 
 def replica_rows(program: Program, tasks: TaskSet) -> ReplicaRows:

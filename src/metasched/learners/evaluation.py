@@ -8,13 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
-from metasched.learners.losses import Objective, Rows, row_scores
+from metasched.learners.losses import Objective, Rows, outputs, row_scores
 from metasched.learners.networks import Weights
 from metasched.learners.stream import host_rows, to_device
-from metasched.tasks import TaskSet
+from metasched.tasks import RowNumbers, TaskSet
 
 ROWS_AT_ONCE = 1000
+MOST_JUDGED = 5000
+"""Test rows of which a run's outcome has the predictions, at most."""
 
 
 class ScoreSums(NamedTuple):
@@ -32,6 +35,11 @@ def evaluation_order(tasks: TaskSet) -> NDArray[np.int64]:
 def evaluation_subset(tasks: TaskSet, count: int) -> Rows:
     """The first ``count`` test rows of that order, on the device."""
     return to_device(host_rows(tasks.test).take(evaluation_order(tasks)[:count]))
+
+
+def judged_rows(tasks: TaskSet) -> RowNumbers:
+    """Numbers of the test rows of which outcomes have predictions, in order: all, or a fixed random subset."""
+    return np.sort(evaluation_order(tasks)[:MOST_JUDGED])
 
 
 def score_sums(objective: Objective, weights: Weights, rows: Rows, real: jax.Array | bool = True) -> jax.Array:
@@ -57,6 +65,30 @@ def full_scorer(objective: Objective) -> Scorer:
         return np.asarray(sum(sums))
 
     return score
+
+
+Reader: TypeAlias = Callable[[Weights, Rows], NDArray[np.float32]]
+"""Outputs of the target's head (replicas, n, width) of stacked weights, for rows in host memory."""
+
+
+def full_reader(objective: Objective) -> Reader:
+    """Passes rows through models stacked along a first axis, and hands out what the target's head says of each."""
+
+    @jax.jit
+    def part(weights: Weights, rows: Rows) -> jax.Array:
+        return jax.vmap(lambda weights: outputs(objective, weights, rows.inputs, objective.heads.target))(weights)
+
+    def read(weights: Weights, rows: Rows) -> NDArray[np.float32]:
+        return np.concatenate([np.asarray(part(weights, piece))[:, :count] for piece, count in pieces(rows)], axis=1)
+
+    return read
+
+
+def predictions(objective: Objective, read: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What outputs (…, width) of the target's head say: probabilities (…, C) of its classes; in regression numbers."""
+    if objective.variance is not None:
+        return read
+    return np.asarray(softmax(read[..., : objective.heads.classes[objective.heads.target]], axis=-1))
 
 
 def pieces(rows: Rows) -> Iterator[tuple[Rows, int]]:

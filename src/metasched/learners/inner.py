@@ -18,11 +18,13 @@ from metasched.schedulers.rows import RowScheduler
 class Schedule(NamedTuple):
     """Who decides, and the rewards it may be told: which of them is a run's own.
 
-    Mixed batches have a :class:`RowScheduler`.
+    Mixed batches have a :class:`RowScheduler`. With ``sums`` the stream adds up rewards by source, which computes them
+    for every scheduler, also for one that ignores them.
     """
 
     scheduler: Scheduler | RowScheduler
     rewards: tuple[Reward, ...]
+    sums: bool = False
 
 
 class Scene(NamedTuple):

@@ -86,7 +86,7 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
         return JointState(
             model._replace(slope=None) if data.folds else model,
             copies_of(model, data.folds),
-            first_stream(schedule.scheduler, data, objective.heads.width, scheduler_key),
+            first_stream(schedule.scheduler, data, objective.heads.width, scheduler_key, schedule.sums),
             jax.random.key_data(target_key),
             jnp.int32(0),
             hyperparameters,

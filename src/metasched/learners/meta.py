@@ -65,7 +65,7 @@ def meta(objective: Objective, schedule: Schedule) -> Learner:
         return MetaState(
             parameters,
             moments,
-            first_stream(schedule.scheduler, data, width, scheduler_key),
+            first_stream(schedule.scheduler, data, width, scheduler_key, schedule.sums),
             jax.random.key_data(outer_key),
             jnp.int32(0),
             hyperparameters,
@@ -114,7 +114,7 @@ def meta_update(
         # the copies walk the inner loop first, without derivatives, and what they chose together is fixed for all.
         tasks, after = held_out_schedule(scene, tuple(copy.parameters for copy in state.copies))
         follower, first = follow(tasks)
-        stream = state.stream._replace(scheduler=first)
+        stream = state.stream._replace(scheduler=first, rewards=None)  # the copies have added them up
         scene = scene._replace(schedule=schedule._replace(scheduler=follower), stream=stream)
 
     def outer_step(scene: Scene, copy: Copy) -> tuple[Copy, jax.Array, Adapted]:

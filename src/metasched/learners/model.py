@@ -9,11 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from metasched.files import write_whole
 from metasched.learners import model_file
-from metasched.learners.evaluation import full_scorer, pieces, read_score
+from metasched.learners.evaluation import full_scorer, pieces, predictions, read_score
 from metasched.learners.losses import Objective, Rows, outputs
 from metasched.learners.model_file import About
 from metasched.learners.networks import Cnn, Heads, Mlp, Network, Weights
@@ -106,8 +105,7 @@ class Model(Predictor):
         return np.concatenate(found)
 
     def _outputs(self, rows: Inputs) -> NDArray[np.float32]:
-        read = self._logits(rows)
-        return read if self.about.variance is not None else softmax(read[:, : len(self.classes)], axis=1)
+        return predictions(self._objective, self._logits(rows))
 
     def _choices(self, rows: Inputs) -> NDArray[np.int64]:
         # Of the outputs, as a run counts right answers: rounding can make two probabilities equal.

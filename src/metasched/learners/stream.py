@@ -32,11 +32,16 @@ class Data(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Where the schedule stands: scheduler state, cursors int32 (N,), rows drawn by task and label int32 (N, C)."""
+    """Where the schedule stands: scheduler state, cursors int32 (N,), rows drawn by task and label int32 (N, C).
+
+    ``rewards`` float32 (N,) are the sums of rewards by task so far: of each row, or of each batch of one source. They
+    are there where some scheduler reads rewards.
+    """
 
     scheduler: Any
     cursors: jax.Array
     drawn: jax.Array
+    rewards: jax.Array | None = None
 
 
 class Batch(NamedTuple):
@@ -93,10 +98,13 @@ def without(data: Data, fold: Folds) -> Data:
     return data._replace(validation=fold.kept, reward_rows=fold.held)
 
 
-def first_stream(scheduler: Scheduler | RowScheduler, data: Data, width: int, key: jax.Array) -> Stream:
-    """All cursors at the first row, nothing drawn."""
+def first_stream(
+    scheduler: Scheduler | RowScheduler, data: Data, width: int, key: jax.Array, sums: bool = False
+) -> Stream:
+    """All cursors at the first row, nothing drawn; with ``sums`` rewards are added up by task."""
     nothing = jnp.zeros((len(data.sizes), width), jnp.int32)
-    return Stream(scheduler.init(key), jnp.zeros_like(data.sizes), nothing)
+    rewards = jnp.zeros(len(data.sizes), jnp.float32) if sums else None
+    return Stream(scheduler.init(key), jnp.zeros_like(data.sizes), nothing, rewards)
 
 
 def next_batch(scheduler: Scheduler | RowScheduler, objective: Objective, data: Data, stream: Stream) -> Batch:
@@ -159,6 +167,8 @@ def advance(
     reward: jax.Array,
 ) -> Stream:
     """The stream after one batch: the scheduler has its reward, cursors have moved, rows are counted."""
+    # A batch or row without a source has the number N, which is out of range and dropped.
+    rewards = None if stream.rewards is None else stream.rewards.at[batch.chosen].add(reward, mode="drop")
     if isinstance(scheduler, RowScheduler):
         drawn = stream.drawn.at[batch.chosen, data.sources.labels[batch.rows]].add(1, mode="drop")
         by_task = jnp.zeros_like(data.sizes).at[batch.chosen].add(1, mode="drop")
@@ -167,6 +177,7 @@ def advance(
             scheduler.tell(stream.scheduler, batch.labels, batch.chosen, reward),
             (stream.cursors + moved) % data.sizes,
             drawn,
+            rewards,
         )
     drawn = jnp.arange(len(data.sizes)) == batch.chosen
     labels = jnp.zeros(stream.drawn.shape[1], jnp.int32).at[data.sources.labels[batch.rows]].add(1)
@@ -174,4 +185,5 @@ def advance(
         scheduler.update(stream.scheduler, batch.labels, batch.chosen, reward),
         cursors.advance(stream.cursors, data.sizes, batch.chosen, settings.batch_size, settings.cursor),
         stream.drawn + drawn[:, None] * labels,
+        rewards,
     )

@@ -148,6 +148,7 @@ def _fitting(run: Outcome, path: Path) -> Outcome:
     by_label = (final and final.drawn_by_label) or ()
     fits = (
         len(run.drawn or run.about.tasks) == tasks
+        and len(run.rewards or run.about.tasks) == tasks
         and len((final and final.test_accuracy_by_class) or run.about.classes) == len(run.about.classes)
         and len(by_label or run.about.tasks) == tasks
         and len({len(row) for row in by_label}) <= 1

@@ -48,7 +48,8 @@ class BusyError(RunError):
 class Description(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What ``run.json`` says: the spec, the run's name in tables, its data and origin.
 
-    ``reason`` says why this scheduler was chosen, where the choice was left to us.
+    ``reason`` says why this scheduler was chosen, where the choice was left to us. With ``predictions`` the outcome
+    has what the final model says of the test rows.
     """
 
     spec: RunSpec
@@ -59,6 +60,7 @@ class Description(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     role: str = ""
     study: Study | None = None
     reason: str | None = None
+    predictions: bool = False
 
 
 def create(folders: Mapping[Path, Description]) -> None:

@@ -66,6 +66,12 @@ class Job(NamedTuple):
         return self.objective.settings
 
     @property
+    def reads_rewards(self) -> bool:
+        """Whether its scheduler decides by rewards; for one that does not, none are computed."""
+        planned_ahead = needs_plan(self.spec.scheduler) and self.spec.options.get("refresh") == 0
+        return self.description.family == "active" and not planned_ahead
+
+    @property
     def own_network(self) -> Network | None:
         """Its network, if that was made in Python."""
         return self.objective.network if "network" in self.spec.own else None
@@ -85,12 +91,13 @@ def make_jobs(
     target_loss: Loss | None = None,
     out: Path | None = None,
     together: int = 1,
+    predictions: bool = False,
     **described: Any,
 ) -> list[Job]:
     """A job for each seed; the arguments are those of :func:`metasched.train`.
 
-    ``together`` of them are to run side by side, and must fit into memory. ``described`` goes into the descriptions
-    (method, role, study).
+    ``together`` of them are to run side by side, and must fit into memory. With ``predictions`` their outcomes have
+    what the final model says of the test rows. ``described`` goes into the descriptions (method, role, study).
     """
     settings = settings_of(learner)
     numbers = _seeds(seeds)
@@ -146,6 +153,7 @@ def make_jobs(
         ),
         "origin": origin(" ".join(sys.argv)),
         "reason": reason,
+        "predictions": predictions,
         **described,
     }
     folders = [None if out is None else out if len(numbers) == 1 else out / f"seed-{seed}" for seed in numbers]

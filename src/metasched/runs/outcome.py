@@ -14,11 +14,14 @@ from typing import Any, Literal
 
 import jax
 import msgspec
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from metasched import untrusted
 from metasched.errors import DataError, RunError
 from metasched.files import write_whole
+from metasched.learners.evaluation import MOST_JUDGED
 from metasched.learners.metrics import NAMES, Metric, metric_of
 from metasched.optional import version_of
 from metasched.runs import upgrade
@@ -96,6 +99,10 @@ class Final(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         validation_accuracy: on the target's labelled rows. Set in outcomes; in the metrics every line has it.
         test_rows: how many there are.
         drawn_by_label: source rows by task and label (N, C).
+        outputs: what the final model says of the test rows, of 5,000 at most, in the order of
+            :func:`~metasched.learners.evaluation.judged_rows`: probabilities of the target's classes (n, C), or
+            predicted numbers (n, d), as little-endian float32. Only where predictions were asked for;
+            :func:`outputs_of` reads them.
     """
 
     test_accuracy: float
@@ -105,6 +112,7 @@ class Final(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     validation_accuracy: float | None = None
     test_rows: Count | None = None
     drawn_by_label: tuple[tuple[float, ...], ...] | None = None
+    outputs: bytes | None = None
 
 
 class Diverged(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -128,6 +136,9 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         test_accuracy: on a fixed subset of the test rows (P,), or the score of another metric.
         final: the last evaluation; None when the run diverged.
         drawn: source rows by task (N,).
+        rewards: mean reward by task (N,) of the rows drawn from it, or of its batches where each is of one source;
+            None for a task that was never drawn. None altogether where the scheduler reads no rewards, and for runs
+            that an earlier version made or began.
         abstained: batches for which no source was drawn; rows, where batches are mixed.
         schedule: batches of each task, and of none, in each update (K, N + 1); rows, where batches are mixed.
         seconds: how long the run takes alone.
@@ -147,6 +158,7 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     test_accuracy: tuple[float, ...] = ()
     final: Final | None = None
     drawn: tuple[Count, ...] | None = None
+    rewards: tuple[float | None, ...] | None = None
     abstained: Count = 0
     schedule: tuple[tuple[Count, ...], ...] | None = None
     seconds: float | None = None
@@ -159,6 +171,27 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         settings = self.spec.settings
         balanced, regression = bool(settings.get("balanced_accuracy")), self.about.deviation is not None
         return metric_of(settings.get("metric"), balanced=balanced, regression=regression)
+
+
+def outputs_of(outcome: Outcome) -> NDArray[np.float32]:
+    """What the final model said of the test rows (n, C), or (n, d) in regression; row k is number k of ``judged_rows``.
+
+    Where sources with more classes than the target share its head, columns for the surplus classes follow.
+    """
+    width = _width(outcome)
+    if not width or outcome.final is None or outcome.final.outputs is None:
+        fault = "has no predictions" if width is None else "has predictions that are not those of its test rows"
+        raise DataError(f"{outcome.method}, seed {outcome.spec.seed}: {fault}; make the run again")
+    return np.frombuffer(outcome.final.outputs, "<f4").reshape(-1, width).astype(np.float32)
+
+
+def _width(outcome: Outcome) -> int | None:
+    """How many numbers the outputs have for each row; 0 if their length does not fit, None if there are none."""
+    if outcome.final is None or outcome.final.outputs is None:
+        return None
+    rows, size = min(MOST_JUDGED, outcome.about.test_rows), len(outcome.final.outputs)
+    width, rest = divmod(size, 4 * rows) if rows else (0, size)
+    return width if not rest and width >= max(1, len(outcome.about.classes)) else 0
 
 
 def origin(command: str) -> Origin:
@@ -224,6 +257,8 @@ def _checked(fields: Mapping[str, Any]) -> Outcome:
         raise msgspec.ValidationError("updates, samples and test_accuracy differ in length")
     if (outcome.final is None) == (outcome.diverged is None):
         raise msgspec.ValidationError("a run has either final or diverged")
+    if _width(outcome) == 0:
+        raise msgspec.ValidationError("its outputs are not those of its test rows")
     if outcome.spec.settings.get("metric") not in (None, *NAMES):
         raise msgspec.ValidationError(f"its metric is {outcome.spec.settings['metric']!r}")
     return outcome

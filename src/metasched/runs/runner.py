@@ -20,11 +20,13 @@ from metasched import schedulers
 from metasched.files import write_whole
 from metasched.learners import engine, model_file
 from metasched.learners.engine import Models, Program, Record
+from metasched.learners.evaluation import judged_rows, predictions
 from metasched.learners.inner import Schedule
 from metasched.learners.meta import seed_keys
 from metasched.learners.model import Model, model_of, read_model
 from metasched.learners.probe import planner
 from metasched.learners.protocol import State
+from metasched.learners.stream import Stream, host_rows
 from metasched.planning.plan import Plan
 from metasched.runs import checkpoint, folder
 from metasched.runs import outcome as outcomes
@@ -38,6 +40,8 @@ from metasched.schedulers.resolve import SINGLE, SchedulerSpec, build, needs_pla
 from metasched.schedulers.rows import RowScheduler, by_rows, switch_rows
 from metasched.tasks import TaskSet
 
+NOT_IN_OUTCOMES = ("reason", "predictions")
+"""Fields of a description that its outcome does not have."""
 CHECKPOINT_SECONDS = 10.0
 """At least this long between checkpoints."""
 
@@ -260,11 +264,13 @@ class _Group:
             together = engine.side_by_side(first.tasks, objective, len(jobs))
         targets = {id(job.tasks): job.tasks for job in jobs}
         own_rows = len(targets) > 1
+        sums = any(job.reads_rewards for job in jobs)
 
         def make() -> Program:
-            return engine.prepare(first.tasks, objective, Schedule(scheduler, rewards), together, own_rows)
+            schedule = Schedule(scheduler, rewards, sums)
+            return engine.prepare(first.tasks, objective, schedule, together, own_rows)
 
-        key = (_shape(first), tuple(distinct), rewards, objective.abstain, together, own_rows)
+        key = (_shape(first), tuple(distinct), rewards, sums, objective.abstain, together, own_rows)
         self.program = _PROGRAMS.get(key, first.tasks, make)
         rows = {number: engine.replica_rows(self.program, tasks) for number, tasks in targets.items()}
         self.rows = {index: rows[id(job.tasks)] for index, job in enumerate(jobs)}
@@ -340,10 +346,13 @@ class _Group:
     def _alone(self, index: int, state: State) -> State:
         """The state as the job would have it in a program of its own: what is stored.
 
-        Hyperparameters are left out: they follow from the spec, and the reward's index from the program.
+        Hyperparameters are left out: they follow from the spec, and the reward's index from the program. So are the
+        sums of rewards that others of the program asked for.
         """
-        own = state.stream.scheduler.states[self.kinds[index]] if self.shared else state.stream.scheduler
-        return state._replace(stream=state.stream._replace(scheduler=own), hyperparameters=None)
+        stream = state.stream
+        own = stream.scheduler.states[self.kinds[index]] if self.shared else stream.scheduler
+        sums = stream.rewards if self.jobs[index].reads_rewards else None
+        return state._replace(stream=stream._replace(scheduler=own, rewards=sums), hyperparameters=None)
 
     def _restore(self, index: int) -> tuple[State, list[Record]]:
         """The state of a job and the records that led to it, from its last checkpoint."""
@@ -357,12 +366,15 @@ class _Group:
             metrics.keep(path, [])
             return fresh, []
         tensors, update = stored
+        tensors = {**_unknown_rewards(template), **tensors}  # an earlier version did not add them up
         alone = model_file.unflatten(template, tensors, f"{path}: the checkpoint", "run")
         records = metrics.read(path, update)
         shape, total = alone.stream.drawn.shape, self.jobs[index].settings.updates
         metrics.check(records, update, total, shape, path / metrics.METRICS)
         metrics.keep(path, records)
         stream = alone.stream._replace(scheduler=fresh.stream.scheduler)
+        if not self.jobs[index].reads_rewards:
+            stream = stream._replace(rewards=fresh.stream.rewards)
         state = alone._replace(stream=stream, hyperparameters=fresh.hyperparameters)
         return self._with_scheduler(index, state, alone.stream.scheduler), records
 
@@ -388,15 +400,27 @@ class _Group:
         """The result of a job, if this is its last record; its outcome is written."""
         if not _is_last(record):
             return None
-        job = self.jobs[index]
-        outcome = outcome_of(job.description, records)
-        if job.folder is not None:
-            write_whole(job.folder / folder.OUTCOME, outcomes.encode(outcome))
-            checkpoint.remove(job.folder / checkpoint.PREVIOUS)
+        job, alone = self.jobs[index], self._alone(index, state)
         get_model: Callable[[], Model] = lambda: model  # type: ignore[return-value,assignment]  # noqa: E731
         if model is None and job.folder is not None:
             get_model = partial(read_model, job.folder, job.own_network)
-        return Result(records, self._alone(index, state), outcome, get_model if outcome.final else None)
+        outcome = outcome_of(job.description, records)
+        if outcome.final is not None:
+            # Neither is among the records: one follows from the model, the other from the state.
+            said = self._predictions(job, get_model()) if job.description.predictions else None
+            final = msgspec.structs.replace(outcome.final, outputs=said)
+            rewards = mean_rewards(alone.stream, job.settings.rows_per_choice)
+            outcome = msgspec.structs.replace(outcome, final=final, rewards=rewards)
+        if job.folder is not None:
+            write_whole(job.folder / folder.OUTCOME, outcomes.encode(outcome))
+            checkpoint.remove(job.folder / checkpoint.PREVIOUS)
+        return Result(records, alone, outcome, get_model if outcome.final else None)
+
+    def _predictions(self, job: Job, model: Model) -> bytes:
+        """What the model says of the test rows, as an outcome has it."""
+        stack = jax.tree.map(lambda leaf: leaf[None], model.weights)
+        (read,) = self.program.read(stack, host_rows(job.tasks.test).take(judged_rows(job.tasks)))
+        return predictions(self.program.objective, read).astype("<f4").tobytes()
 
 
 def _is_last(record: Record) -> bool:
@@ -406,7 +430,7 @@ def _is_last(record: Record) -> bool:
 def outcome_of(description: Description, records: Sequence[Record]) -> Outcome:
     """The line of a finished run: the curve, the final scores, rows by task and label, the schedule."""
     last = records[-1]
-    shared = {name: getattr(description, name) for name in Description.__struct_fields__ if name != "reason"}
+    shared = {name: getattr(description, name) for name in Description.__struct_fields__ if name not in NOT_IN_OUTCOMES}
     about: dict[str, Any] = {"run": description.spec.name, **shared}
     if "diverged" in last:
         return Outcome(**about, diverged=outcomes.Diverged(update=last["update"], cause=last["diverged"]))
@@ -421,6 +445,24 @@ def outcome_of(description: Description, records: Sequence[Record]) -> Outcome:
         abstained=last["abstained"],
         schedule=_schedule(records, len(description.about.tasks) + 1),
     )
+
+
+def mean_rewards(stream: Stream, rows_per_choice: int) -> tuple[float | None, ...] | None:
+    """Mean reward by task of all choices of a run, None for a task without any; None altogether if sums are unknown.
+
+    To four digits: the last bits of a reward depend on who else is in the program, and what a run stores must not.
+    """
+    if stream.rewards is None or not np.isfinite(stream.rewards).all():
+        return None
+    choices = np.asarray(stream.drawn).sum(axis=1) // rows_per_choice
+    sums = np.asarray(stream.rewards, np.float64)
+    return tuple(float(f"{total / count:.4g}") if count else None for total, count in zip(sums, choices, strict=True))
+
+
+def _unknown_rewards(template: State) -> model_file.Tensors:
+    """Sums of rewards that nobody knows, under the name that they have in a checkpoint."""
+    rewards = template.stream.rewards
+    return {} if rewards is None else {".stream.rewards": np.full_like(rewards, np.nan)}
 
 
 def _schedule(records: Sequence[Record], arms: int) -> tuple[tuple[int, ...], ...]:

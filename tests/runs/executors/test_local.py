@@ -23,7 +23,8 @@ CONFIG = ms.Joint(updates=5, eval_every=1, batch_size=4)
 
 
 def jobs_in(out, tasks, words=("thompson", "uniform"), seeds=(0, 1), config=CONFIG):
-    jobs = [job for word in words for job in make_jobs(tasks, word, learner=config, seeds=seeds, out=out / word)]
+    how = {"learner": config, "seeds": seeds, "predictions": True}
+    jobs = [job for word in words for job in make_jobs(tasks, word, **how, out=out / word)]
     return claim_folders(jobs, out)
 
 
@@ -41,12 +42,10 @@ def bring(executor, jobs, got):
 
 @pytest.fixture
 def expected(tasks):
-    """The outcomes as one process alone has them."""
-    return [numbers(result.outcome) for result in engine.run(jobs_of_all(tasks))]
-
-
-def jobs_of_all(tasks):
-    return [job for word in ("thompson", "uniform") for job in make_jobs(tasks, word, learner=CONFIG, seeds=(0, 1))]
+    """The outcomes as one process alone has them, in a program for each method, as workers have them."""
+    how = {"learner": CONFIG, "seeds": (0, 1), "predictions": True}
+    groups = [make_jobs(tasks, word, **how) for word in ("thompson", "uniform")]
+    return [numbers(result.outcome) for jobs in groups for result in engine.run(jobs)]
 
 
 @pytest.mark.slow
@@ -147,7 +146,7 @@ def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tasks
     assert len({process for process, _ in others}) == 1
     assert all(process != first and update > kept for process, update in others)
     assert others[-1][1] == LONG.updates
-    (alone,) = engine.run(make_jobs(tasks, "uniform", learner=LONG, seeds=[3]))
+    (alone,) = engine.run(make_jobs(tasks, "uniform", learner=LONG, seeds=[3], predictions=True))
     assert numbers(got[0]) == numbers(alone.outcome)
 
 
