@@ -44,6 +44,12 @@ class TestTables:
         assert read_rows(path, Reading((1,), prepared, ("1", "3"))).answers.tolist() == ["3", "1"]
         assert read_rows(path, Reading((1,), prepared, ())).answers.tolist() == [3.0, 1.0]
 
+    def test_labels_may_have_decimal_commas(self, tmp_path):
+        prepared = Preparation.fit({"age": [20.0, 40.0]}, label="ill")
+        path = write(tmp_path / "a.csv", "age;ill\n30,5;3,5\n40;1\n")
+        rows = read_rows(path, Reading((1,), prepared, ()), separator=";", decimal=",")
+        assert rows.answers.tolist() == [3.5, 1.0]
+
     def test_a_category_that_training_had_not_is_said(self, tmp_path):
         rows = read_rows(write(tmp_path / "a.csv", "age,sex,code\n30,x,01\n"), TABLE)
         assert rows.inputs.tolist() == [[0, 0, 0, 1, 0]]

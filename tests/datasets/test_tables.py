@@ -198,6 +198,20 @@ def test_fractions_to_predict_make_a_regression(shops):
     np.testing.assert_allclose(tasks.tasks[0].targets[0, 0], float(lines(1)[0].split(",")[0]), rtol=1e-6)
 
 
+def test_labels_with_decimal_commas_are_numbers(tmp_path):
+    for name in ("a", "b"):
+        rows = [f"{number},25;{number},5" for number in range(20)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["size;label", *rows]))
+    tasks = ms.datasets.load(tmp_path, target="b", separator=";", decimal=",")
+    np.testing.assert_array_equal(tasks.tasks[0].targets[:, 0], np.arange(20) + 0.5)
+
+
+def test_a_decimal_comma_changes_no_label_that_is_a_name(tmp_path):
+    (tmp_path / "t.csv").write_text("a;label\n1;3,5\n2;left, up\n3;007\n4;\n")
+    got = read_columns(tmp_path / "t.csv", label="label", separator=";", decimal=",")
+    assert got["label"].tolist() == ["3.5", "left, up", "007", ""]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -94,9 +94,9 @@ def _check(answers: NDArray[Any], reading: Reading, row_name: RowName) -> None:
 
 
 def _from_table(path: Path, reading: Reading, preparation: Preparation, options: Mapping[str, Any]) -> NewRows:
-    texts = (preparation.label, *(column.name for column in preparation.columns if column.kind == "category"))
+    texts = [column.name for column in preparation.columns if column.kind == "category"]
     try:
-        columns = read_columns(path, text=texts, **options)
+        columns = read_columns(path, label=preparation.label, text=texts, **options)
     except TypeError as error:
         raise ConfigError(f"{path}: an option is unknown or of the wrong type ({error})") from error
     absent = [column.name for column in preparation.columns if column.name not in columns]

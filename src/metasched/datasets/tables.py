@@ -103,7 +103,7 @@ def from_columns(
 
     def read(file: Path) -> Table:
         columns = read_columns(
-            file, text=(label, source, *codes), drop=unused, separator=separator, decimal=decimal, limit=limit
+            file, label=label, text=(source, *codes), drop=unused, separator=separator, decimal=decimal, limit=limit
         )
         rows = np.arange(len(next(iter(columns.values()), ())))
         origin = Provenance(file.name, rows, {file.name: sha256(file)})
@@ -130,6 +130,7 @@ def _listed(names: Sequence[str] | str) -> tuple[str, ...]:
 def read_columns(
     path: Path,
     *,
+    label: str | None = None,
     text: Collection[str] = (),
     drop: Collection[str] = (),
     separator: str | None = None,
@@ -140,20 +141,34 @@ def read_columns(
 
     Numbers are integers or floats with NaN where a cell is empty, texts objects with None or ``""`` there. The first
     line of a CSV file names its columns, and its text is UTF-8; its columns in ``text`` are text even where they look
-    like numbers (``01`` stays ``01``). A file of more bytes than ``limit``, as it lies or unpacked, is refused unread.
-    The other arguments are those of :func:`from_columns`.
+    like numbers (``01`` stays ``01``). So is ``label``, in which numbers with a decimal comma get a point.
+
+    A file of more bytes than ``limit``, as it lies or unpacked, is refused unread. The other arguments are those of
+    :func:`from_columns`.
     """
     refuse_large(path, file_size(path), limit)
     if path.suffix.lower() == ".parquet":
         table = _read_parquet(path, drop, limit)
     else:
-        table = _read_csv(path, text, _separator(path, separator), decimal)
+        texts = text if label is None else (label, *text)
+        table = _read_csv(path, texts, _separator(path, separator), decimal)
     if not table.num_rows:
         raise DataError(f"{path}: has no rows; give it some or leave it out")
     try:
-        return columns_of(table, str(path), drop)
+        columns = columns_of(table, str(path), drop)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: has text that is not UTF-8 ({error}); write it again") from None
+    if label in columns and decimal == ",":
+        columns[label] = np.array([_with_point(cell) for cell in columns[label]], object)
+    return columns
+
+
+def _with_point(cell: Any) -> Any:
+    """A number with a decimal comma as one with a point; any other cell as it is."""
+    if not isinstance(cell, str) or "," not in cell:
+        return cell
+    pointed = cell.replace(",", ".", 1)
+    return pointed if is_number(pointed) else cell
 
 
 def _column_names(path: Path, separator: str | None = None) -> list[str]:
