@@ -267,3 +267,146 @@ def test_options_that_do_not_fit_are_refused(shops):
         load(shops, drop=["citty"])
     with pytest.raises(ConfigError, match="unknown target 'shop4'; did you mean"):
         load(shops, target="shop4")
+
+
+class TestUnlabelled:
+    """A target of which only some rows have a label."""
+
+    def half(self, shops, every=2):
+        """Leave the label only in every second row of the target, and say what it was."""
+        rows = lines(3)
+        kept = [row if place % every == 0 else row.rpartition(",")[0] + "," for place, row in enumerate(rows)]
+        (shops / "shop3.csv").write_text("\n".join([HEAD, *kept]))
+        return [row.split(",") for row in rows]
+
+    def test_rows_without_a_label_are_kept_and_named_and_all_others_are_for_validation(self, shops):
+        whole = load(shops, target_labels=10)
+        was = self.half(shops)
+        tasks = load(shops)
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (10, 0, 10)
+        assert [tasks.classes[label] for label in tasks.validation.labels] == [row[2] for row in was[::2]]
+        columns = {"age": [float(row[0]) for row in was[1::2]], "city": [row[1] for row in was[1::2]]}
+        np.testing.assert_array_equal(tasks.unlabelled.inputs, tasks.preparation.inputs(columns))
+        assert tasks.unlabelled.names[0] == f"{shops / 'shop3.csv'} line 3"
+        assert tasks.unlabelled.names[-1] == f"{shops / 'shop3.csv'} line 21"
+        assert tasks.unlabelled.provenance.rows.tolist() == list(range(1, 20, 2))
+        assert tasks.unlabelled.provenance.files == tasks.provenance["validation"].files
+        assert tasks.tasks[0].inputs.tobytes() == whole.tasks[0].inputs.tobytes()
+        assert whole.unlabelled is None
+        assert "its 10 labelled rows are for validation, none for test; --target-labels" in tasks.notes[0]
+
+    def test_a_count_of_labels_leaves_the_other_labelled_rows_for_test(self, shops):
+        self.half(shops)
+        tasks = load(shops, target_labels=6)
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (6, 4, 10)
+        assert not set(tasks.provenance["test"].rows) & set(range(1, 20, 2))
+
+    def test_one_file_with_a_source_column_gives_the_same(self, shops, tmp_path):
+        self.half(shops)
+        rows = [f"{row},{path.stem}" for path in sorted(shops.iterdir()) for row in path.read_text().splitlines()[1:]]
+        (tmp_path / "all.csv").write_text("\n".join([f"{HEAD},source", *rows]))
+        tasks, alone = load(shops), load(tmp_path / "all.csv")
+        assert alone.fingerprint == tasks.fingerprint
+        np.testing.assert_array_equal(alone.unlabelled.inputs, tasks.unlabelled.inputs)
+        assert alone.unlabelled.names[0] == f"{tmp_path / 'all.csv'} line 43"
+
+    def test_the_fingerprint_leaves_them_out_and_the_summary_counts_them(self, shops):
+        self.half(shops)
+        tasks = load(shops)
+        assert "  unlabelled       10" in tasks.summary()
+        text = (shops / "shop3.csv").read_text().splitlines()
+        (shops / "shop3.csv").write_text("\n".join(text[:-1]))
+        fewer = load(shops)
+        assert len(fewer.unlabelled) == 9
+        assert fewer.fingerprint == tasks.fingerprint
+
+    def test_numbers_may_be_known_for_some_rows_only(self, shops):
+        random = np.random.default_rng(0)
+        for number in range(1, 4):
+            labels = [f"{value:.2f}" for value in random.normal(size=20)]
+            said = [label if number < 3 or row % 4 == 0 else "" for row, label in enumerate(labels)]
+            rows = [f"{row},{label}" for row, label in enumerate(said)]
+            (shops / f"shop{number}.csv").write_text("\n".join(["size,label", *rows]))
+        tasks = load(shops, label="label")
+        assert tasks.target_size == 1
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (5, 0, 15)
+
+    def test_a_target_divided_by_the_user_may_have_test_rows_without_labels(self, shops):
+        (shops / "validation.csv").write_text("\n".join([HEAD, *lines(9)]))
+        self.half(shops, every=100)
+        (shops / "shop3.csv").rename(shops / "test.csv")
+        tasks = load(shops, target=None)
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (20, 1, 19)
+
+    def test_a_second_file_has_more_of_them(self, shops, tmp_path):
+        before = load(shops, target_labels=8)
+        (tmp_path / "new.csv").write_text("city,age\nBern,30\n\nKöln,40\n")
+        tasks = load(shops, unlabelled=tmp_path / "new.csv")
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (20, 0, 2)
+        assert tasks.unlabelled.names == tuple(f"{tmp_path / 'new.csv'} line {line}" for line in (2, 4))
+        inputs = tasks.preparation.inputs({"age": [30, 40], "city": ["Bern", "Köln"]})
+        np.testing.assert_array_equal(tasks.unlabelled.inputs, inputs)
+        assert set(tasks.unlabelled.provenance.files) == {"new.csv"}
+        asked = load(shops, unlabelled=tmp_path / "new.csv", target_labels=8)
+        assert asked.fingerprint == before.fingerprint
+        self.half(shops)
+        both = load(shops, unlabelled=str(tmp_path / "new.csv"))
+        assert len(both.unlabelled) == 12
+        assert both.unlabelled.provenance.source == "shop3.csv + new.csv"
+
+    def test_a_second_file_may_lie_in_the_folder_and_the_recipe_finds_it(self, shops, monkeypatch):
+        (shops / "new.csv").write_text(f"{HEAD}\n30,Bern,\n")
+        monkeypatch.chdir(shops)
+        tasks = load(shops, unlabelled="new.csv")
+        assert [task.name for task in tasks.tasks] == ["shop1", "shop2"]
+        monkeypatch.chdir(shops.parent)
+        assert len(ms.datasets.load(tasks.recipe["set"], **tasks.recipe["options"]).unlabelled) == 1
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("age\n30\n", r"new\.csv: lacks 'city', unlike .*shop1\.csv; give all the same columns"),
+            (f"{HEAD}\n30,Bern,\n31,Bern,yes\n", r"new\.csv line 3: has a 'bought' \(1 such row\), and this file"),
+            (f"{HEAD}\n,Bern,\n", r"new\.csv line 2: column 'age' is empty"),
+            (None, r"new\.csv: no such file"),
+        ],
+    )
+    def test_a_second_file_that_does_not_fit_is_refused(self, shops, tmp_path, content, message):
+        if content is not None:
+            (tmp_path / "new.csv").write_text(content)
+        with pytest.raises(DataError, match=message):
+            load(shops, unlabelled=tmp_path / "new.csv")
+
+    def test_a_source_without_labels_is_refused_with_their_number(self, shops):
+        rows = [*lines(2)[:5], "40,Bern,", "41,Köln,"]
+        (shops / "shop2.csv").write_text("\n".join([HEAD, *rows]))
+        with pytest.raises(
+            DataError, match=r"shop2\.csv line 7: 'bought' is empty \(2 such rows\); only rows of the target may"
+        ):
+            load(shops)
+
+    def test_a_target_without_any_label_is_refused(self, shops):
+        rows = [row.rpartition(",")[0] + "," for row in lines(3)]
+        (shops / "shop3.csv").write_text("\n".join([HEAD, *rows]))
+        with pytest.raises(DataError, match=r"shop3\.csv line 2: 'bought' is empty, as in all 20 rows of 'shop3'"):
+            load(shops)
+
+    def test_other_divisions_and_variants_of_the_set_keep_them(self, shops):
+        self.half(shops)
+        tasks = load(shops, target_labels=6)
+        others = [
+            *(tasks.redrawn(1), tasks.all_labelled(), tasks.held_out(np.arange(2))),
+            *(tasks.variant(target_labels=4, noise={"shop1": 0.5}, shuffle_order=True), tasks.by_class()),
+            *(tasks.with_irrelevant("shop1"), tasks.with_wrong_labels("shop2")),
+        ]
+        assert all(other.unlabelled is tasks.unlabelled for other in others)
+        every = load(shops)
+        assert every.all_labelled().fingerprint == every.fingerprint == tasks.all_labelled().fingerprint
+        assert len(every.held_out(np.arange(3)).test.labels) == 3
+        with pytest.raises(ConfigError, match="has no test rows, so there is nothing to draw anew"):
+            every.redrawn(0)
+
+    def test_a_run_needs_rows_to_score(self, shops):
+        self.half(shops)
+        with pytest.raises(ConfigError, match="^shops: has no test rows to score a run on, all 10 labelled rows"):
+            ms.train(load(shops), learner=ms.Joint(batch_size=4, updates=1))

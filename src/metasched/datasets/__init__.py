@@ -40,6 +40,8 @@ SetLike: TypeAlias = TaskSet | str | os.PathLike[str]
 """A task set, or the name or path of one."""
 
 _KINDS = "a CSV, Parquet or .npz file, a folder of tables or of images"
+_PATHS = ("path", "unlabelled")
+"""Options that are paths: a recipe has them in full, because it is read in another folder."""
 MOST_BESIDE = 1000
 """Names beside a path that is not there which are compared with it."""
 _VARIANT_OPTIONS = tuple(name for name in signature(TaskSet.variant).parameters if name != "self")
@@ -167,7 +169,10 @@ def as_tasks(given: SetLike) -> TaskSet:
 
 def _recipe(name: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What a run folder stores to load the same set again; None for options that JSON cannot hold."""
-    whole = {key: str(Path(value).resolve()) if key == "path" else value for key, value in options.items()}
+    whole = {
+        key: str(Path(value).resolve()) if key in _PATHS and value is not None else value
+        for key, value in options.items()
+    }
     try:
         stored = json.loads(json.dumps(whole))
     except TypeError:

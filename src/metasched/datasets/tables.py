@@ -2,8 +2,10 @@
 
 import csv
 import os
+from array import array
 from collections.abc import Collection, Sequence
-from itertools import islice
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,7 @@ def from_columns(
     separator: str | None = None,
     decimal: str = ".",
     allow_overlap: bool = False,
+    unlabelled: str | os.PathLike[str] | None = None,
     limit: int = LARGEST_BYTES,
 ) -> TaskSet:
     r"""Read a task set from a ``.csv``, ``.tsv`` or ``.parquet`` file, or from a folder of them; needs the extra
@@ -60,10 +63,14 @@ def from_columns(
     In a folder every file is a source, named by the file; a file alone has a column ``source`` that names the source of
     each row. Rows keep their order. Where sources are named ``validation`` and ``test`` these are the target's rows.
 
+    A row of the target may have an empty label. Such rows are ``TaskSet.unlabelled``. By default all labelled rows of
+    the target are then for validation, and none for test.
+
     Args:
         path: the file or folder.
         target: the source that is the target; its rows are divided into validation and test.
-        target_labels: how many of them are for validation, in proportion to the labels; by default half, at most 100.
+        target_labels: how many of them are for validation, in proportion to the labels; by default half, at most 100,
+            or all if the target has unlabelled rows.
         seed: decides which.
         label: the column to predict: text, whole numbers (classes), or other numbers (regression).
         source: the column that names the source of a row, in a file alone.
@@ -77,6 +84,7 @@ def from_columns(
         separator: between the cells of a CSV file; by default a comma, or a tab in ``.tsv``.
         decimal: the decimal point of a CSV file.
         allow_overlap: let a validation row be a test row too.
+        unlabelled: a file with more rows of the target that have no label; its label column is empty or not there.
         limit: files with more bytes than this, all together, are refused unread.
 
     Returns:
@@ -91,15 +99,18 @@ def from_columns(
     """
     path = Path(path)
     codes, unused = _listed(categorical), _listed(drop)
+    more = None if unlabelled is None else Path(unlabelled)
     files = table_files(path) if path.is_dir() else [path]
-    sizes = {file: file_size(file) for file in files}
+    files = [file for file in files if more is None or not (more.exists() and file.samefile(more))]
+    every = files if more is None else [*files, more]
+    sizes = {file: file_size(file) for file in every}
     if label in unused or label in codes:
         raise ConfigError(f"'{label}' is the column to predict; leave it out of drop and categorical")
-    names = {name for file in files for name in _column_names(file, separator)} if unused else set()
+    names = {name for file in every for name in _column_names(file, separator)} if unused else set()
     for name in unused:
         if name not in names:
             raise unknown("column to drop", name, names)
-    refuse_large(max(files, key=sizes.__getitem__), sum(sizes.values()), limit)
+    refuse_large(max(every, key=sizes.__getitem__), sum(sizes.values()), limit)
 
     def read(file: Path) -> Table:
         columns = read_columns(
@@ -119,7 +130,15 @@ def from_columns(
         tables = by_source(read(path), source)
     wanted = None if target is None else str(target)  # sources may be named by numbers
     goal = Goal(wanted, target_labels, seed, label, regression, bins, allow_overlap)
-    return from_tables(path.stem, tables, goal, categorical=codes, missing=missing, standardise=standardise)
+    return from_tables(
+        path.stem,
+        tables,
+        goal,
+        categorical=codes,
+        missing=missing,
+        standardise=standardise,
+        unlabelled=None if more is None else read(more),
+    )
 
 
 def _listed(names: Sequence[str] | str) -> tuple[str, ...]:
@@ -200,7 +219,8 @@ def row_name_in(path: Path, separator: str | None = None) -> RowName:
     """Where a row of that file is: ``mine/a.csv line 7`` in a text file (the header is line 1), else ``… row 6``."""
     if path.suffix.lower() == ".parquet":
         return lambda row: f"{path} row {row + 1}"
-    return lambda row: _line(path, row + 1, _separator(path, separator))
+    lines = cache(lambda: _line_numbers(path, _separator(path, separator)))
+    return lambda row: _named(path, row + 1, lines())
 
 
 def _separator(path: Path, separator: str | None) -> str:
@@ -211,14 +231,22 @@ def _separator(path: Path, separator: str | None) -> str:
 
 
 def _line(path: Path, record: int, separator: str) -> str:
-    """The line on which a record ends, the header being record 0; blank lines are none."""
+    """Where a record is, the header being record 0."""
+    return _named(path, record, _line_numbers(path, separator))
+
+
+def _named(path: Path, record: int, lines: Sequence[int]) -> str:
+    return f"{path} line {lines[record]}" if record < len(lines) else f"{path} row {record}"
+
+
+def _line_numbers(path: Path, separator: str) -> Sequence[int]:
+    """The line on which each record ends, that of the header first; blank lines are none."""
+    lines = array("q")
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         reader = csv.reader(stream, delimiter=separator)
-        lines = (reader.line_num for cells in reader if cells)
-        try:
-            return f"{path} line {next(islice(lines, record, None), record + 1)}"
-        except csv.Error:  # a cell too long for that reader
-            return f"{path} row {record}"
+        with suppress(csv.Error):  # a cell too long for that reader: what follows has no known line
+            lines.extend(reader.line_num for cells in reader if cells)
+    return lines
 
 
 def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -> Any:

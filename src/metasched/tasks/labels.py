@@ -54,9 +54,10 @@ def label(
     for part, own in cells.items():
         empty = [row for row, text in enumerate(as_texts(own)) if text is None]
         if empty:
+            rows = "1 such row" if len(empty) == 1 else f"{len(empty):,} such rows"
             raise DataError(
-                f"{row_names[part](empty[0])}: '{title}' is empty ({len(empty):,} such rows); give the row a label or "
-                "leave it out"
+                f"{row_names[part](empty[0])}: '{title}' is empty ({rows}); only rows of the target may have no label: "
+                "fill the cell, or leave the row out"
             )
     texts = [part for part, own in cells.items() if not _are_numbers(own)]
     if regression and texts:

@@ -66,8 +66,12 @@ def from_tables(
     categorical: Sequence[str] = (),
     missing: str | None = None,
     standardise: bool = True,
+    unlabelled: Table | None = None,
 ) -> TaskSet:
-    """A task set from one table for each source and the target; inputs are made as :class:`Preparation` says."""
+    """A task set from one table for each source and the target; inputs are made as :class:`Preparation` says.
+
+    ``unlabelled`` has more rows of the target, without labels.
+    """
     own = target_parts(list(tables), goal.target, name)
     features = _features(tables, goal.label)
     sources = [table for key, table in tables.items() if key not in own]
@@ -79,17 +83,30 @@ def from_tables(
         missing=missing,
         row_name=lambda row: _row_name(sources, row),
     )
-    prepared = {
-        key: SourceRows(
-            preparation.inputs(table.columns, table.row_name),
-            table.columns[goal.label],
-            table.row_name,
-            table.provenance,
-        )
-        for key, table in tables.items()
-    }
+    prepared = {key: _prepared(table, preparation, table.columns[goal.label]) for key, table in tables.items()}
+    more = unlabelled
+    if more is not None:
+        _check_unlabelled(more, features, goal.label, next(iter(tables.values())).name)
     notes = _notes(preparation, [tables[part] for part in own], missing, standardise)
-    return assemble(name, prepared, goal, notes, preparation)
+    without = None if more is None else _prepared(more, preparation, np.full(len(more), None))
+    return assemble(name, prepared, goal, notes, preparation, without)
+
+
+def _prepared(table: Table, preparation: Preparation, labels: NDArray[Any]) -> SourceRows:
+    return SourceRows(preparation.inputs(table.columns, table.row_name), labels, table.row_name, table.provenance)
+
+
+def _check_unlabelled(table: Table, features: Sequence[str], label: str, like: str) -> None:
+    """Raise unless a table of unlabelled rows has every column to learn from, and no label."""
+    lacks = [column for column in features if column not in table.columns]
+    if lacks:
+        raise DataError(f"{table.name}: lacks {_few(lacks)}, unlike {like}; give all the same columns")
+    said = [row for row, text in enumerate(as_texts(table.columns.get(label, ()))) if text is not None]
+    if said:
+        raise DataError(
+            f"{table.row_name(said[0])}: has a '{label}' ({_count(len(said), 'such row', 'such rows')}), and this file "
+            "is for rows without one; move labelled rows to the target, or empty that column"
+        )
 
 
 def _row_name(tables: Sequence[Table], row: int) -> str:
