@@ -34,6 +34,7 @@ from metasched.runs.sweep import Method, Setup
 from metasched.schedulers.resolve import BASELINE, TARGET_ONLY, USEFUL
 from metasched.seeds import counting
 from metasched.tasks import TaskSet
+from metasched.tasks.checks import refuse_untested
 
 PAGE = "page.html"
 
@@ -217,6 +218,7 @@ def compare(
             raise ConfigError("schedulers is the old name of methods; give methods alone")
         methods = schedulers
     tasks = as_tasks(tasks)
+    refuse_untested(tasks)
     settings = settings_of(learner)
     found = methods_of(methods, reward, abstain)
     numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)

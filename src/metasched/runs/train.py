@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from metasched import datasets
-from metasched.errors import ConfigError, MetaschedError, RunError, given, whole_number
+from metasched.errors import ConfigError, MetaschedError, RunError, whole_number
 from metasched.learners.engine import Record
 from metasched.learners.gradients import MetaParameters
 from metasched.learners.losses import Loss
@@ -29,6 +29,7 @@ from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
 from metasched.schedulers.resolve import AUTO, BEST_SINGLE, SINGLE
 from metasched.tasks import TaskSet
+from metasched.tasks.checks import refuse_untested
 
 OnRecord = Callable[[Record], None]
 
@@ -175,11 +176,7 @@ def train(
         [True, True]
     """
     tasks = datasets.as_tasks(tasks)
-    if not len(tasks.test.labels):
-        raise ConfigError(
-            f"{tasks.name}: has no test rows to score a run on, all {len(tasks.validation.labels):,} labelled rows of "
-            f"the target are for validation; give a smaller {given('target_labels')}"
-        )
+    refuse_untested(tasks)
     sinks = tracker_room.make(trackers, out)
     if seeds_at_once is not None:
         whole_number("seeds_at_once", seeds_at_once, 1)

@@ -80,6 +80,15 @@ def refuse_empty(tasks: str, part: str, rows: int) -> None:
         raise DataError(f"{location(tasks, part)} is empty; give it rows or leave it out")
 
 
+def refuse_untested(tasks: "TaskSet") -> None:
+    """Raise if there are no test rows, where runs are to be scored on them."""
+    if not len(tasks.test.labels):
+        raise ConfigError(
+            f"{tasks.name}: has no test rows to score a run on, all {len(tasks.validation.labels):,} labelled rows of "
+            f"the target are for validation; give {given('target_labels')}, and the others are for test"
+        )
+
+
 def few_rows(tasks: "TaskSet") -> list[str]:
     """A warning if the target has too few rows to learn from, or to test on."""
     labelled, tested = len(tasks.validation.labels), len(tasks.test.labels)
