@@ -44,6 +44,14 @@ class TestTables:
         assert read_rows(path, Reading((1,), prepared, ("1", "3"))).answers.tolist() == ["3", "1"]
         assert read_rows(path, Reading((1,), prepared, ())).answers.tolist() == [3.0, 1.0]
 
+    def test_columns_that_training_left_out_are_not_looked_at(self, tmp_path):
+        plain = read_rows(write(tmp_path / "a.csv", "age,sex,code\n30,m,01\n50,f,01\n"), TABLE)
+        text = ",when,age,sex,code,id\n0,2020-01-31,30,m,01,7\n1,2020-02-01,50,f,01,7\n"
+        rows = read_rows(write(tmp_path / "b.csv", text), TABLE)
+        np.testing.assert_array_equal(rows.inputs, plain.inputs)
+        again = read_rows(write(tmp_path / "c.csv", text), TABLE, drop="when")
+        np.testing.assert_array_equal(again.inputs, plain.inputs)
+
     def test_labels_may_have_decimal_commas(self, tmp_path):
         prepared = Preparation.fit({"age": [20.0, 40.0]}, label="ill")
         path = write(tmp_path / "a.csv", "age;ill\n30,5;3,5\n40;1\n")

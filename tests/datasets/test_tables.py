@@ -55,14 +55,14 @@ class TestColumns:
             ("a;b\n1;2\n", r"t\.csv: has one column, 'a;b'; .* give --data separator=';'"),
             ("a;b\n1,5;2,5\n", r"t\.csv: has one column, 'a;b'; .* give --data separator=';'"),
             ("1,2\n3,4\n", r"t\.csv: the first line holds numbers; put a line with the names"),
-            (",a\n0,1\n", r"t\.csv: column 1 has no name"),
+            (",a,\n0,1,2\n", r"t\.csv: columns 1, 3 have no name; name them in the first line"),
             ("a,a\n0,1\n", r"t\.csv: two columns are named 'a'"),
             ("", r"t\.csv: not a readable CSV file"),
             ("a,b\n", r"t\.csv: has no rows"),
             ("a,b\nx,1\nMüll,2\n".encode("latin-1"), r"t\.csv line 3: is not UTF-8 text; save the file as UTF-8"),
             ("a,b\n1,2\n".encode("utf-16"), r"t\.csv line 1: is not UTF-8"),
             ('a,b\n1,x\n2,"y\n3,z\n', r"t\.csv line 2: a quote after this line is never closed"),
-            ("when,b\n2020-01-31,1\n", r"t\.csv: column 'when' holds date.* drop=when"),
+            ("when,b\n2020-01-31,1\n", r"t\.csv: column 'when' holds date.* --drop when "),
         ],
     )
     def test_what_is_no_table_is_named(self, tmp_path, content, message):
@@ -256,6 +256,49 @@ def test_a_column_that_only_some_files_have_may_be_dropped(shops):
     rows = (shops / "shop2.csv").read_text().splitlines()
     (shops / "shop2.csv").write_text("\n".join(f"{row},{number or 'id'}" for number, row in enumerate(rows)))
     assert load(shops, drop="id").fingerprint == before
+
+
+@pytest.fixture
+def numbered(shops):
+    """The shops as pandas writes them, with the row numbers in a first column that has no name."""
+    for path in shops.iterdir():
+        head, *rows = path.read_text().splitlines()
+        path.write_text("\n".join([f",{head}", *(f"{row},{text}" for row, text in enumerate(rows))]))
+    return shops
+
+
+def test_row_numbers_without_a_name_are_left_out_and_that_is_said(shops, request):
+    before = load(shops).fingerprint
+    tasks = load(request.getfixturevalue("numbered"))
+    assert tasks.fingerprint == before
+    note = "the column without a name only identifies rows (no value is twice in a file), so it is left out"
+    assert note in tasks.notes
+
+
+def test_a_column_without_a_name_that_is_no_row_number_is_refused(numbered):
+    path = numbered / "shop2.csv"
+    path.write_text(path.read_text().replace("\n1,", "\n0,"))
+    with pytest.raises(DataError, match=r"shop1\.csv: the first column has no name; name it, or write the table"):
+        load(numbered)
+
+
+def test_a_column_that_identifies_rows_is_left_out_unless_it_is_to_be_kept(shops, tmp_path):
+    before = load(shops).fingerprint
+    for path in shops.iterdir():
+        head, *rows = path.read_text().splitlines()
+        numbered = [f"{text},{path.stem[-1]}{row}" for row, text in enumerate(rows)]
+        path.write_text("\n".join([f"{head},Visit_ID", *numbered]))
+    tasks = load(shops)
+    assert tasks.fingerprint == before
+    (line,) = [note for note in tasks.notes if "Visit_ID" in note]
+    assert line.endswith("left out; to learn from it: --keep Visit_ID (keep=['Visit_ID'])")
+    kept = load(shops, keep="Visit_ID")
+    assert kept.shape == (tasks.shape[0] + 1,)
+    assert not any("Visit_ID" in note for note in kept.notes)
+    with pytest.raises(ConfigError, match="unknown column to keep 'Visit'; did you mean 'Visit_ID'"):
+        load(shops, keep=["Visit"])
+    with pytest.raises(ConfigError, match="'Visit_ID' is in drop and in keep; leave it out of one"):
+        load(shops, keep=["Visit_ID"], drop=["Visit_ID"])
 
 
 def test_options_that_do_not_fit_are_refused(shops):

@@ -47,9 +47,7 @@ def test_whole_numbers_are_predicted_as_numbers_when_asked():
 
 def test_many_whole_numbers_may_be_either_and_the_user_says_which():
     prices = list(range(101))
-    with pytest.raises(
-        ConfigError, match="101 different whole numbers; to predict the number give --data regression=True"
-    ):
+    with pytest.raises(ConfigError, match="101 different whole numbers; to predict the number give --regression"):
         labelled(s=prices, t=prices)
     assert len(labelled(s=prices, t=prices, regression=False).classes["t"]) == 101
 

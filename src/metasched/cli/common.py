@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""
 
+_NOT_OPTIONS = ("data", "regression", "no_regression")
+"""Flags of rows whose names and values are not those of an option of the data set."""
 _LAYOUT = "\n\t"
 
 SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
@@ -46,6 +48,14 @@ class Rows:
     """The column to predict (of a table; by default 'label')."""
     source: str | None = None
     """The column that says where a row is from (of a table alone; by default 'source')."""
+    drop: str | None = None
+    """Columns (of a table) to leave out, separated by commas."""
+    keep: str | None = None
+    """Columns (of a table) to learn from although they seem only to identify rows, separated by commas."""
+    regression: bool = False
+    """Predict numbers; by default if the numbers in the column to predict are not all whole."""
+    no_regression: bool = False
+    """Take the numbers in the column to predict as classes."""
     missing: str | None = None
     """mean: fill empty cells (of a table) with the mean of the source rows; by default they are refused."""
     data: Options = ()
@@ -55,7 +65,11 @@ class Rows:
         """The task set that these flags ask for."""
         from metasched import datasets
 
-        flags = {key: value for key, value in vars(self).items() if key != "data" and value is not None}
+        if self.regression and self.no_regression:
+            raise ConfigError("--regression and --no-regression cannot both be given; leave one out")
+        flags = {key: value for key, value in vars(self).items() if key not in _NOT_OPTIONS and value is not None}
+        if self.regression or self.no_regression:
+            flags["regression"] = self.regression
         return datasets.load(set, **{**pairs("--data", self.data), **flags})
 
 

@@ -18,7 +18,15 @@ from metasched.datasets.images import LARGEST_BYTES as LARGEST_IMAGES
 from metasched.datasets.images import SUFFIXES as IMAGES
 from metasched.datasets.images import read_image
 from metasched.datasets.npz import open_npz
-from metasched.datasets.tables import LARGEST_BYTES, SEPARATORS, read_columns, refuse_large, row_name_in
+from metasched.datasets.tables import (
+    LARGEST_BYTES,
+    SEPARATORS,
+    column_names,
+    listed,
+    read_columns,
+    refuse_large,
+    row_name_in,
+)
 from metasched.datasets.tables import SUFFIXES as TABLES
 from metasched.errors import ConfigError, DataError
 from metasched.files import natural_order
@@ -95,13 +103,16 @@ def _check(answers: NDArray[Any], reading: Reading, row_name: RowName) -> None:
 
 def _from_table(path: Path, reading: Reading, preparation: Preparation, options: Mapping[str, Any]) -> NewRows:
     texts = [column.name for column in preparation.columns if column.kind == "category"]
+    wanted = {preparation.label, *(column.name for column in preparation.columns)}
     try:
-        columns = read_columns(path, label=preparation.label, text=texts, **options)
+        there = column_names(path, options.get("separator"))
+        drop = [*listed(options.get("drop", ())), *(name for name in there if name not in wanted)]
+        columns = read_columns(path, label=preparation.label, text=texts, **{**options, "drop": drop})
     except TypeError as error:
         raise ConfigError(f"{path}: an option is unknown or of the wrong type ({error})") from error
     absent = [column.name for column in preparation.columns if column.name not in columns]
     if absent:
-        raise DataError(f"{path}: has no column '{absent[0]}', only {', '.join(columns)}; add it, training had it")
+        raise DataError(f"{path}: has no column '{absent[0]}', only {', '.join(there)}; add it, training had it")
     row_name = row_name_in(path, options.get("separator"))
     rows = _unlabelled(preparation.inputs(columns, row_name))
     strange = {column.name: column.unknown(columns[column.name]) for column in preparation.columns}

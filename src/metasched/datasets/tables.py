@@ -47,6 +47,7 @@ def from_columns(
     source: str = "source",
     categorical: Sequence[str] | str = (),
     drop: Sequence[str] | str = (),
+    keep: Sequence[str] | str = (),
     missing: str | None = None,
     standardise: bool = True,
     regression: bool | None = None,
@@ -76,6 +77,9 @@ def from_columns(
         source: the column that names the source of a row, in a file alone.
         categorical: columns of numbers that stand for categories; columns of text are categories anyway.
         drop: columns to leave out.
+        keep: columns to learn from although they seem only to identify rows. Without it, a column is left out if it is
+            called ``id``, ``index``, ``…_id`` or ``Unnamed: 0``, or has no name, and if its whole numbers or texts are
+            all different in every file.
         missing: ``"mean"`` fills an empty number with the mean of the source rows and makes an empty text a category of
             its own; by default empty cells are refused.
         standardise: give numbers mean 0 and standard deviation 1 over the source rows.
@@ -98,7 +102,7 @@ def from_columns(
         TaskSet('visits', tasks=['a'], sizes=[20])
     """
     path = Path(path)
-    codes, unused = _listed(categorical), _listed(drop)
+    codes, unused, kept = listed(categorical), listed(drop), listed(keep)
     more = None if unlabelled is None else Path(unlabelled)
     files = table_files(path) if path.is_dir() else [path]
     files = [file for file in files if more is None or not (more.exists() and file.samefile(more))]
@@ -106,7 +110,9 @@ def from_columns(
     sizes = {file: file_size(file) for file in every}
     if label in unused or label in codes:
         raise ConfigError(f"'{label}' is the column to predict; leave it out of drop and categorical")
-    names = {name for file in every for name in _column_names(file, separator)} if unused else set()
+    for name in {*unused} & {*kept}:
+        raise ConfigError(f"'{name}' is in drop and in keep; leave it out of one of them")
+    names = {name for file in every for name in column_names(file, separator)} if unused else set()
     for name in unused:
         if name not in names:
             raise unknown("column to drop", name, names)
@@ -137,11 +143,12 @@ def from_columns(
         categorical=codes,
         missing=missing,
         standardise=standardise,
+        keep=kept,
         unlabelled=None if more is None else read(more),
     )
 
 
-def _listed(names: Sequence[str] | str) -> tuple[str, ...]:
+def listed(names: Sequence[str] | str) -> tuple[str, ...]:
     """Names as a sequence, or as one text with commas."""
     return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else tuple(names)
 
@@ -190,7 +197,7 @@ def _with_point(cell: Any) -> Any:
     return pointed if is_number(pointed) else cell
 
 
-def _column_names(path: Path, separator: str | None = None) -> list[str]:
+def column_names(path: Path, separator: str | None = None) -> list[str]:
     """The names of a file's columns, without its rows; none where it is no table."""
     if path.suffix.lower() == ".parquet":
         arrow, reader = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
@@ -308,9 +315,11 @@ def _check_header(path: Path, names: list[str], separator: str) -> None:
             f"{path}: has one column, {shown(names[0])}; if its cells are separated by {others[0]!r}, "
             f"give {given('separator', others[0])}"
         )
-    if "" in names:
+    unnamed = [str(place) for place, name in enumerate(names, start=1) if not name]
+    if len(unnamed) > 1:
         raise DataError(
-            f"{path}: column {names.index('') + 1} has no name; name it in the first line, or write the file without it"
+            f"{path}: columns {', '.join(unnamed)} have no name; name them in the first line, or write the file "
+            "without them"
         )
     if all(is_number(name) for name in names):
         raise DataError(f"{path}: the first line holds numbers; put a line with the names of the columns before it")

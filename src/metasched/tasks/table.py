@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import DataError, given, meant
+from metasched.errors import DataError, given, meant, unknown
 from metasched.optional import require
 from metasched.tasks.arrays import RowNumbers
 from metasched.tasks.assemble import Goal, SourceRows, assemble, target_parts
+from metasched.tasks.identify import identifying, note
 from metasched.tasks.preparation import Preparation, RowName, as_texts
 from metasched.tasks.task import Provenance
 from metasched.tasks.taskset import TaskSet
@@ -40,6 +41,10 @@ class Table:
             provenance=self.provenance.take(rows),
         )
 
+    def without(self, names: Collection[str]) -> "Table":
+        """The same rows, without those columns."""
+        return replace(self, columns={name: cells for name, cells in self.columns.items() if name not in names})
+
 
 def by_source(table: Table, column: str) -> dict[str, Table]:
     """One table for each text in that column, which is left out, in the order of their first rows."""
@@ -51,7 +56,7 @@ def by_source(table: Table, column: str) -> dict[str, Table]:
     texts = as_texts(table.columns[column])
     if None in texts:
         raise DataError(f"{table.row_name(texts.index(None))}: '{column}' is empty; say where the row is from")
-    rest = replace(table, columns={name: cells for name, cells in table.columns.items() if name != column})
+    rest = table.without([column])
     rows: dict[str, list[int]] = {}
     for row, text in enumerate(texts):
         rows.setdefault(str(text), []).append(row)
@@ -66,13 +71,20 @@ def from_tables(
     categorical: Sequence[str] = (),
     missing: str | None = None,
     standardise: bool = True,
+    keep: Collection[str] = (),
     unlabelled: Table | None = None,
 ) -> TaskSet:
     """A task set from one table for each source and the target; inputs are made as :class:`Preparation` says.
 
-    ``unlabelled`` has more rows of the target, without labels.
+    Columns that only identify rows are left out, except those in ``keep``. ``unlabelled`` has more rows of the target,
+    without labels.
     """
     own = target_parts(list(tables), goal.target, name)
+    for column in keep:
+        if all(column not in table.columns for table in tables.values()):
+            raise unknown("column to keep", column, {each for table in tables.values() for each in table.columns})
+    needless = identifying([table.columns for table in tables.values()], {goal.label, *keep, *categorical})
+    tables = {key: table.without(needless) for key, table in tables.items()}
     features = _features(tables, goal.label)
     sources = [table for key, table in tables.items() if key not in own]
     preparation = Preparation.fit(
@@ -87,7 +99,8 @@ def from_tables(
     more = unlabelled
     if more is not None:
         _check_unlabelled(more, features, goal.label, next(iter(tables.values())).name)
-    notes = _notes(preparation, [tables[part] for part in own], missing, standardise)
+    notes = [note(column) for column in needless]
+    notes += _notes(preparation, [tables[part] for part in own], missing, standardise)
     without = None if more is None else _prepared(more, preparation, np.full(len(more), None))
     return assemble(name, prepared, goal, notes, preparation, without)
 
@@ -120,6 +133,10 @@ def _features(tables: Mapping[str, Table], label: str) -> list[str]:
     """The columns to learn from, in the order of the first table; every table must have them all, and the label."""
     first = next(iter(tables.values()))
     for table in tables.values():
+        if "" in table.columns:
+            before = list(table.columns)[: list(table.columns).index("")]
+            which = f"the column after '{before[-1]}'" if before else "the first column"
+            raise DataError(f"{table.name}: {which} has no name; name it, or write the table without it")
         if label not in table.columns:
             raise DataError(
                 f"{table.name}: has no column '{label}' to predict; {meant(label, table.columns)}"

@@ -173,6 +173,7 @@ class TaskSet:
         source: str = "source",
         categorical: Sequence[str] = (),
         drop: Sequence[str] = (),
+        keep: Sequence[str] = (),
         missing: str | None = None,
         standardise: bool = True,
         regression: bool | None = None,
@@ -194,6 +195,7 @@ class TaskSet:
             source: the column that names the source of a row.
             categorical: columns of numbers that stand for categories.
             drop: columns to leave out.
+            keep: columns to learn from although they seem only to identify rows.
             missing: ``"mean"`` fills empty cells; by default they are refused.
             standardise: give numbers mean 0 and standard deviation 1 over the source rows.
             regression: predict the numbers in ``label``; by default if they are not all whole.
@@ -213,7 +215,7 @@ class TaskSet:
         from metasched.tasks import assemble, frames
 
         goal = assemble.Goal(target, target_labels, seed, label, regression, bins, allow_overlap)
-        preparation = {"categorical": categorical, "missing": missing, "standardise": standardise}
+        preparation = {"categorical": categorical, "missing": missing, "standardise": standardise, "keep": keep}
         return frames.from_frame(name, frame, source, drop, goal, preparation)
 
     @classmethod
@@ -228,6 +230,7 @@ class TaskSet:
         inputs: str | None = None,
         categorical: Sequence[str] = (),
         drop: Sequence[str] = (),
+        keep: Sequence[str] = (),
         missing: str | None = None,
         standardise: bool = True,
         regression: bool | None = None,
@@ -248,6 +251,7 @@ class TaskSet:
             inputs: one column of images or arrays to learn from alone.
             categorical: as in :meth:`from_frame`.
             drop: as in :meth:`from_frame`.
+            keep: as in :meth:`from_frame`.
             missing: as in :meth:`from_frame`.
             standardise: as in :meth:`from_frame`.
             regression: as in :meth:`from_frame`.
@@ -268,7 +272,7 @@ class TaskSet:
         from metasched.tasks import assemble, frames
 
         goal = assemble.Goal(target, target_labels, seed, label, regression, bins, allow_overlap)
-        preparation = {"categorical": categorical, "missing": missing, "standardise": standardise}
+        preparation = {"categorical": categorical, "missing": missing, "standardise": standardise, "keep": keep}
         return frames.from_huggingface(name, datasets, inputs, drop, goal, preparation)
 
     @classmethod
