@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
@@ -114,6 +115,13 @@ def _literal(value: str) -> Any:
 def listed(words: str) -> list[str]:
     """The words of a list with commas."""
     return [word.strip() for word in words.split(",") if word.strip()]
+
+
+def title(set: str) -> str:
+    """How the names of a set's folders begin."""
+    from metasched.datasets import BUILT_IN
+
+    return Path(set.removeprefix(BUILT_IN)).stem
 
 
 def now() -> str:

@@ -273,7 +273,7 @@ def load_model(folder: str | os.PathLike[str], network: Network | None = None, *
 def _stored_rows(path: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
     """The rows that a description names; it may be damaged, and then its options are of any type."""
     try:
-        return datasets.load(name, **options)
+        return datasets.load_stored(name, options)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, MetaschedError):
             raise
