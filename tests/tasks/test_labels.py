@@ -52,6 +52,20 @@ def test_many_whole_numbers_may_be_either_and_the_user_says_which():
     assert len(labelled(s=prices, t=prices, regression=False).classes["t"]) == 101
 
 
+def test_rather_many_whole_numbers_are_classes_with_a_warning():
+    counts = list(range(21))
+    result = labelled(s=counts * 3, t=counts)
+    assert len(result.classes["t"]) == 21
+    assert result.warnings == (
+        "'label' has 21 different whole numbers, which are taken as classes; if they are amounts, give --regression "
+        "(regression=True)",
+    )
+    assert labelled(s=counts, t=counts, regression=False).warnings == ()
+    assert labelled(s=counts[:20], t=counts[:20]).warnings == ()
+    names = [f"class {count}" for count in counts]
+    assert labelled(s=names, t=names).warnings == ()
+
+
 def test_text_is_no_number_to_predict():
     with pytest.raises(DataError, match="t row 2: column 'label' has 'cat' where a number belongs"):
         labelled(s=[1, 2], t=[1, "cat"], regression=True)

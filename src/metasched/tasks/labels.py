@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from metasched.errors import ConfigError, DataError, given, nearest
 from metasched.tasks.preparation import Cells, RowName, as_numbers, as_texts, is_number
 
 MOST_CLASSES = 1000
+MANY_WHOLE_NUMBERS = 20
+"""More different whole numbers than this are taken as classes with a warning."""
 MOST_WHOLE_NUMBERS = 100
 """More different whole numbers than this may be classes or amounts; the user says which."""
 MOST_NAMED = 3
@@ -78,7 +80,14 @@ def label(
             f"'{title}' has {different:,} different whole numbers; to predict the number give "
             f"{given('regression', True)}, and if they are classes {given('regression', False)}"
         )
-    return _classes(numbers, target, row_names, numeric=True, title=title, order=order)
+    labelling = _classes(numbers, target, row_names, numeric=True, title=title, order=order)
+    if regression is None and different > MANY_WHOLE_NUMBERS:
+        line = (
+            f"'{title}' has {different:,} different whole numbers, which are taken as classes; if they are amounts, "
+            f"give {given('regression', True)}"
+        )
+        return replace(labelling, warnings=(*labelling.warnings, line))
+    return labelling
 
 
 def _classes(
