@@ -193,7 +193,7 @@ def test_a_name_that_no_file_can_have_is_one_line(name):
 
 def test_a_file_of_another_kind_is_told_what_it_should_be(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"notes\.txt: is no data set; give a CSV, Parquet or"):
+    with pytest.raises(DataError, match=r"notes\.txt: is not a data set; give a CSV, Parquet or"):
         datasets.load(tmp_path / "notes.txt")
 
 

@@ -227,7 +227,7 @@ def test_text_with_numbers_that_are_no_characters_is_one_line(tmp_path, order, p
     array = np.array(["good", "bad"], f"{order}U4")
     array.view(f"{order}u4")[5] = point
     np.save(tmp_path / "labels.npy", array)
-    with pytest.raises(DataError, match=r"labels\.npy holds numbers that are no characters"):
+    with pytest.raises(DataError, match=r"labels\.npy holds numbers that are not characters"):
         read_npy(tmp_path / "labels.npy")
     array.view(f"{order}u4")[5] = ord("𝔸")
     np.save(tmp_path / "labels.npy", array)

@@ -70,7 +70,7 @@ class TestTables:
             ("age,sex,code\n30,m,01\n40,f\n", "line 3: has 2 cells"),
             ("age,sex,code\n30,m,01\n,f,01\n", "line 3: column 'age' is empty"),
             ("age,sex,code\n30,m,01\nold,f,01\n", "line 3: column 'age' has 'old' where a number belongs"),
-            ("age,sex,code,ill\n30,m,01,\n40,f,01,perhaps\n", "line 3: is labelled 'perhaps', which is no class"),
+            ("age,sex,code,ill\n30,m,01,\n40,f,01,perhaps\n", "line 3: is labelled 'perhaps', which is not a class"),
         ],
     )
     def test_rows_that_do_not_fit_are_named(self, tmp_path, text, message):
@@ -139,7 +139,7 @@ class TestNpz:
         ("arrays", "message"),
         [
             ({"x": [[1.0]]}, "has no array 'inputs'"),
-            ({"inputs": [[1.0, 2.0]], "labels": [2]}, "row 1: is labelled '2', which is no class"),
+            ({"inputs": [[1.0, 2.0]], "labels": [2]}, "row 1: is labelled '2', which is not a class"),
             ({"inputs": [[1.0, 2.0]], "labels": [2], "classes": ["a"]}, "outside 0 … 0"),
         ],
     )

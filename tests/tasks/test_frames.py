@@ -160,7 +160,7 @@ class TestTorch:
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        ([(np.zeros(2), 0), np.zeros(2)], r"row 2 of 's': is no pair \(input, label\)"),
+        ([(np.zeros(2), 0), np.zeros(2)], r"row 2 of 's': is not a pair \(input, label\)"),
         ([(np.zeros(2), 0), (np.zeros(3), 0)], r"row 2 of 's': has shape \(3,\), others \(2,\)"),
         ([(np.zeros(2), [0, 1])], r"row 1 of 's': its label has shape \(2,\)"),
         ([], "s: has no rows"),

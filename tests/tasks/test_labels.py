@@ -107,7 +107,7 @@ def test_a_misspelt_label_is_named_with_its_first_row_and_the_one_that_was_meant
     lines, labels = found(s=["good", "poor", "Good", "good"], t=["good", "poor"])
     assert lines == [
         "label 'Good' (s.csv line 4, 1 row; did you mean 'good'?) is not in the target; "
-        "mend the spelling, unless it is meant"
+        "fix the spelling, or ignore this if it is intended"
     ]
     assert labels == {"Good"}
 
@@ -125,7 +125,9 @@ def test_a_source_that_spells_a_label_its_own_way_throughout_is_named():
 
 def test_a_label_that_only_one_row_of_the_target_has_is_named():
     lines, _ = found(s=["good", "poor"] * 5, t=["good", "poor", "excellent"])
-    assert lines == ["label 'excellent' (t.csv line 4, 1 row) is in no source; mend the spelling, unless it is meant"]
+    assert lines == [
+        "label 'excellent' (t.csv line 4, 1 row) is in no source; fix the spelling, or ignore this if it is intended"
+    ]
 
 
 def test_many_labels_are_one_line_with_the_rarest_first():

@@ -93,7 +93,7 @@ def _imported(path: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"{path}, which a plugin registered, cannot be imported ({error}); mend the plugin") from None
+        raise ConfigError(f"{path}, which a plugin registered, cannot be imported ({error}); fix the plugin") from None
 
 
 def _sets() -> Mapping[str, tuple[str, str]]:
@@ -239,7 +239,7 @@ def _builder(given: str | os.PathLike[str]) -> Callable[..., TaskSet]:
         return partial(from_columns, path)
     if path.is_dir():
         return partial(from_images, path)
-    raise DataError(f"{path}: is no data set; give {_KINDS}, or one of {', '.join(_sets())}")
+    raise DataError(f"{path}: is not a data set; give {_KINDS}, or one of {', '.join(_sets())}")
 
 
 def _absent(path: Path) -> MetaschedError:

@@ -113,7 +113,7 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
     points = np.frombuffer(content, np.dtype("u4").newbyteorder(dtype.byteorder)) if dtype.kind == "U" else np.empty(0)
     # NumPy takes for granted that all are characters of Unicode: none too large, no half of a pair.
     if np.any((points > sys.maxunicode) | ((points >= 0xD800) & (points <= 0xDFFF))):
-        raise DataError(f"{where} holds numbers that are no characters where text should be; make or fetch it again")
+        raise DataError(f"{where} holds numbers that are not characters where text should be; make or fetch it again")
     flat = np.frombuffer(content, dtype) if wanted else np.empty(count, dtype)
     return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
 

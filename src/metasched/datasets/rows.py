@@ -96,8 +96,8 @@ def _check(answers: NDArray[Any], reading: Reading, row_name: RowName) -> None:
     for row, answer in enumerate(answers if reading.classes else ()):
         if str(answer) not in known:
             raise DataError(
-                f"{row_name(row)}: is labelled '{answer}', which is no class of the model "
-                f"({', '.join(reading.classes)}); mend the label or leave the labels out"
+                f"{row_name(row)}: is labelled '{answer}', which is not a class of the model "
+                f"({', '.join(reading.classes)}); correct the label, or leave the labels out"
             )
 
 
@@ -149,7 +149,7 @@ def _from_numbers(path: Path, reading: Reading) -> NewRows:
                 raise DataError(f"{where}: has {len(cells)} cells, the model reads {width} numbers; give it those")
             odd = [cell for cell in cells if not is_number(cell) or not math.isfinite(float(cell))]
             if odd:
-                raise DataError(f"{where}: has {odd[0][:40]!r} where a number belongs; mend it or drop the row")
+                raise DataError(f"{where}: has {odd[0][:40]!r} where a number belongs; correct it or drop the row")
             found.append(np.array(cells, np.float64).astype(np.float32))
     if not found:
         raise DataError(f"{path}: has no rows; give it some")
@@ -161,7 +161,7 @@ def _records(path: Path, lines: Any) -> Iterator[list[str]]:
     try:
         yield from filter(None, lines)
     except csv.Error as error:
-        raise DataError(f"{path} line {lines.line_num}: is no line of a table ({error}); mend it") from None
+        raise DataError(f"{path} line {lines.line_num}: is not a line of a table ({error}); correct it") from None
 
 
 def _from_npz(path: Path, reading: Reading) -> NewRows:

@@ -280,13 +280,13 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
             ),
         )
     except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]}); mend it") from None
+        raise DataError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]}); correct it") from None
     _check_header(path, table.column_names, separator)
     if ragged:
         row = ragged[0]
         raise DataError(
             f"{_line(path, row.number - 1, separator)}: has {row.actual_columns} cells, the first line names "
-            f"{row.expected_columns} ({len(ragged):,} such rows); mend it, and put cells with '{separator}' in quotes"
+            f"{row.expected_columns} ({len(ragged):,} such rows); correct them: cells with '{separator}' need quotes"
         )
     if quotes % 2 and any("\n" in str(cell) for row in table[-1:].to_pylist() for cell in row.values()):
         raise DataError(

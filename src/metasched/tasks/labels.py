@@ -166,7 +166,7 @@ def find_typos(
         if typos:
             listed = " and ".join(part for part in (", ".join(named[:-1]), named[-1]) if part)
             subject = f"label {listed} is" if len(typos) == 1 else f"labels {listed} are"
-            lines.append(f"{subject} {fault}; mend the spelling, unless it is meant")
+            lines.append(f"{subject} {fault}; fix the spelling, or ignore this if it is intended")
     return lines, found
 
 
