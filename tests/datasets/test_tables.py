@@ -206,6 +206,15 @@ def test_labels_with_decimal_commas_are_numbers(tmp_path):
     np.testing.assert_array_equal(tasks.tasks[0].targets[:, 0], np.arange(20) + 0.5)
 
 
+@pytest.mark.parametrize("word", ["NA", "NaN", "null"])
+def test_a_word_for_nothing_is_an_empty_label_among_numbers_and_a_class_among_texts(tmp_path, word):
+    (tmp_path / "t.csv").write_text(f"a,label\n1,3.5\n2,{word}\n3,\n")
+    assert read_columns(tmp_path / "t.csv", label="label")["label"].tolist() == ["3.5", None, ""]
+    for only in ("x", word):
+        (tmp_path / "t.csv").write_text(f"a,label\n1,{only}\n2,{word}\n")
+        assert read_columns(tmp_path / "t.csv", label="label")["label"].tolist() == [only, word]
+
+
 def test_a_decimal_comma_changes_no_label_that_is_a_name(tmp_path):
     (tmp_path / "t.csv").write_text("a;label\n1;3,5\n2;left, up\n3;007\n4;\n")
     got = read_columns(tmp_path / "t.csv", label="label", separator=";", decimal=",")

@@ -24,6 +24,8 @@ from metasched.untrusted import file_size
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")
 LARGEST_BYTES = 1024**3
+_MISSING = {"NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"}
+"""What stands for an empty cell among numbers."""
 _LARGEST_BLOCK = 2**31 - 1
 _LONGEST_HEADER = 2**20
 
@@ -167,7 +169,8 @@ def read_columns(
 
     Numbers are integers or floats with NaN where a cell is empty, texts objects with None or ``""`` there. The first
     line of a CSV file names its columns, and its text is UTF-8; its columns in ``text`` are text even where they look
-    like numbers (``01`` stays ``01``). So is ``label``, in which numbers with a decimal comma get a point.
+    like numbers (``01`` stays ``01``). So is ``label``; numbers in it with a decimal comma get a point, and ``NA`` among
+    numbers is an empty cell.
 
     A file of more bytes than ``limit``, as it lies or unpacked, is refused unread. The other arguments are those of
     :func:`from_columns`.
@@ -184,9 +187,20 @@ def read_columns(
         columns = columns_of(table, str(path), drop)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: has text that is not UTF-8 ({error}); write it again") from None
-    if label in columns and decimal == ",":
-        columns[label] = np.array([_with_point(cell) for cell in columns[label]], object)
+    if label in columns and columns[label].dtype.kind == "O":
+        columns[label] = _label_cells(columns[label], decimal)
     return columns
+
+
+def _label_cells(cells: NDArray[np.object_], decimal: str) -> NDArray[np.object_]:
+    """Labels, which are read as text, with numbers as a column of numbers would have them."""
+    if decimal == ",":
+        cells = np.array([_with_point(cell) for cell in cells], object)
+    said = {cell for cell in cells if cell}
+    missing = said & _MISSING
+    if missing and said > missing and all(is_number(cell) for cell in said - missing):
+        cells = np.array([None if cell in missing else cell for cell in cells], object)
+    return cells
 
 
 def _with_point(cell: Any) -> Any:
