@@ -169,8 +169,8 @@ def read_columns(
 
     Numbers are integers or floats with NaN where a cell is empty, texts objects with None or ``""`` there. The first
     line of a CSV file names its columns, and its text is UTF-8; its columns in ``text`` are text even where they look
-    like numbers (``01`` stays ``01``). So is ``label``; numbers in it with a decimal comma get a point, and ``NA`` among
-    numbers is an empty cell.
+    like numbers (``01`` stays ``01``). So is ``label``; there, numbers with a decimal comma get a point, and ``NA``
+    among numbers is an empty cell.
 
     A file of more bytes than ``limit``, as it lies or unpacked, is refused unread. The other arguments are those of
     :func:`from_columns`.
