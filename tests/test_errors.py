@@ -49,20 +49,21 @@ def test_case_keeps_no_name_from_being_near():
 
 class TestGiven:
     def test_options_with_a_flag_of_their_own_are_those_of_the_command_line(self):
-        assert set(FLAGS) == {own.name for own in fields(Rows)} - {"data"}
+        assert set(FLAGS) == {own.name for own in fields(Rows)} - {"data", "no_regression"}
 
     @pytest.mark.parametrize(
         ("option", "value"),
         [
-            ("drop", ["rain", "sun"]),
-            ("drop", ["2020"]),
             ("drop", ["the rain", "a,b"]),
-            ("drop", ["$(reboot)", 'a "b"']),
+            ("categorical", ["rain", "sun"]),
+            ("categorical", ["2020"]),
+            ("categorical", ["the rain", "a,b"]),
+            ("categorical", ["$(reboot)", 'a "b"']),
             ("separator", ";"),
             ("separator", "\t"),
             ("decimal", ","),
             ("size", (28, 28)),
-            ("regression", True),
+            ("standardise", True),
             ("limit", 2000),
         ],
     )
@@ -71,6 +72,16 @@ class TestGiven:
         assert flag == "--data"
         read = pairs(flag, [word])[option]
         assert (read.split(",") if isinstance(value, list) and isinstance(read, str) else read) == value
+
+    @pytest.mark.parametrize("value", [["rain", "sun"], ["2020"], ["the rain"], ["$(reboot)", 'a "b"']])
+    def test_columns_have_commas_between_them(self, value):
+        flag, words = shlex.split(given("keep", value).partition(" (keep=")[0])
+        assert flag == "--keep"
+        assert words.split(",") == value
+
+    def test_a_flag_that_is_on_or_off_has_no_value(self):
+        assert given("regression", True) == "--regression (regression=True)"
+        assert given("regression", False) == "--no-regression (regression=False)"
 
     def test_the_flag_and_the_keyword_are_both_named(self):
         assert given("target_labels", 8) == "--target-labels 8 (target_labels=8)"

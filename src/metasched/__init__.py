@@ -24,7 +24,7 @@ from metasched.runs.sweep import Method
 from metasched.runs.trackers import Tracker
 from metasched.runs.train import Run, load_model, resume, train
 from metasched.schedulers import Scheduler
-from metasched.tasks import Provenance, Split, Task, TaskSet
+from metasched.tasks import Provenance, Split, Task, TaskSet, Unlabelled
 
 __version__ = version_of("metasched")
 
@@ -49,6 +49,7 @@ __all__ = [
     "Task",
     "TaskSet",
     "Tracker",
+    "Unlabelled",
     "__version__",
     "compare",
     "datasets",

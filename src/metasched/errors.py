@@ -12,13 +12,13 @@ from numbers import Integral, Real
 from operator import ge, gt, le, lt
 from typing import Any
 
-FLAGS = ("label", "missing", "source", "target", "target_labels")
+FLAGS = ("drop", "keep", "label", "missing", "regression", "source", "target", "target_labels")
 """Options of a data set that have a flag of their own on the command line; the others are given by ``--data``."""
 _MOST_NAMES = 20
 
 
 class MetaschedError(Exception):
-    """Base of every error that a user can cause and mend; its one line names the place, the fault and the fix.
+    """Base of every error that a user can cause and fix; its one line names the place, the fault and the fix.
 
     Examples:
         >>> try:
@@ -143,11 +143,16 @@ def given(option: str, value: Any = None) -> str:
     Without a value that is left open.
 
     >>> given("label"), given("drop", ["rain", "sun"]), given("regression", True)
-    ('--label … (label=…)', "--data drop=rain,sun (drop=['rain', 'sun'])", '--data regression=True')
+    ('--label … (label=…)', "--drop rain,sun (drop=['rain', 'sun'])", '--regression (regression=True)')
     """
     text = "…" if value is None else repr(value)
-    if option in FLAGS:
-        return f"--{option.replace('_', '-')} {'…' if value is None else shlex.quote(str(value))} ({option}={text})"
+    listed = isinstance(value, list | tuple)
+    if option in FLAGS and not (listed and any("," in str(each) for each in value)):
+        name = option.replace("_", "-")
+        if isinstance(value, bool):
+            return f"--{name if value else f'no-{name}'} ({option}={text})"
+        word = ",".join(map(str, value)) if listed else str(value)
+        return f"--{name} {'…' if value is None else shlex.quote(word)} ({option}={text})"
     word = _word(value)
     return f"--data {option}={word}" + ("" if word == text else f" ({option}={text})")
 

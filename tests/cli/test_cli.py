@@ -241,6 +241,29 @@ class TestTables:
         assert "classes: no, yes" in printed
         assert "4 of 12 rows, drawn at random (seed 3)" in printed
 
+    def test_columns_are_dropped_and_kept_by_flags(self, shops, capsys):
+        main(["data", "show", *shops, "--drop", "visits"])
+        assert "inputs 1," in capsys.readouterr().out
+        for path in Path("shops").iterdir():
+            lines = path.read_text().splitlines()
+            path.write_text("\n".join(f"{'id' if row == 0 else row},{line}" for row, line in enumerate(lines)))
+        main(["data", "show", *shops, "--missing", "mean"])
+        printed = capsys.readouterr().out
+        assert "inputs 2," in printed
+        assert "to learn from it: --keep id (keep=['id'])" in printed
+        main(["data", "show", *shops, "--missing", "mean", "--keep", "id"])
+        assert "inputs 3," in capsys.readouterr().out
+
+    def test_whole_numbers_are_amounts_or_classes_as_a_flag_says(self, shops, capsys):
+        for path in Path("shops").iterdir():
+            path.write_text("\n".join(["age,cups", *(f"{row * 1.5},{row % 3}" for row in range(12))]))
+        words = ["data", "show", "shops", "--target", "shop3", "--label", "cups", "--data", "allow_overlap=True"]
+        main([*words, "--regression"])
+        assert "targets of 1 number" in capsys.readouterr().out
+        main([*words, "--no-regression"])
+        assert "classes (shared)" in capsys.readouterr().out
+        assert "cannot both be given" in fails(capsys, *words, "--regression", "--no-regression")
+
     def test_a_flag_and_an_option_are_the_same(self, shops, capsys):
         main(["data", "show", *shops, "--missing", "mean"])
         printed = capsys.readouterr().out

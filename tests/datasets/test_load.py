@@ -2,6 +2,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,6 +75,50 @@ class TestRegister:
         assert tasks.recipe == {"set": "winds", "options": {"rows": 12, "target_labels": 8}}
         with pytest.raises(ConfigError, match="unknown option 'row' of data set 'winds'; did you mean 'rows'"):
             datasets.load("winds", row=3)
+
+    def test_a_folder_of_the_same_name_is_asked_about(self, registered, monkeypatch):
+        pytest.importorskip("pyarrow")
+        monkeypatch.chdir(registered)
+        datasets.register("winds", "winds at one station", "winds:load")
+        before = datasets.load("winds", rows=12)
+        (registered / "winds").mkdir()
+        assert datasets.load("winds", rows=12).fingerprint == before.fingerprint  # there is nothing in the folder
+        for name in ("east", "west"):
+            rows = [f"{row},{'no' if row % 2 else 'yes'}" for row in range(8)]
+            (registered / "winds" / f"{name}.csv").write_text("\n".join(["age,label", *rows]))
+        line = r"also a folder here; give '\./winds' for the folder, or 'builtin:winds' for the set"
+        for door in (datasets.load, ms.diagnose):
+            with pytest.raises(ConfigError, match=line):
+                door("winds")
+        assert datasets.load("builtin:winds", rows=12).fingerprint == before.fingerprint
+        folder = datasets.load("./winds", target="west")
+        assert [task.name for task in folder.tasks] == ["east"]
+        assert folder.recipe["set"] == str(registered / "winds")
+        assert datasets.load(Path("winds"), target="west").recipe == folder.recipe
+        with pytest.raises(ConfigError, match="unknown data set 'wind'; did you mean 'winds'"):
+            datasets.load("builtin:wind")
+
+    def test_a_recipe_means_the_same_set_after_a_folder_of_its_name_has_appeared(self, registered, monkeypatch):
+        monkeypatch.chdir(registered)
+        datasets.register("winds", "winds at one station", "winds:load")
+        before = datasets.load("winds", rows=12)
+        assert before.recipe["set"] == "winds"
+        assert datasets.load("builtin:winds", rows=12).recipe == before.recipe
+        (registered / "winds" / "north" / "calm").mkdir(parents=True)
+        (registered / "winds" / "north" / "calm" / "1.png").touch()
+        with pytest.raises(ConfigError, match="also a folder here"):
+            datasets.load("winds", rows=12)
+        again = datasets.load_stored(before.recipe["set"], before.recipe["options"])
+        assert again.fingerprint == before.fingerprint
+
+    def test_a_run_resumes_after_a_folder_of_the_name_of_its_set_has_appeared(self, registered, monkeypatch):
+        monkeypatch.chdir(registered)
+        datasets.register("winds", "winds at one station", "winds:load")
+        learner = ms.Joint(batch_size=4, updates=2)
+        run = ms.train("winds", "uniform", learner=learner, out="run")
+        (registered / "winds" / "north" / "calm").mkdir(parents=True)
+        (registered / "winds" / "north" / "calm" / "1.png").touch()
+        assert ms.resume("run").final == run.final
 
     def test_its_files_are_listed(self):
         datasets.register_files("winds:files")
@@ -148,7 +193,7 @@ def test_a_name_that_no_file_can_have_is_one_line(name):
 
 def test_a_file_of_another_kind_is_told_what_it_should_be(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"notes\.txt: is no data set; give a CSV, Parquet or"):
+    with pytest.raises(DataError, match=r"notes\.txt: is not a data set; give a CSV, Parquet or"):
         datasets.load(tmp_path / "notes.txt")
 
 

@@ -227,7 +227,7 @@ def test_text_with_numbers_that_are_no_characters_is_one_line(tmp_path, order, p
     array = np.array(["good", "bad"], f"{order}U4")
     array.view(f"{order}u4")[5] = point
     np.save(tmp_path / "labels.npy", array)
-    with pytest.raises(DataError, match=r"labels\.npy holds numbers that are no characters"):
+    with pytest.raises(DataError, match=r"labels\.npy holds numbers that are not characters"):
         read_npy(tmp_path / "labels.npy")
     array.view(f"{order}u4")[5] = ord("𝔸")
     np.save(tmp_path / "labels.npy", array)
@@ -290,3 +290,21 @@ def test_a_named_pipe_is_not_opened(tmp_path):
     os.mkfifo(tmp_path / "x.npz")
     with pytest.raises(DataError, match=r"x\.npz: is a named pipe; give a plain file"):
         ms.datasets.load(tmp_path / "x.npz")
+
+
+def test_rows_of_the_target_without_labels_come_back_and_can_be_predicted_by_name(tmp_path):
+    arrays = {}
+    for seed, name in enumerate("ab"):
+        inputs = np.random.default_rng(seed).normal(size=(20, 2)).astype(np.float32)
+        arrays |= {f"tasks/{name}/inputs": inputs, f"tasks/{name}/labels": np.arange(20) % 2}
+    extra = np.ones((3, 2), np.float32)
+    np.savez(tmp_path / "set.npz", **arrays, **{"unlabelled/inputs": extra})
+    tasks = ms.datasets.load(tmp_path / "set.npz", target="b")
+    assert (len(tasks.validation.labels), len(tasks.test.labels)) == (20, 0)
+    np.testing.assert_array_equal(tasks.unlabelled.inputs, extra)
+    assert tasks.unlabelled.names[2] == f"{tmp_path / 'set.npz'} unlabelled row 3"
+    assert len(ms.datasets.load(tmp_path / "set.npz", target="b", target_labels=6).test.labels) == 14
+    ms.datasets.save_npz(tasks, tmp_path / "again.npz")
+    again = ms.datasets.load(tmp_path / "again.npz")
+    assert again.fingerprint == tasks.fingerprint
+    np.testing.assert_array_equal(again.unlabelled.inputs, extra)

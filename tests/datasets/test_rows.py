@@ -44,6 +44,20 @@ class TestTables:
         assert read_rows(path, Reading((1,), prepared, ("1", "3"))).answers.tolist() == ["3", "1"]
         assert read_rows(path, Reading((1,), prepared, ())).answers.tolist() == [3.0, 1.0]
 
+    def test_columns_that_training_left_out_are_not_looked_at(self, tmp_path):
+        plain = read_rows(write(tmp_path / "a.csv", "age,sex,code\n30,m,01\n50,f,01\n"), TABLE)
+        text = ",when,age,sex,code,id\n0,2020-01-31,30,m,01,7\n1,2020-02-01,50,f,01,7\n"
+        rows = read_rows(write(tmp_path / "b.csv", text), TABLE)
+        np.testing.assert_array_equal(rows.inputs, plain.inputs)
+        again = read_rows(write(tmp_path / "c.csv", text), TABLE, drop="when")
+        np.testing.assert_array_equal(again.inputs, plain.inputs)
+
+    def test_labels_may_have_decimal_commas(self, tmp_path):
+        prepared = Preparation.fit({"age": [20.0, 40.0]}, label="ill")
+        path = write(tmp_path / "a.csv", "age;ill\n30,5;3,5\n40;1\n")
+        rows = read_rows(path, Reading((1,), prepared, ()), separator=";", decimal=",")
+        assert rows.answers.tolist() == [3.5, 1.0]
+
     def test_a_category_that_training_had_not_is_said(self, tmp_path):
         rows = read_rows(write(tmp_path / "a.csv", "age,sex,code\n30,x,01\n"), TABLE)
         assert rows.inputs.tolist() == [[0, 0, 0, 1, 0]]
@@ -56,7 +70,7 @@ class TestTables:
             ("age,sex,code\n30,m,01\n40,f\n", "line 3: has 2 cells"),
             ("age,sex,code\n30,m,01\n,f,01\n", "line 3: column 'age' is empty"),
             ("age,sex,code\n30,m,01\nold,f,01\n", "line 3: column 'age' has 'old' where a number belongs"),
-            ("age,sex,code,ill\n30,m,01,\n40,f,01,perhaps\n", "line 3: is labelled 'perhaps', which is no class"),
+            ("age,sex,code,ill\n30,m,01,\n40,f,01,perhaps\n", "line 3: is labelled 'perhaps', which is not a class"),
         ],
     )
     def test_rows_that_do_not_fit_are_named(self, tmp_path, text, message):
@@ -125,7 +139,7 @@ class TestNpz:
         ("arrays", "message"),
         [
             ({"x": [[1.0]]}, "has no array 'inputs'"),
-            ({"inputs": [[1.0, 2.0]], "labels": [2]}, "row 1: is labelled '2', which is no class"),
+            ({"inputs": [[1.0, 2.0]], "labels": [2]}, "row 1: is labelled '2', which is not a class"),
             ({"inputs": [[1.0, 2.0]], "labels": [2], "classes": ["a"]}, "outside 0 … 0"),
         ],
     )

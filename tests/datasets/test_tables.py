@@ -55,14 +55,14 @@ class TestColumns:
             ("a;b\n1;2\n", r"t\.csv: has one column, 'a;b'; .* give --data separator=';'"),
             ("a;b\n1,5;2,5\n", r"t\.csv: has one column, 'a;b'; .* give --data separator=';'"),
             ("1,2\n3,4\n", r"t\.csv: the first line holds numbers; put a line with the names"),
-            (",a\n0,1\n", r"t\.csv: column 1 has no name"),
+            (",a,\n0,1,2\n", r"t\.csv: columns 1, 3 have no name; name them in the first line"),
             ("a,a\n0,1\n", r"t\.csv: two columns are named 'a'"),
             ("", r"t\.csv: not a readable CSV file"),
             ("a,b\n", r"t\.csv: has no rows"),
             ("a,b\nx,1\nMüll,2\n".encode("latin-1"), r"t\.csv line 3: is not UTF-8 text; save the file as UTF-8"),
             ("a,b\n1,2\n".encode("utf-16"), r"t\.csv line 1: is not UTF-8"),
             ('a,b\n1,x\n2,"y\n3,z\n', r"t\.csv line 2: a quote after this line is never closed"),
-            ("when,b\n2020-01-31,1\n", r"t\.csv: column 'when' holds date.* drop=when"),
+            ("when,b\n2020-01-31,1\n", r"t\.csv: column 'when' holds date.* --drop when "),
         ],
     )
     def test_what_is_no_table_is_named(self, tmp_path, content, message):
@@ -198,6 +198,29 @@ def test_fractions_to_predict_make_a_regression(shops):
     np.testing.assert_allclose(tasks.tasks[0].targets[0, 0], float(lines(1)[0].split(",")[0]), rtol=1e-6)
 
 
+def test_labels_with_decimal_commas_are_numbers(tmp_path):
+    for name in ("a", "b"):
+        rows = [f"{number},25;{number},5" for number in range(20)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["size;label", *rows]))
+    tasks = ms.datasets.load(tmp_path, target="b", separator=";", decimal=",")
+    np.testing.assert_array_equal(tasks.tasks[0].targets[:, 0], np.arange(20) + 0.5)
+
+
+@pytest.mark.parametrize("word", ["NA", "NaN", "null"])
+def test_a_word_for_nothing_is_an_empty_label_among_numbers_and_a_class_among_texts(tmp_path, word):
+    (tmp_path / "t.csv").write_text(f"a,label\n1,3.5\n2,{word}\n3,\n")
+    assert read_columns(tmp_path / "t.csv", label="label")["label"].tolist() == ["3.5", None, ""]
+    for only in ("x", word):
+        (tmp_path / "t.csv").write_text(f"a,label\n1,{only}\n2,{word}\n")
+        assert read_columns(tmp_path / "t.csv", label="label")["label"].tolist() == [only, word]
+
+
+def test_a_decimal_comma_changes_no_label_that_is_a_name(tmp_path):
+    (tmp_path / "t.csv").write_text("a;label\n1;3,5\n2;left, up\n3;007\n4;\n")
+    got = read_columns(tmp_path / "t.csv", label="label", separator=";", decimal=",")
+    assert got["label"].tolist() == ["3.5", "left, up", "007", ""]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -244,6 +267,49 @@ def test_a_column_that_only_some_files_have_may_be_dropped(shops):
     assert load(shops, drop="id").fingerprint == before
 
 
+@pytest.fixture
+def numbered(shops):
+    """The shops as pandas writes them, with the row numbers in a first column that has no name."""
+    for path in shops.iterdir():
+        head, *rows = path.read_text().splitlines()
+        path.write_text("\n".join([f",{head}", *(f"{row},{text}" for row, text in enumerate(rows))]))
+    return shops
+
+
+def test_row_numbers_without_a_name_are_left_out_and_that_is_said(shops, request):
+    before = load(shops).fingerprint
+    tasks = load(request.getfixturevalue("numbered"))
+    assert tasks.fingerprint == before
+    note = "the column without a name only identifies rows (no value is twice in a file), so it is left out"
+    assert note in tasks.notes
+
+
+def test_a_column_without_a_name_that_is_no_row_number_is_refused(numbered):
+    path = numbered / "shop2.csv"
+    path.write_text(path.read_text().replace("\n1,", "\n0,"))
+    with pytest.raises(DataError, match=r"shop1\.csv: the first column has no name; name it, or write the table"):
+        load(numbered)
+
+
+def test_a_column_that_identifies_rows_is_left_out_unless_it_is_to_be_kept(shops, tmp_path):
+    before = load(shops).fingerprint
+    for path in shops.iterdir():
+        head, *rows = path.read_text().splitlines()
+        numbered = [f"{text},{path.stem[-1]}{row}" for row, text in enumerate(rows)]
+        path.write_text("\n".join([f"{head},Visit_ID", *numbered]))
+    tasks = load(shops)
+    assert tasks.fingerprint == before
+    (line,) = [note for note in tasks.notes if "Visit_ID" in note]
+    assert line.endswith("left out; to learn from it: --keep Visit_ID (keep=['Visit_ID'])")
+    kept = load(shops, keep="Visit_ID")
+    assert kept.shape == (tasks.shape[0] + 1,)
+    assert not any("Visit_ID" in note for note in kept.notes)
+    with pytest.raises(ConfigError, match="unknown column to keep 'Visit'; did you mean 'Visit_ID'"):
+        load(shops, keep=["Visit"])
+    with pytest.raises(ConfigError, match="'Visit_ID' is in drop and in keep; leave it out of one"):
+        load(shops, keep=["Visit_ID"], drop=["Visit_ID"])
+
+
 def test_options_that_do_not_fit_are_refused(shops):
     with pytest.raises(ConfigError, match="'bought' is the column to predict"):
         load(shops, drop="bought,city")
@@ -253,3 +319,147 @@ def test_options_that_do_not_fit_are_refused(shops):
         load(shops, drop=["citty"])
     with pytest.raises(ConfigError, match="unknown target 'shop4'; did you mean"):
         load(shops, target="shop4")
+
+
+class TestUnlabelled:
+    """A target of which only some rows have a label."""
+
+    def half(self, shops, every=2):
+        """Leave the label only in every second row of the target, and say what it was."""
+        rows = lines(3)
+        kept = [row if place % every == 0 else row.rpartition(",")[0] + "," for place, row in enumerate(rows)]
+        (shops / "shop3.csv").write_text("\n".join([HEAD, *kept]))
+        return [row.split(",") for row in rows]
+
+    def test_rows_without_a_label_are_kept_and_named_and_all_others_are_for_validation(self, shops):
+        whole = load(shops, target_labels=10)
+        was = self.half(shops)
+        tasks = load(shops)
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (10, 0, 10)
+        assert [tasks.classes[label] for label in tasks.validation.labels] == [row[2] for row in was[::2]]
+        columns = {"age": [float(row[0]) for row in was[1::2]], "city": [row[1] for row in was[1::2]]}
+        np.testing.assert_array_equal(tasks.unlabelled.inputs, tasks.preparation.inputs(columns))
+        assert tasks.unlabelled.names[0] == f"{shops / 'shop3.csv'} line 3"
+        assert tasks.unlabelled.names[-1] == f"{shops / 'shop3.csv'} line 21"
+        assert tasks.unlabelled.provenance.rows.tolist() == list(range(1, 20, 2))
+        assert tasks.unlabelled.provenance.files == tasks.provenance["validation"].files
+        assert tasks.tasks[0].inputs.tobytes() == whole.tasks[0].inputs.tobytes()
+        assert whole.unlabelled is None
+        assert "its 10 labelled rows are for validation, none for test; --target-labels" in tasks.notes[0]
+
+    def test_a_count_of_labels_leaves_the_other_labelled_rows_for_test(self, shops):
+        self.half(shops)
+        tasks = load(shops, target_labels=6)
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (6, 4, 10)
+        assert not set(tasks.provenance["test"].rows) & set(range(1, 20, 2))
+
+    def test_one_file_with_a_source_column_gives_the_same(self, shops, tmp_path):
+        self.half(shops)
+        rows = [f"{row},{path.stem}" for path in sorted(shops.iterdir()) for row in path.read_text().splitlines()[1:]]
+        (tmp_path / "all.csv").write_text("\n".join([f"{HEAD},source", *rows]))
+        tasks, alone = load(shops), load(tmp_path / "all.csv")
+        assert alone.fingerprint == tasks.fingerprint
+        np.testing.assert_array_equal(alone.unlabelled.inputs, tasks.unlabelled.inputs)
+        assert alone.unlabelled.names[0] == f"{tmp_path / 'all.csv'} line 43"
+
+    def test_the_fingerprint_leaves_them_out_and_the_summary_counts_them(self, shops):
+        self.half(shops)
+        tasks = load(shops)
+        assert "  unlabelled       10" in tasks.summary()
+        text = (shops / "shop3.csv").read_text().splitlines()
+        (shops / "shop3.csv").write_text("\n".join(text[:-1]))
+        fewer = load(shops)
+        assert len(fewer.unlabelled) == 9
+        assert fewer.fingerprint == tasks.fingerprint
+
+    def test_numbers_may_be_known_for_some_rows_only(self, shops):
+        random = np.random.default_rng(0)
+        for number in range(1, 4):
+            labels = [f"{value:.2f}" for value in random.normal(size=20)]
+            said = [label if number < 3 or row % 4 == 0 else "" for row, label in enumerate(labels)]
+            rows = [f"{row},{label}" for row, label in enumerate(said)]
+            (shops / f"shop{number}.csv").write_text("\n".join(["size,label", *rows]))
+        tasks = load(shops, label="label")
+        assert tasks.target_size == 1
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (5, 0, 15)
+
+    def test_a_target_divided_by_the_user_may_have_test_rows_without_labels(self, shops):
+        (shops / "validation.csv").write_text("\n".join([HEAD, *lines(9)]))
+        self.half(shops, every=100)
+        (shops / "shop3.csv").rename(shops / "test.csv")
+        tasks = load(shops, target=None)
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (20, 1, 19)
+
+    def test_a_second_file_has_more_of_them(self, shops, tmp_path):
+        before = load(shops, target_labels=8)
+        (tmp_path / "new.csv").write_text("city,age\nBern,30\n\nKöln,40\n")
+        tasks = load(shops, unlabelled=tmp_path / "new.csv")
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (20, 0, 2)
+        assert tasks.unlabelled.names == tuple(f"{tmp_path / 'new.csv'} line {line}" for line in (2, 4))
+        inputs = tasks.preparation.inputs({"age": [30, 40], "city": ["Bern", "Köln"]})
+        np.testing.assert_array_equal(tasks.unlabelled.inputs, inputs)
+        assert set(tasks.unlabelled.provenance.files) == {"new.csv"}
+        asked = load(shops, unlabelled=tmp_path / "new.csv", target_labels=8)
+        assert asked.fingerprint == before.fingerprint
+        self.half(shops)
+        both = load(shops, unlabelled=str(tmp_path / "new.csv"))
+        assert len(both.unlabelled) == 12
+        assert both.unlabelled.provenance.source == "shop3.csv + new.csv"
+
+    def test_a_second_file_may_lie_in_the_folder_and_the_recipe_finds_it(self, shops, monkeypatch):
+        (shops / "new.csv").write_text(f"{HEAD}\n30,Bern,\n")
+        monkeypatch.chdir(shops)
+        tasks = load(shops, unlabelled="new.csv")
+        assert [task.name for task in tasks.tasks] == ["shop1", "shop2"]
+        monkeypatch.chdir(shops.parent)
+        assert len(ms.datasets.load(tasks.recipe["set"], **tasks.recipe["options"]).unlabelled) == 1
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("age\n30\n", r"new\.csv: lacks 'city', unlike .*shop1\.csv; give all the same columns"),
+            (f"{HEAD}\n30,Bern,\n31,Bern,yes\n", r"new\.csv line 3: has a 'bought' \(1 such row\), and this file"),
+            (f"{HEAD}\n,Bern,\n", r"new\.csv line 2: column 'age' is empty"),
+            (None, r"new\.csv: no such file"),
+        ],
+    )
+    def test_a_second_file_that_does_not_fit_is_refused(self, shops, tmp_path, content, message):
+        if content is not None:
+            (tmp_path / "new.csv").write_text(content)
+        with pytest.raises(DataError, match=message):
+            load(shops, unlabelled=tmp_path / "new.csv")
+
+    def test_a_source_without_labels_is_refused_with_their_number(self, shops):
+        rows = [*lines(2)[:5], "40,Bern,", "41,Köln,"]
+        (shops / "shop2.csv").write_text("\n".join([HEAD, *rows]))
+        with pytest.raises(
+            DataError, match=r"shop2\.csv line 7: 'bought' is empty \(2 such rows\); only rows of the target may"
+        ):
+            load(shops)
+
+    def test_a_target_without_any_label_is_refused(self, shops):
+        rows = [row.rpartition(",")[0] + "," for row in lines(3)]
+        (shops / "shop3.csv").write_text("\n".join([HEAD, *rows]))
+        with pytest.raises(DataError, match=r"shop3\.csv line 2: 'bought' is empty, as in all 20 rows of 'shop3'"):
+            load(shops)
+
+    def test_other_divisions_and_variants_of_the_set_keep_them(self, shops):
+        self.half(shops)
+        tasks = load(shops, target_labels=6)
+        others = [
+            *(tasks.redrawn(1), tasks.all_labelled(), tasks.held_out(np.arange(2))),
+            *(tasks.variant(target_labels=4, noise={"shop1": 0.5}, shuffle_order=True), tasks.by_class()),
+            *(tasks.with_irrelevant("shop1"), tasks.with_wrong_labels("shop2")),
+        ]
+        assert all(other.unlabelled is tasks.unlabelled for other in others)
+        every = load(shops)
+        assert every.all_labelled().fingerprint == every.fingerprint == tasks.all_labelled().fingerprint
+        assert len(every.held_out(np.arange(3)).test.labels) == 3
+        with pytest.raises(ConfigError, match="has no test rows, so there is nothing to draw anew"):
+            every.redrawn(0)
+
+    @pytest.mark.parametrize("door", [ms.train, ms.compare])
+    def test_runs_need_rows_to_score(self, shops, door):
+        self.half(shops)
+        with pytest.raises(ConfigError, match=r"^shops: has no test rows to score a run on, all 10 labelled rows"):
+            door(load(shops), learner=ms.Joint(batch_size=4, updates=1))

@@ -143,7 +143,7 @@ def test_a_better_method_is_named_with_the_command_that_uses_it(tmp_path, monkey
     assert line.endswith(f"; if it stays so on other rows, use it: metasched predict '{out}/runs/best-single' FILE")
     assert (out / "runs" / "best-single" / "seed-0" / "model.json").exists()
     (line,) = [line for line in ms.compare(sources_that_differ(), words, **asked).warnings if "above" in line]
-    assert line.endswith("use it: ms.train(tasks, scheduler='single:2')")
+    assert line.endswith("use it: ms.train(tasks, scheduler='single:good')")
 
 
 def test_the_page_gives_the_verdict_of_the_terminal_whatever_method_it_is_on(monkeypatch):

@@ -60,6 +60,11 @@ class TestShuffledLabels:
         (line,) = diagnostics.shuffled(tasks)
         assert line.startswith("labels of 'source-1' look shuffled")
 
+    def test_what_is_only_likely_is_not_called_chance(self, monkeypatch):
+        monkeypatch.setattr(diagnostics, "label_p_value", lambda task: 0.02 if task.name == "source-1" else 0.01)
+        (line,) = diagnostics.shuffled(sources())
+        assert "is not shown to do better than chance (p = 0.02, 0.01 needed);" in line
+
     def test_rare_labels_are_not_mistaken_for_shuffled_ones(self):
         assert diagnostics.shuffled(sources(rare=0.07, rows=400)) == []
 
@@ -88,6 +93,40 @@ class TestShuffledLabels:
         began = time.process_time()
         diagnostics.shuffled(tasks)
         assert time.process_time() - began < 10
+
+
+class TestRareClass:
+    def labelled(self, *counts):
+        """A set whose target has so many labelled rows of each class."""
+        random = np.random.default_rng(0)
+        names = ["fine", "fraud", *(f"kind {number}" for number in range(2, len(counts)))]
+        labels = np.repeat(np.arange(len(counts)), counts)
+        inputs = random.normal(size=(3, len(labels), 3))
+        source, validation, test = ((each, labels) for each in inputs)
+        return ms.TaskSet.from_arrays({"source": source}, validation=validation, test=test, classes=names)
+
+    def test_is_named_with_its_share_and_the_flag(self):
+        line = (
+            "'fraud' is 2 % of the target's labels, so accuracy says little about it; "
+            "give --metric balanced-accuracy or auc"
+        )
+        assert diagnostics.rare_class(self.labelled(49, 1)) == [line]
+        assert line in diagnostics.of_tasks(self.labelled(49, 1))
+
+    @pytest.mark.parametrize(
+        "counts",
+        [(47, 3), (18, 1), (50, 0), (5,) * 25, (4,) * 24 + (3,)],
+        ids=["6 %", "few rows", "one class alone", "many classes", "many classes, not quite equal"],
+    )
+    def test_is_not_suspected_without_cause(self, counts):
+        assert diagnostics.rare_class(self.labelled(*counts)) == []
+
+    def test_is_found_at_the_limit_and_among_many(self):
+        assert "is 5 % of" in diagnostics.rare_class(self.labelled(19, 1))[0]
+        assert "'kind 24' is 1 % of" in diagnostics.rare_class(self.labelled(*(4,) * 24, 1))[0]
+
+    def test_numbers_have_no_classes(self):
+        assert diagnostics.rare_class(make_regression(validation=60, bins=30)) == []
 
 
 def test_a_source_smaller_than_a_batch_is_named():

@@ -63,5 +63,11 @@ def test_sequential_stays_for_one_pass_and_streams_have_one_batch():
 def test_words_that_are_none_are_refused_with_the_nearest():
     with pytest.raises(ConfigError, match=r"unknown scheduler 'thomson'; did you mean 'thompson'\? Known: auto"):
         resolve("thomson", {}, NAMES)
+    with pytest.raises(ConfigError, match=r"unknown scheduler 'singel:boks'; did you mean 'single:books'\?"):
+        resolve("singel:boks", {}, NAMES)
+    with pytest.raises(ConfigError, match=r"unknown scheduler 'singel:boks'; did you mean 'single:boks'\?"):
+        check_word("singel:boks")
+    with pytest.raises(ConfigError, match=r"unknown task 'boks'; did you mean 'books'\? .* or give a number"):
+        resolve("single:boks", {}, NAMES)
     check_word("everything", besides=("everything",))
     assert not needs_plan("target-only")

@@ -66,7 +66,7 @@ class TestRows:
             )
 
     def test_a_useful_task_must_be_one_of_the_tasks(self):
-        with pytest.raises(DataError, match="useful names 'c', which is no task"):
+        with pytest.raises(DataError, match="useful names 'c', which is not a task"):
             replace(build(), useful=("a", "c"))
 
     def test_classes_must_be_named_for_every_task(self):
@@ -148,3 +148,17 @@ def test_a_label_that_is_no_class_number_makes_no_billion_names(tasks):
         ms.TaskSet.from_arrays(
             {"one": tasks.test}, validation=(tasks.validation.inputs, labels), test=tasks.test, allow_overlap=True
         )
+
+
+def test_unlabelled_rows_fit_the_others(tasks):
+    def with_unlabelled(inputs, count=2):
+        rows = ms.Unlabelled(inputs, ms.Provenance("new", np.arange(count)), ("row 1", "row 2"))
+        return replace(tasks, unlabelled=rows)
+
+    assert len(with_unlabelled(np.zeros((2, 4), np.float32)).unlabelled) == 2
+    with pytest.raises(DataError, match=r"unlabelled rows: one input has shape \(3,\), the test rows \(4,\)"):
+        with_unlabelled(np.zeros((2, 3), np.float32))
+    with pytest.raises(DataError, match="unlabelled rows: there are 2, with 2 names and the origin of 3"):
+        with_unlabelled(np.zeros((2, 4), np.float32), count=3)
+    with pytest.raises(DataError, match=r"unlabelled rows: row 1 holds NaN or infinity \(1 such rows\)"):
+        with_unlabelled(np.array([[0] * 4, [np.nan] * 4], np.float32))

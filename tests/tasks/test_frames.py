@@ -57,6 +57,16 @@ class TestFrame:
         whole = ms.TaskSet.from_frame(frame, **OPTIONS)
         assert ms.TaskSet.from_frame(parts, **options).fingerprint == whole.fingerprint
 
+    @pytest.mark.parametrize("gap", [None, float("nan"), ""])
+    def test_rows_of_the_target_may_have_no_label(self, gap):
+        numbers = gap is not None and gap != ""
+        labels = [float(row % 2) if numbers else "ny"[row % 2] for row in range(45)] + [gap] * 15
+        frame = import_module("pyarrow").table({**cells(), "bought": labels})
+        tasks = ms.TaskSet.from_frame(frame, **{**OPTIONS, "target_labels": None})
+        assert tasks.classes == (("0", "1") if numbers else ("n", "y"))
+        assert (len(tasks.validation.labels), len(tasks.test.labels), len(tasks.unlabelled)) == (5, 0, 15)
+        assert tasks.unlabelled.names[0] == "row 46 of 'frame'"
+
     def test_names_the_row_of_an_empty_cell(self):
         with pytest.raises(DataError, match="row 4 of 'frame': column 'count' is empty"):
             ms.TaskSet.from_frame(pandas_frame(), **{**OPTIONS, "missing": None})
@@ -150,7 +160,7 @@ class TestTorch:
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        ([(np.zeros(2), 0), np.zeros(2)], r"row 2 of 's': is no pair \(input, label\)"),
+        ([(np.zeros(2), 0), np.zeros(2)], r"row 2 of 's': is not a pair \(input, label\)"),
         ([(np.zeros(2), 0), (np.zeros(3), 0)], r"row 2 of 's': has shape \(3,\), others \(2,\)"),
         ([(np.zeros(2), [0, 1])], r"row 1 of 's': its label has shape \(2,\)"),
         ([], "s: has no rows"),

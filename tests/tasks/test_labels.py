@@ -47,11 +47,23 @@ def test_whole_numbers_are_predicted_as_numbers_when_asked():
 
 def test_many_whole_numbers_may_be_either_and_the_user_says_which():
     prices = list(range(101))
-    with pytest.raises(
-        ConfigError, match="101 different whole numbers; to predict the number give --data regression=True"
-    ):
+    with pytest.raises(ConfigError, match="101 different whole numbers; to predict the number give --regression"):
         labelled(s=prices, t=prices)
     assert len(labelled(s=prices, t=prices, regression=False).classes["t"]) == 101
+
+
+def test_rather_many_whole_numbers_are_classes_with_a_warning():
+    counts = list(range(21))
+    result = labelled(s=counts * 3, t=counts)
+    assert len(result.classes["t"]) == 21
+    assert result.warnings == (
+        "'label' has 21 different whole numbers, which are taken as classes; if they are amounts, give --regression "
+        "(regression=True)",
+    )
+    assert labelled(s=counts, t=counts, regression=False).warnings == ()
+    assert labelled(s=counts[:20], t=counts[:20]).warnings == ()
+    names = [f"class {count}" for count in counts]
+    assert labelled(s=names, t=names).warnings == ()
 
 
 def test_text_is_no_number_to_predict():
@@ -95,7 +107,7 @@ def test_a_misspelt_label_is_named_with_its_first_row_and_the_one_that_was_meant
     lines, labels = found(s=["good", "poor", "Good", "good"], t=["good", "poor"])
     assert lines == [
         "label 'Good' (s.csv line 4, 1 row; did you mean 'good'?) is not in the target; "
-        "mend the spelling, unless it is meant"
+        "fix the spelling, or ignore this if it is intended"
     ]
     assert labels == {"Good"}
 
@@ -113,7 +125,9 @@ def test_a_source_that_spells_a_label_its_own_way_throughout_is_named():
 
 def test_a_label_that_only_one_row_of_the_target_has_is_named():
     lines, _ = found(s=["good", "poor"] * 5, t=["good", "poor", "excellent"])
-    assert lines == ["label 'excellent' (t.csv line 4, 1 row) is in no source; mend the spelling, unless it is meant"]
+    assert lines == [
+        "label 'excellent' (t.csv line 4, 1 row) is in no source; fix the spelling, or ignore this if it is intended"
+    ]
 
 
 def test_many_labels_are_one_line_with_the_rarest_first():

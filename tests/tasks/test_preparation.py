@@ -123,7 +123,7 @@ class TestRefused:
             fit({})
 
     def test_a_category_that_is_no_column(self):
-        with pytest.raises(ConfigError, match="categorical names 'town', which is no column"):
+        with pytest.raises(ConfigError, match="categorical names 'town', which is not a column"):
             fit({"city": CITIES}, categorical=["town"])
 
 

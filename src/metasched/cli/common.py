@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
 """A flag that may be repeated; its words are read by :func:`pairs`."""
 
+_NOT_OPTIONS = ("data", "regression", "no_regression")
+"""Flags of rows whose names and values are not those of an option of the data set."""
 _LAYOUT = "\n\t"
 
 SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
@@ -46,6 +49,14 @@ class Rows:
     """The column to predict (of a table; by default 'label')."""
     source: str | None = None
     """The column that says where a row is from (of a table alone; by default 'source')."""
+    drop: str | None = None
+    """Columns (of a table) to leave out, separated by commas."""
+    keep: str | None = None
+    """Columns (of a table) to learn from although they seem only to identify rows, separated by commas."""
+    regression: bool = False
+    """Predict numbers; by default if the numbers in the column to predict are not all whole."""
+    no_regression: bool = False
+    """Take the numbers in the column to predict as classes."""
     missing: str | None = None
     """mean: fill empty cells (of a table) with the mean of the source rows; by default they are refused."""
     data: Options = ()
@@ -55,7 +66,11 @@ class Rows:
         """The task set that these flags ask for."""
         from metasched import datasets
 
-        flags = {key: value for key, value in vars(self).items() if key != "data" and value is not None}
+        if self.regression and self.no_regression:
+            raise ConfigError("--regression and --no-regression cannot both be given; leave one out")
+        flags = {key: value for key, value in vars(self).items() if key not in _NOT_OPTIONS and value is not None}
+        if self.regression or self.no_regression:
+            flags["regression"] = self.regression
         return datasets.load(set, **{**pairs("--data", self.data), **flags})
 
 
@@ -100,6 +115,13 @@ def _literal(value: str) -> Any:
 def listed(words: str) -> list[str]:
     """The words of a list with commas."""
     return [word.strip() for word in words.split(",") if word.strip()]
+
+
+def title(set: str) -> str:
+    """How the names of a set's folders begin."""
+    from metasched.datasets import BUILT_IN
+
+    return Path(set.removeprefix(BUILT_IN)).stem
 
 
 def now() -> str:

@@ -19,6 +19,7 @@ from metasched.cli.common import (
     say,
     stderr,
     stdout,
+    title,
 )
 from metasched.cli.settings import LearnerFlags, warn_renamed
 from metasched.errors import ConfigError, MetaschedError
@@ -79,7 +80,7 @@ def compare(
         warn_renamed("--schedulers", "--methods")
     named: list[str | Method] = [*(listed(methods or schedulers) or DEFAULT), *map(parsed, method)]
     compared(
-        *(rows.load(set), named, out or Path("runs") / f"{Path(set).stem}-compare-{now()}"),
+        *(rows.load(set), named, out or Path("runs") / f"{title(set)}-compare-{now()}"),
         learner=asked.settings(),
         reward=asked.reward,
         abstain=asked.abstain,

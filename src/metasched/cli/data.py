@@ -161,6 +161,7 @@ def show(set: SetName, rows: RowFlags = Rows(), json: bool = False) -> None:  # 
             "input_shape": list(tasks.shape),
             "validation_rows": len(tasks.validation.labels),
             "test_rows": len(tasks.test.labels),
+            "unlabelled_rows": 0 if tasks.unlabelled is None else len(tasks.unlabelled),
             "useful": tasks.useful,
             "warnings": list(tasks.warnings),
             "fingerprint": tasks.fingerprint,

@@ -40,7 +40,7 @@ def demo(seeds: int = 7, out: Path | None = None, quiet: bool = False, json: boo
 
     for module in ("altair", "jinja2", "vl_convert"):
         require(module, "demo")
-    tasks = datasets.load("demo")
+    tasks = datasets.load_stored("demo", {})
     legend = LEGEND.format(useful=" and ".join(tasks.useful or ()))
     if not (json or quiet):
         put(tasks.summary(), end="\n\n")

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tyro
 
-from metasched.cli.common import Options, RowFlags, SetName, app, now, pairs, print_line, put, say, stderr, stdout
+from metasched.cli.common import (
+    Options,
+    RowFlags,
+    SetName,
+    app,
+    now,
+    pairs,
+    print_line,
+    put,
+    say,
+    stderr,
+    stdout,
+    title,
+)
 from metasched.cli.settings import FurtherFlags, LearnerFlags, SchedulerName
 from metasched.seeds import counting
 
@@ -51,7 +64,7 @@ def train(
     options = pairs("--option", option)
     settings = asked.settings()
     chosen = counting(seeds, further.seed)
-    folder = out or Path("runs") / f"{Path(set).stem}-{scheduler}-{now()}"
+    folder = out or Path("runs") / f"{title(set)}-{scheduler}-{now()}"
     tasks = rows.load(set)
     if not (json or further.quiet):
         put(tasks.summary(), end="\n\n")

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from metasched.datasets.images import SUFFIXES as IMAGES
 from metasched.datasets.images import from_images
 from metasched.datasets.npz import from_npz, save_npz
 from metasched.datasets.store import DataFile
@@ -39,7 +40,11 @@ __all__ = [
 SetLike: TypeAlias = TaskSet | str | os.PathLike[str]
 """A task set, or the name or path of one."""
 
+BUILT_IN = "builtin:"
+"""Before the name of a registered set, where a folder has the same name."""
 _KINDS = "a CSV, Parquet or .npz file, a folder of tables or of images"
+_PATHS = ("path", "unlabelled")
+"""Options that are paths: a recipe has them in full, because it is read in another folder."""
 MOST_BESIDE = 1000
 """Names beside a path that is not there which are compared with it."""
 _VARIANT_OPTIONS = tuple(name for name in signature(TaskSet.variant).parameters if name != "self")
@@ -88,7 +93,7 @@ def _imported(path: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"{path}, which a plugin registered, cannot be imported ({error}); mend the plugin") from None
+        raise ConfigError(f"{path}, which a plugin registered, cannot be imported ({error}); fix the plugin") from None
 
 
 def _sets() -> Mapping[str, tuple[str, str]]:
@@ -118,8 +123,11 @@ def describe(name: str) -> str:
 def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
     """Load a data set by name, or from the path of a table, a folder of tables or of images, or an ``.npz`` file.
 
+    A name that is also a folder of tables or images here is refused: write ``builtin:gas`` for the set, and ``./gas``
+    for the folder.
+
     Args:
-        name: one of :func:`names`, or a path.
+        name: one of :func:`names`, with or without ``builtin:`` before it, or a path.
         **options: those of the data set itself (of :func:`from_columns`, :func:`from_images`, :func:`from_npz` for a
             path) and, for every set, those of :meth:`TaskSet.variant <metasched.TaskSet.variant>`: ``target_labels``,
             ``noise``, ``shuffle_order``, ``seed``.
@@ -132,7 +140,7 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
         >>> ms.datasets.load("winds.npz", target_labels=6)
         TaskSet('winds', tasks=['north', 'south'], sizes=[40, 60])
     """
-    builder = _builder(os.fspath(name))
+    builder = _builder(name)
     own = {key: value for key, value in options.items() if key in signature(builder).parameters}
     rest = {
         key: value for key, value in options.items() if key in _VARIANT_OPTIONS and (key == "seed" or key not in own)
@@ -148,7 +156,12 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
         raise ConfigError(f"data set '{name}': an option has the wrong type ({error})") from error
     if tasks.split == "drawn" and options.get("target_labels") is not None:
         tasks = replace(tasks, split="asked")
-    return replace(tasks, recipe=_recipe(os.fspath(name), options))
+    return replace(tasks, recipe=_recipe(name, options))
+
+
+def load_stored(name: str, options: Mapping[str, Any]) -> TaskSet:
+    """Load what a recipe says: a name is a registered set if there is one, whatever folders are here now."""
+    return load(f"{BUILT_IN}{name}" if name in _sets() else name, **options)
 
 
 def as_tasks(given: SetLike) -> TaskSet:
@@ -157,28 +170,63 @@ def as_tasks(given: SetLike) -> TaskSet:
         return given
     if not isinstance(given, str | os.PathLike):
         raise ConfigError(f"tasks is a {type(given).__name__}; give a TaskSet, or the name or path of a data set")
-    name = os.fspath(given)
-    _builder(name)
+    _builder(given)
     try:
-        return load(name)
+        return load(given)
     except MetaschedError as error:
+        name = os.fspath(given)
         raise type(error)(f"{error}; options of the data set go to ms.datasets.load({name!r}, …)") from None
 
 
-def _recipe(name: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _recipe(name: str | os.PathLike[str], options: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What a run folder stores to load the same set again; None for options that JSON cannot hold."""
-    whole = {key: str(Path(value).resolve()) if key == "path" else value for key, value in options.items()}
+    whole = {
+        key: str(Path(value).resolve()) if key in _PATHS and value is not None else value
+        for key, value in options.items()
+    }
     try:
         stored = json.loads(json.dumps(whole))
     except TypeError:
         return None
-    return {"set": name if name in _sets() else str(Path(name).resolve()), "options": stored}
+    return {"set": _registered(name) or str(Path(name).resolve()), "options": stored}
 
 
-def _builder(name: str) -> Callable[..., TaskSet]:
-    if name in _sets():
+def _registered(given: str | os.PathLike[str]) -> str | None:
+    """The name of the registered set that is meant; None for a path. A name that could be either is refused."""
+    name = os.fspath(given)
+    if name.startswith(BUILT_IN):
+        own = name.removeprefix(BUILT_IN)
+        if own not in _sets():
+            raise unknown("data set", own, _sets())
+        return own
+    if name not in _sets():
+        return None
+    if not _holds_rows(Path(name)):
+        return name
+    if isinstance(given, os.PathLike):
+        return None
+    raise ConfigError(
+        f"'{name}' is a data set of metasched and also a folder here; give './{name}' for the folder, or "
+        f"'{BUILT_IN}{name}' for the set"
+    )
+
+
+def _holds_rows(folder: Path) -> bool:
+    """Whether this is a folder of tables or of images."""
+    try:
+        if not folder.is_dir():
+            return False
+        images = islice(folder.glob("*/*/*"), MOST_BESIDE)
+        return bool(table_files(folder)) or any(path.suffix.lower() in IMAGES for path in images)
+    except OSError:
+        return False
+
+
+def _builder(given: str | os.PathLike[str]) -> Callable[..., TaskSet]:
+    name = _registered(given)
+    if name is not None:
         return _imported(_sets()[name][1])  # type: ignore[no-any-return]
-    path = Path(name)
+    path = Path(given)
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -191,7 +239,7 @@ def _builder(name: str) -> Callable[..., TaskSet]:
         return partial(from_columns, path)
     if path.is_dir():
         return partial(from_images, path)
-    raise DataError(f"{path}: is no data set; give {_KINDS}, or one of {', '.join(_sets())}")
+    raise DataError(f"{path}: is not a data set; give {_KINDS}, or one of {', '.join(_sets())}")
 
 
 def _absent(path: Path) -> MetaschedError:

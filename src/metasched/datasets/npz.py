@@ -20,11 +20,14 @@ from metasched.errors import DataError, given
 from metasched.tasks import (
     TEST,
     VALIDATION,
+    Inputs,
     Provenance,
     RowNumbers,
     Split,
     Targets,
     TaskSet,
+    Unlabelled,
+    as_inputs,
     as_targets,
     refuse_overlap,
 )
@@ -110,7 +113,7 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
     points = np.frombuffer(content, np.dtype("u4").newbyteorder(dtype.byteorder)) if dtype.kind == "U" else np.empty(0)
     # NumPy takes for granted that all are characters of Unicode: none too large, no half of a pair.
     if np.any((points > sys.maxunicode) | ((points >= 0xD800) & (points <= 0xDFFF))):
-        raise DataError(f"{where} holds numbers that are no characters where text should be; make or fetch it again")
+        raise DataError(f"{where} holds numbers that are not characters where text should be; make or fetch it again")
     flat = np.frombuffer(content, dtype) if wanted else np.empty(count, dtype)
     return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
 
@@ -137,13 +140,13 @@ def from_npz(
     Its keys are ``tasks/<name>/inputs`` and ``tasks/<name>/labels`` for each task, in order; ``validation/inputs``,
     ``validation/labels``, ``test/inputs``, ``test/labels``; and for names either one ``classes`` or
     ``tasks/<name>/classes`` for every task with ``target/classes``. Numbers to predict are ``…/targets``; labels may
-    then be left out and become bins of the targets.
+    then be left out and become bins of the targets. ``unlabelled/inputs`` are rows of the target without a label.
 
     Args:
         path: the file.
         target: in a file without validation and test, the task that is the target and is divided.
         target_labels: how many of its rows are for validation, in proportion to the labels; by default half, at most
-            100.
+            100, or all if the file has unlabelled rows.
         seed: decides which.
         bins: of targets without labels.
         allow_overlap: let a validation row be a test row too.
@@ -185,15 +188,28 @@ def from_npz(
                 result = _with_targets(result, content)
                 if not allow_overlap:
                     refuse_overlap(result.validation, result.test)
+        blank = as_inputs(str(path), content["unlabelled/inputs"]) if "unlabelled/inputs" in content else None
     files = {path.name: sha256(path)}
     provenance = {
         key: Provenance(f"{path.name}:{target if key in rows else key}", rows.get(key, item.rows), files)
         for key, item in result.provenance.items()
     }
-    result = replace(result, provenance=provenance, notes=notes, split=split_of(target, target_labels))
+    result = replace(
+        result,
+        provenance=provenance,
+        notes=notes,
+        split=split_of(target, target_labels),
+        unlabelled=None if blank is None else _unlabelled(path, blank, files),
+    )
     if target is None and target_labels is not None:
         return result.variant(target_labels=target_labels, seed=seed)
     return result
+
+
+def _unlabelled(path: Path, inputs: Inputs, files: Mapping[str, str]) -> Unlabelled:
+    rows = np.arange(len(inputs))
+    names = tuple(f"{path} unlabelled row {row + 1}" for row in rows)
+    return Unlabelled(inputs, Provenance(f"{path.name}:unlabelled", rows, files), names)
 
 
 def _task_names(content: Mapping[str, NDArray[Any]]) -> list[str]:
@@ -216,7 +232,9 @@ def _divided(
     folder = f"tasks/{target}/"
     arrays = dict(content)
     own = {key.removeprefix(folder): arrays.pop(key) for key in content if key.startswith(folder)}
-    validation, test, note = divide(own["labels"] if "labels" in own else own["targets"], target, count, seed)
+    answers = own["labels"] if "labels" in own else own["targets"]
+    unlabelled = len(content["unlabelled/inputs"]) if "unlabelled/inputs" in content else 0
+    validation, test, note = divide(answers, target, count, seed, unlabelled)
     rows = {VALIDATION: validation, TEST: test}
     if "classes" in own:
         arrays["target/classes"] = own.pop("classes")
@@ -258,6 +276,8 @@ def save_npz(tasks: TaskSet, path: str | os.PathLike[str]) -> None:
     if not tasks.shared_labels:
         arrays |= {f"tasks/{task.name}/classes": np.array(task.classes) for task in tasks.tasks}
     arrays["classes" if tasks.shared_labels else "target/classes"] = np.array(tasks.classes)
+    if tasks.unlabelled is not None:
+        arrays["unlabelled/inputs"] = tasks.unlabelled.inputs
     path = Path(path)
     partial = path.with_name(path.name + ".part")
     with partial.open("wb") as stream:

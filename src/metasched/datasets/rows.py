@@ -18,7 +18,15 @@ from metasched.datasets.images import LARGEST_BYTES as LARGEST_IMAGES
 from metasched.datasets.images import SUFFIXES as IMAGES
 from metasched.datasets.images import read_image
 from metasched.datasets.npz import open_npz
-from metasched.datasets.tables import LARGEST_BYTES, SEPARATORS, read_columns, refuse_large, row_name_in
+from metasched.datasets.tables import (
+    LARGEST_BYTES,
+    SEPARATORS,
+    column_names,
+    listed,
+    read_columns,
+    refuse_large,
+    row_name_in,
+)
 from metasched.datasets.tables import SUFFIXES as TABLES
 from metasched.errors import ConfigError, DataError
 from metasched.files import natural_order
@@ -88,20 +96,23 @@ def _check(answers: NDArray[Any], reading: Reading, row_name: RowName) -> None:
     for row, answer in enumerate(answers if reading.classes else ()):
         if str(answer) not in known:
             raise DataError(
-                f"{row_name(row)}: is labelled '{answer}', which is no class of the model "
-                f"({', '.join(reading.classes)}); mend the label or leave the labels out"
+                f"{row_name(row)}: is labelled '{answer}', which is not a class of the model "
+                f"({', '.join(reading.classes)}); correct the label, or leave the labels out"
             )
 
 
 def _from_table(path: Path, reading: Reading, preparation: Preparation, options: Mapping[str, Any]) -> NewRows:
-    texts = (preparation.label, *(column.name for column in preparation.columns if column.kind == "category"))
+    texts = [column.name for column in preparation.columns if column.kind == "category"]
+    wanted = {preparation.label, *(column.name for column in preparation.columns)}
     try:
-        columns = read_columns(path, text=texts, **options)
+        there = column_names(path, options.get("separator"))
+        drop = [*listed(options.get("drop", ())), *(name for name in there if name not in wanted)]
+        columns = read_columns(path, label=preparation.label, text=texts, **{**options, "drop": drop})
     except TypeError as error:
         raise ConfigError(f"{path}: an option is unknown or of the wrong type ({error})") from error
     absent = [column.name for column in preparation.columns if column.name not in columns]
     if absent:
-        raise DataError(f"{path}: has no column '{absent[0]}', only {', '.join(columns)}; add it, training had it")
+        raise DataError(f"{path}: has no column '{absent[0]}', only {', '.join(there)}; add it, training had it")
     row_name = row_name_in(path, options.get("separator"))
     rows = _unlabelled(preparation.inputs(columns, row_name))
     strange = {column.name: column.unknown(columns[column.name]) for column in preparation.columns}
@@ -138,7 +149,7 @@ def _from_numbers(path: Path, reading: Reading) -> NewRows:
                 raise DataError(f"{where}: has {len(cells)} cells, the model reads {width} numbers; give it those")
             odd = [cell for cell in cells if not is_number(cell) or not math.isfinite(float(cell))]
             if odd:
-                raise DataError(f"{where}: has {odd[0][:40]!r} where a number belongs; mend it or drop the row")
+                raise DataError(f"{where}: has {odd[0][:40]!r} where a number belongs; correct it or drop the row")
             found.append(np.array(cells, np.float64).astype(np.float32))
     if not found:
         raise DataError(f"{path}: has no rows; give it some")
@@ -150,7 +161,7 @@ def _records(path: Path, lines: Any) -> Iterator[list[str]]:
     try:
         yield from filter(None, lines)
     except csv.Error as error:
-        raise DataError(f"{path} line {lines.line_num}: is no line of a table ({error}); mend it") from None
+        raise DataError(f"{path} line {lines.line_num}: is not a line of a table ({error}); correct it") from None
 
 
 def _from_npz(path: Path, reading: Reading) -> NewRows:

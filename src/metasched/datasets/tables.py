@@ -2,8 +2,10 @@
 
 import csv
 import os
+from array import array
 from collections.abc import Collection, Sequence
-from itertools import islice
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from metasched.untrusted import file_size
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")
 LARGEST_BYTES = 1024**3
+_MISSING = {"NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"}
+"""What stands for an empty cell among numbers."""
 _LARGEST_BLOCK = 2**31 - 1
 _LONGEST_HEADER = 2**20
 
@@ -45,6 +49,7 @@ def from_columns(
     source: str = "source",
     categorical: Sequence[str] | str = (),
     drop: Sequence[str] | str = (),
+    keep: Sequence[str] | str = (),
     missing: str | None = None,
     standardise: bool = True,
     regression: bool | None = None,
@@ -52,6 +57,7 @@ def from_columns(
     separator: str | None = None,
     decimal: str = ".",
     allow_overlap: bool = False,
+    unlabelled: str | os.PathLike[str] | None = None,
     limit: int = LARGEST_BYTES,
 ) -> TaskSet:
     r"""Read a task set from a ``.csv``, ``.tsv`` or ``.parquet`` file, or from a folder of them; needs the extra
@@ -60,15 +66,22 @@ def from_columns(
     In a folder every file is a source, named by the file; a file alone has a column ``source`` that names the source of
     each row. Rows keep their order. Where sources are named ``validation`` and ``test`` these are the target's rows.
 
+    A row of the target may have an empty label. Such rows are ``TaskSet.unlabelled``. By default all labelled rows of
+    the target are then for validation, and none for test.
+
     Args:
         path: the file or folder.
         target: the source that is the target; its rows are divided into validation and test.
-        target_labels: how many of them are for validation, in proportion to the labels; by default half, at most 100.
+        target_labels: how many of them are for validation, in proportion to the labels; by default half, at most 100,
+            or all if the target has unlabelled rows.
         seed: decides which.
         label: the column to predict: text, whole numbers (classes), or other numbers (regression).
         source: the column that names the source of a row, in a file alone.
         categorical: columns of numbers that stand for categories; columns of text are categories anyway.
         drop: columns to leave out.
+        keep: columns to learn from although they seem only to identify rows. Without it, a column is left out if it is
+            called ``id``, ``index``, ``…_id`` or ``Unnamed: 0``, or has no name, and if its whole numbers or texts are
+            all different in every file.
         missing: ``"mean"`` fills an empty number with the mean of the source rows and makes an empty text a category of
             its own; by default empty cells are refused.
         standardise: give numbers mean 0 and standard deviation 1 over the source rows.
@@ -77,6 +90,7 @@ def from_columns(
         separator: between the cells of a CSV file; by default a comma, or a tab in ``.tsv``.
         decimal: the decimal point of a CSV file.
         allow_overlap: let a validation row be a test row too.
+        unlabelled: a file with more rows of the target that have no label; its label column is empty or not there.
         limit: files with more bytes than this, all together, are refused unread.
 
     Returns:
@@ -90,20 +104,25 @@ def from_columns(
         TaskSet('visits', tasks=['a'], sizes=[20])
     """
     path = Path(path)
-    codes, unused = _listed(categorical), _listed(drop)
+    codes, unused, kept = listed(categorical), listed(drop), listed(keep)
+    more = None if unlabelled is None else Path(unlabelled)
     files = table_files(path) if path.is_dir() else [path]
-    sizes = {file: file_size(file) for file in files}
+    files = [file for file in files if more is None or not (more.exists() and file.samefile(more))]
+    every = files if more is None else [*files, more]
+    sizes = {file: file_size(file) for file in every}
     if label in unused or label in codes:
         raise ConfigError(f"'{label}' is the column to predict; leave it out of drop and categorical")
-    names = {name for file in files for name in _column_names(file, separator)} if unused else set()
+    for name in {*unused} & {*kept}:
+        raise ConfigError(f"'{name}' is in drop and in keep; leave it out of one of them")
+    names = {name for file in every for name in column_names(file, separator)} if unused else set()
     for name in unused:
         if name not in names:
             raise unknown("column to drop", name, names)
-    refuse_large(max(files, key=sizes.__getitem__), sum(sizes.values()), limit)
+    refuse_large(max(every, key=sizes.__getitem__), sum(sizes.values()), limit)
 
     def read(file: Path) -> Table:
         columns = read_columns(
-            file, text=(label, source, *codes), drop=unused, separator=separator, decimal=decimal, limit=limit
+            file, label=label, text=(source, *codes), drop=unused, separator=separator, decimal=decimal, limit=limit
         )
         rows = np.arange(len(next(iter(columns.values()), ())))
         origin = Provenance(file.name, rows, {file.name: sha256(file)})
@@ -119,10 +138,19 @@ def from_columns(
         tables = by_source(read(path), source)
     wanted = None if target is None else str(target)  # sources may be named by numbers
     goal = Goal(wanted, target_labels, seed, label, regression, bins, allow_overlap)
-    return from_tables(path.stem, tables, goal, categorical=codes, missing=missing, standardise=standardise)
+    return from_tables(
+        path.stem,
+        tables,
+        goal,
+        categorical=codes,
+        missing=missing,
+        standardise=standardise,
+        keep=kept,
+        unlabelled=None if more is None else read(more),
+    )
 
 
-def _listed(names: Sequence[str] | str) -> tuple[str, ...]:
+def listed(names: Sequence[str] | str) -> tuple[str, ...]:
     """Names as a sequence, or as one text with commas."""
     return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else tuple(names)
 
@@ -130,6 +158,7 @@ def _listed(names: Sequence[str] | str) -> tuple[str, ...]:
 def read_columns(
     path: Path,
     *,
+    label: str | None = None,
     text: Collection[str] = (),
     drop: Collection[str] = (),
     separator: str | None = None,
@@ -140,23 +169,49 @@ def read_columns(
 
     Numbers are integers or floats with NaN where a cell is empty, texts objects with None or ``""`` there. The first
     line of a CSV file names its columns, and its text is UTF-8; its columns in ``text`` are text even where they look
-    like numbers (``01`` stays ``01``). A file of more bytes than ``limit``, as it lies or unpacked, is refused unread.
-    The other arguments are those of :func:`from_columns`.
+    like numbers (``01`` stays ``01``). So is ``label``; there, numbers with a decimal comma get a point, and ``NA``
+    among numbers is an empty cell.
+
+    A file of more bytes than ``limit``, as it lies or unpacked, is refused unread. The other arguments are those of
+    :func:`from_columns`.
     """
     refuse_large(path, file_size(path), limit)
     if path.suffix.lower() == ".parquet":
         table = _read_parquet(path, drop, limit)
     else:
-        table = _read_csv(path, text, _separator(path, separator), decimal)
+        texts = text if label is None else (label, *text)
+        table = _read_csv(path, texts, _separator(path, separator), decimal)
     if not table.num_rows:
         raise DataError(f"{path}: has no rows; give it some or leave it out")
     try:
-        return columns_of(table, str(path), drop)
+        columns = columns_of(table, str(path), drop)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: has text that is not UTF-8 ({error}); write it again") from None
+    if label in columns and columns[label].dtype.kind == "O":
+        columns[label] = _label_cells(columns[label], decimal)
+    return columns
 
 
-def _column_names(path: Path, separator: str | None = None) -> list[str]:
+def _label_cells(cells: NDArray[np.object_], decimal: str) -> NDArray[np.object_]:
+    """Labels, which are read as text, with numbers as a column of numbers would have them."""
+    if decimal == ",":
+        cells = np.array([_with_point(cell) for cell in cells], object)
+    said = {cell for cell in cells if cell}
+    missing = said & _MISSING
+    if missing and said > missing and all(is_number(cell) for cell in said - missing):
+        cells = np.array([None if cell in missing else cell for cell in cells], object)
+    return cells
+
+
+def _with_point(cell: Any) -> Any:
+    """A number with a decimal comma as one with a point; any other cell as it is."""
+    if not isinstance(cell, str) or "," not in cell:
+        return cell
+    pointed = cell.replace(",", ".", 1)
+    return pointed if is_number(pointed) else cell
+
+
+def column_names(path: Path, separator: str | None = None) -> list[str]:
     """The names of a file's columns, without its rows; none where it is no table."""
     if path.suffix.lower() == ".parquet":
         arrow, reader = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
@@ -185,7 +240,8 @@ def row_name_in(path: Path, separator: str | None = None) -> RowName:
     """Where a row of that file is: ``mine/a.csv line 7`` in a text file (the header is line 1), else ``… row 6``."""
     if path.suffix.lower() == ".parquet":
         return lambda row: f"{path} row {row + 1}"
-    return lambda row: _line(path, row + 1, _separator(path, separator))
+    lines = cache(lambda: _line_numbers(path, _separator(path, separator)))
+    return lambda row: _named(path, row + 1, lines())
 
 
 def _separator(path: Path, separator: str | None) -> str:
@@ -196,14 +252,22 @@ def _separator(path: Path, separator: str | None) -> str:
 
 
 def _line(path: Path, record: int, separator: str) -> str:
-    """The line on which a record ends, the header being record 0; blank lines are none."""
+    """Where a record is, the header being record 0."""
+    return _named(path, record, _line_numbers(path, separator))
+
+
+def _named(path: Path, record: int, lines: Sequence[int]) -> str:
+    return f"{path} line {lines[record]}" if record < len(lines) else f"{path} row {record}"
+
+
+def _line_numbers(path: Path, separator: str) -> Sequence[int]:
+    """The line on which each record ends, that of the header first; blank lines are none."""
+    lines = array("q")
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         reader = csv.reader(stream, delimiter=separator)
-        lines = (reader.line_num for cells in reader if cells)
-        try:
-            return f"{path} line {next(islice(lines, record, None), record + 1)}"
-        except csv.Error:  # a cell too long for that reader
-            return f"{path} row {record}"
+        with suppress(csv.Error):  # a cell too long for that reader: what follows has no known line
+            lines.extend(reader.line_num for cells in reader if cells)
+    return lines
 
 
 def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -> Any:
@@ -230,13 +294,13 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
             ),
         )
     except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]}); mend it") from None
+        raise DataError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]}); correct it") from None
     _check_header(path, table.column_names, separator)
     if ragged:
         row = ragged[0]
         raise DataError(
             f"{_line(path, row.number - 1, separator)}: has {row.actual_columns} cells, the first line names "
-            f"{row.expected_columns} ({len(ragged):,} such rows); mend it, and put cells with '{separator}' in quotes"
+            f"{row.expected_columns} ({len(ragged):,} such rows); correct them: cells with '{separator}' need quotes"
         )
     if quotes % 2 and any("\n" in str(cell) for row in table[-1:].to_pylist() for cell in row.values()):
         raise DataError(
@@ -265,9 +329,11 @@ def _check_header(path: Path, names: list[str], separator: str) -> None:
             f"{path}: has one column, {shown(names[0])}; if its cells are separated by {others[0]!r}, "
             f"give {given('separator', others[0])}"
         )
-    if "" in names:
+    unnamed = [str(place) for place, name in enumerate(names, start=1) if not name]
+    if len(unnamed) > 1:
         raise DataError(
-            f"{path}: column {names.index('') + 1} has no name; name it in the first line, or write the file without it"
+            f"{path}: columns {', '.join(unnamed)} have no name; name them in the first line, or write the file "
+            "without them"
         )
     if all(is_number(name) for name in names):
         raise DataError(f"{path}: the first line holds numbers; put a line with the names of the columns before it")

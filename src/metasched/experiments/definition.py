@@ -74,7 +74,7 @@ class Experiment:
 
     def load(self, cell: Cell, extra: Mapping[str, Any] | None = None) -> TaskSet:
         """The task set of a cell; ``extra`` are options of the user's, such as the path of a weather file."""
-        tasks = datasets.load(self.dataset, **{**cell.data, **(extra or {})})
+        tasks = datasets.load_stored(self.dataset, {**cell.data, **(extra or {})})
         if cell.noisy:
             tasks = tasks.variant(noise={tasks.tasks[number - 1].name: 1.0 for number in cell.noisy})
         if cell.irrelevant is not None:

@@ -31,9 +31,10 @@ from metasched.runs.compare import OnProgress, methods_of, run_methods, runs_of,
 from metasched.runs.executors import AUTO, Machines
 from metasched.runs.outcome import Outcome
 from metasched.runs.sweep import Method, Setup
-from metasched.schedulers.resolve import BASELINE, TARGET_ONLY, USEFUL
+from metasched.schedulers.resolve import BASELINE, SINGLE, TARGET_ONLY, USEFUL
 from metasched.seeds import counting
 from metasched.tasks import TaskSet
+from metasched.tasks.checks import refuse_untested
 
 PAGE = "page.html"
 
@@ -217,6 +218,7 @@ def compare(
             raise ConfigError("schedulers is the old name of methods; give methods alone")
         methods = schedulers
     tasks = as_tasks(tasks)
+    refuse_untested(tasks)
     settings = settings_of(learner)
     found = methods_of(methods, reward, abstain)
     numbers = tuple(counting(_at_least_two(seeds))) if isinstance(seeds, int) else tuple(seeds)
@@ -264,7 +266,10 @@ def _better(cell: CellRuns, ours: str, rivals: Mapping[str, Method], out: Path |
     if best is None or not diagnostics.is_above_zero(known[best]):
         return []
     spec = cell.methods[best].runs[0].spec
-    given = [f"scheduler={spec.scheduler!r}", *([f"options={spec.options}"] if spec.options else [])]
+    word = spec.scheduler
+    if word.startswith(SINGLE):  # a run stores the number of the source; people know its name
+        word = f"{SINGLE}{cell.methods[best].runs[0].about.tasks[int(word.removeprefix(SINGLE)) - 1]}"
+    given = [f"scheduler={word!r}", *([f"options={spec.options}"] if spec.options else [])]
     if (batching := rivals[best].batching) is not None:
         kind = LEARNERS[spec.learner].__name__
         given.append(f"learner=ms.{kind}(batching={batching!r})")

@@ -23,13 +23,17 @@ SHUFFLED_ROWS = 500
 """Most rows of a source that are tested; a source with fewer than a tenth of that is not tested."""
 SHUFFLED_ITERATIONS = 10
 """Of the fit. The test is exact however good the fit is, and a rough one is enough to find a rule."""
+RARE = 0.05
+"""Largest share of the target's labelled rows that a class has which accuracy says little about."""
+FEWEST_LABELS = 20
+"""With fewer labelled rows, a share of the rows says little about the share of the class."""
 NOTEWORTHY = 0.01
 """Smallest gain in the last third of a run for which it counts as still improving."""
 
 
 def of_tasks(tasks: TaskSet) -> list[str]:
     """Warnings about the rows."""
-    return [*unscaled(tasks), *shuffled(tasks)]
+    return [*unscaled(tasks), *shuffled(tasks), *rare_class(tasks)]
 
 
 def unscaled(tasks: TaskSet) -> list[str]:
@@ -53,8 +57,8 @@ def unscaled(tasks: TaskSet) -> list[str]:
 def shuffled(tasks: TaskSet) -> list[str]:
     """A warning for each source whose labels a linear model cannot predict, though it has rows enough."""
     return [
-        f"labels of '{task.name}' look shuffled: logistic regression on its own rows does no better than chance "
-        f"(p = {p:.2f}); check how it was labelled, or leave it out"
+        f"labels of '{task.name}' look shuffled: logistic regression on its own rows is not shown to do better than "
+        f"chance (p = {p:.2g}, {LEVEL:g} needed); check how it was labelled, or leave it out"
         for task in tasks.tasks
         if (p := label_p_value(task)) > LEVEL
     ]
@@ -83,6 +87,25 @@ def label_p_value(task: Task) -> float:
         orders = random.permuted(np.tile(labels[part], (PERMUTATIONS, 1)), axis=1)
         drawn += chances[np.arange(len(part)), orders].sum(axis=1)
     return float((1 + np.sum(drawn >= observed - 1e-12)) / (1 + PERMUTATIONS))
+
+
+def rare_class(tasks: TaskSet) -> list[str]:
+    """A warning if the target's labelled rows have a class so rare that a model could ignore it and be accurate.
+
+    Where there are many classes all are rare: then only one counts that has less than half of an equal share.
+    """
+    counts = np.bincount(tasks.validation.labels, minlength=len(tasks.classes))
+    rows, present = int(counts.sum()), np.flatnonzero(counts)
+    if tasks.target_size is not None or rows < FEWEST_LABELS or len(present) < 2:
+        return []
+    rarest = present[counts[present].argmin()]
+    share = counts[rarest] / rows
+    if share > RARE or share >= 1 / (2 * len(present)):
+        return []
+    return [
+        f"'{tasks.classes[rarest]}' is {100 * share:.2g} % of the target's labels, so accuracy says little about it; "
+        "give --metric balanced-accuracy or auc"
+    ]
 
 
 def small_source(tasks: TaskSet, batch_size: int) -> list[str]:

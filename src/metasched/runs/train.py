@@ -31,6 +31,7 @@ from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
 from metasched.schedulers.resolve import AUTO, BEST_SINGLE, SINGLE
 from metasched.tasks import TaskSet
+from metasched.tasks.checks import refuse_untested
 
 OnRecord = Callable[[Record], None]
 
@@ -177,6 +178,7 @@ def train(
         [True, True]
     """
     tasks = datasets.as_tasks(tasks)
+    refuse_untested(tasks)
     sinks = tracker_room.make(trackers, out)
     if seeds_at_once is not None:
         whole_number("seeds_at_once", seeds_at_once, 1)
@@ -273,7 +275,7 @@ def load_model(folder: str | os.PathLike[str], network: Network | None = None, *
 def _stored_rows(path: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
     """The rows that a description names; it may be damaged, and then its options are of any type."""
     try:
-        return datasets.load(name, **options)
+        return datasets.load_stored(name, options)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, MetaschedError):
             raise

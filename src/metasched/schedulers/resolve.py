@@ -18,7 +18,7 @@ from inspect import signature
 from typing import Any
 
 from metasched import schedulers
-from metasched.errors import ConfigError, unknown
+from metasched.errors import ConfigError, nearest, unknown
 from metasched.schedulers.base import Family, Scheduler
 from metasched.schedulers.gittins import PlanLike
 
@@ -54,11 +54,13 @@ def methods() -> tuple[str, ...]:
     return (*schedulers.names(), TARGET_ONLY)
 
 
-def check_word(word: str, besides: Sequence[str] = ()) -> None:
-    """Refuse a word that stands for no scheduler, whatever the sources, and is none of those ``besides``."""
+def check_word(word: str, besides: Sequence[str] = (), names: Sequence[str] = ()) -> None:
+    """Refuse a word that stands for no scheduler and is none of those ``besides``; the sources are called ``names``."""
     known = (AUTO, *methods(), USEFUL, *besides)
     if word not in known and not word.startswith(SINGLE):
-        raise unknown("scheduler", word, (*known, f"{SINGLE}1", BEST_SINGLE))
+        source = word.partition(":")[2]
+        one = nearest(source, names) or source or next(iter(names), "1")
+        raise unknown("scheduler", word, (*known, f"{SINGLE}{one}", BEST_SINGLE))
 
 
 def resolve(
@@ -79,7 +81,7 @@ def resolve(
     fixed = word in (TARGET_ONLY, USEFUL, BEST_SINGLE) or word.startswith(SINGLE)
     if fixed and options:
         raise ConfigError(f"scheduler '{word}' takes no options: leave out {', '.join(options)}")
-    check_word(word)
+    check_word(word, names=names)
     if word.startswith(SINGLE):
         return SchedulerSpec(f"{SINGLE}{_index(names, word.removeprefix(SINGLE)) + 1}", {})
     if word == "single" and set(options) <= {"task"}:

@@ -8,7 +8,7 @@ learner may use, and *test*, on which it is only evaluated. Everything here is a
 from metasched.tasks.arrays import Inputs, Labels, RowNumbers, Targets, as_inputs, as_targets, bin_edges, from_pixels
 from metasched.tasks.checks import refuse_overlap
 from metasched.tasks.preparation import Preparation, RowName
-from metasched.tasks.task import TEST, VALIDATION, Provenance, Split, Task
+from metasched.tasks.task import TEST, VALIDATION, Provenance, Split, Task, Unlabelled
 from metasched.tasks.taskset import TaskSet
 from metasched.tasks.variants import few_labels, stratified_rows
 
@@ -25,6 +25,7 @@ __all__ = [
     "Targets",
     "Task",
     "TaskSet",
+    "Unlabelled",
     "as_inputs",
     "as_targets",
     "bin_edges",

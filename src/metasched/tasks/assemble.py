@@ -22,8 +22,8 @@ from metasched.tasks.arrays import (
 )
 from metasched.tasks.checks import MOST_CLASSES, check_targets, location, refuse_empty, refuse_overlap, repeated_rows
 from metasched.tasks.labels import Labelling, label
-from metasched.tasks.preparation import Cells, Preparation, RowName
-from metasched.tasks.task import TEST, VALIDATION, Division, Provenance, Split, Task
+from metasched.tasks.preparation import Cells, Preparation, RowName, as_texts
+from metasched.tasks.task import TEST, VALIDATION, Division, Provenance, Split, Task, Unlabelled
 from metasched.tasks.taskset import TaskSet
 from metasched.tasks.variants import few_labels, stratified_rows
 
@@ -43,6 +43,15 @@ class SourceRows:
     labels: Cells
     row_name: RowName
     provenance: Provenance
+
+    def take(self, rows: RowNumbers) -> "SourceRows":
+        """Those rows, in that order."""
+        return SourceRows(
+            self.inputs[rows],
+            np.asarray(self.labels)[rows],
+            lambda row: self.row_name(int(rows[row])),
+            self.provenance.take(rows),
+        )
 
 
 @dataclass(frozen=True)
@@ -157,9 +166,15 @@ def assemble(
     goal: Goal,
     notes: Sequence[str] = (),
     preparation: Preparation | None = None,
+    unlabelled: SourceRows | None = None,
 ) -> TaskSet:
-    """A task set whose target is divided into validation and test as ``goal`` says; rows keep their order."""
+    """A task set whose target is divided into validation and test as ``goal`` says; rows keep their order.
+
+    Rows of the target without a label, and those in ``unlabelled``, are the unlabelled rows of the task set.
+    """
     own = target_parts(list(sources), goal.target, name)
+    sources, without = _set_apart(sources, own, goal.label)
+    blank = _unlabelled([*without, *([] if unlabelled is None else [unlabelled])])
     labels = label(
         {key: source.labels for key, source in sources.items()},
         own,
@@ -168,7 +183,7 @@ def assemble(
         regression=goal.regression,
         order=goal.order,
     )
-    validation, test, division = _target_rows(sources, own, labels, goal)
+    validation, test, division = _target_rows(sources, own, labels, goal, 0 if blank is None else len(blank))
     chosen = {key: (key, np.arange(len(source.inputs))) for key, source in sources.items() if key not in own}
     chosen |= {VALIDATION: (own[0], validation), TEST: (own[-1], test)}
     _refuse_unlearnable(sources, chosen, labels, goal.label)
@@ -187,6 +202,40 @@ def assemble(
         label_warnings=labels.warnings,
         preparation=preparation and structs.replace(preparation, text_labels=labels.text),
         split=split_of(goal.target, goal.target_labels),
+        unlabelled=blank,
+    )
+
+
+def _set_apart(
+    sources: Mapping[str, SourceRows], own: tuple[str, ...], title: str
+) -> tuple[dict[str, SourceRows], list[SourceRows]]:
+    """The sources with only those rows of the target that have a label, and the target's other rows."""
+    labelled, without = dict(sources), []
+    for part in own:
+        gaps = np.array([text is None for text in as_texts(sources[part].labels)], bool)
+        if gaps.any():
+            labelled[part] = sources[part].take(np.flatnonzero(~gaps))
+            without.append(sources[part].take(np.flatnonzero(gaps)))
+    if without and not len(labelled[own[0]].inputs):
+        raise DataError(
+            f"{sources[own[0]].row_name(0)}: '{title}' is empty, as in all {len(sources[own[0]].inputs):,} rows of "
+            f"'{own[0]}'; give some of these rows a label to learn from"
+        )
+    return labelled, without
+
+
+def _unlabelled(parts: Sequence[SourceRows]) -> Unlabelled | None:
+    if not parts:
+        return None
+    origins = [part.provenance for part in parts]
+    return Unlabelled(
+        np.concatenate([part.inputs for part in parts]),
+        Provenance(
+            " + ".join(dict.fromkeys(origin.source for origin in origins)),
+            np.concatenate([origin.rows for origin in origins]),
+            {file: digest for origin in origins for file, digest in origin.files.items()},
+        ),
+        tuple(part.row_name(row) for part in parts for row in range(len(part.inputs))),
     )
 
 
@@ -195,8 +244,17 @@ def split_of(target: str | None, count: int | None) -> Division:
     return "given" if target is None else "drawn" if count is None else "asked"
 
 
-def divide(values: NDArray[Any], target: str, count: int | None, seed: int) -> tuple[RowNumbers, RowNumbers, str]:
-    """Rows of the target for validation and for test, both in their order, and how they were chosen, in words."""
+def divide(
+    values: NDArray[Any], target: str, count: int | None, seed: int, unlabelled: int = 0
+) -> tuple[RowNumbers, RowNumbers, str]:
+    """Labelled rows of the target for validation and for test, both in their order, and how they were chosen, in words.
+
+    A target with ``unlabelled`` rows besides has few labels: all are for validation unless the user gives a count.
+    """
+    if unlabelled and count is None:
+        rows = "labelled row is" if len(values) == 1 else f"{len(values):,} labelled rows are"
+        note = f"target '{target}': its {rows} for validation, none for test; {given('target_labels')} changes that"
+        return np.arange(len(values)), np.arange(0), note
     if len(values) < 2:
         raise DataError(f"target '{target}' has {len(values)} row; give rows to learn from and rows to test")
     wanted = min(MOST_LABELS, len(values) // 2) if count is None else count
@@ -211,7 +269,7 @@ def divide(values: NDArray[Any], target: str, count: int | None, seed: int) -> t
 
 
 def _target_rows(
-    sources: Mapping[str, SourceRows], own: tuple[str, ...], labels: Labelling, goal: Goal
+    sources: Mapping[str, SourceRows], own: tuple[str, ...], labels: Labelling, goal: Goal, unlabelled: int
 ) -> tuple[RowNumbers, RowNumbers, list[str]]:
     """Rows for validation and for test, and what was done, in words.
 
@@ -220,7 +278,8 @@ def _target_rows(
     """
     notes = []
     if goal.target is not None:
-        validation, test, note = divide(labels.values[goal.target], goal.target, goal.target_labels, goal.seed)
+        values = labels.values[goal.target]
+        validation, test, note = divide(values, goal.target, goal.target_labels, goal.seed, unlabelled)
         notes.append(note)
     else:
         validation, test = (np.arange(len(sources[part].inputs)) for part in own)
@@ -242,7 +301,7 @@ def _target_rows(
                 f"{sources[VALIDATION].row_name(int(validation[twin]))}; remove one of them, or give "
                 f"{given('allow_overlap', True)} if your rows legitimately repeat"
             )
-    if len(twins) == len(test):
+    if twins and len(twins) == len(test):
         raise DataError(
             f"target '{goal.target}': every test row repeats a validation row; give other rows, or "
             f"{given('allow_overlap', True)}"

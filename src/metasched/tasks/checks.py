@@ -35,7 +35,7 @@ def check(tasks: "TaskSet") -> None:
             raise DataError(f"{tasks.name}: task name '{name}' is empty, reserved or used twice; rename it")
     for name in tasks.useful or ():
         if name not in names:
-            raise DataError(f"{tasks.name}: useful names '{name}', which is no task; name tasks or leave it out")
+            raise DataError(f"{tasks.name}: useful names '{name}', which is not a task; name tasks or leave it out")
     for name, part, classes in tasks.parts():
         where = location(tasks.name, name)
         if len(classes) > MOST_CLASSES:
@@ -60,6 +60,7 @@ def check(tasks: "TaskSet") -> None:
             raise DataError(
                 f"{tasks.name}: '{name}' has {count} rows, its provenance {known}; give each row its origin"
             )
+    _check_unlabelled(tasks)
     validation, test = tasks.provenance[VALIDATION], tasks.provenance[TEST]
     if validation.source == test.source != "array" and (both := np.intersect1d(validation.rows, test.rows)).size:
         raise DataError(
@@ -77,6 +78,15 @@ def refuse_empty(tasks: str, part: str, rows: int) -> None:
     """Raise if a part has no rows. There may be no test rows: such a set is judged by cross-validation."""
     if not rows and part != TEST:
         raise DataError(f"{location(tasks, part)} is empty; give it rows or leave it out")
+
+
+def refuse_untested(tasks: "TaskSet") -> None:
+    """Raise if there are no test rows, where runs are to be scored on them."""
+    if not len(tasks.test.labels):
+        raise ConfigError(
+            f"{tasks.name}: has no test rows to score a run on, all {len(tasks.validation.labels):,} labelled rows of "
+            f"the target are for validation; give {given('target_labels')}, and the others are for test"
+        )
 
 
 def few_rows(tasks: "TaskSet") -> list[str]:
@@ -106,6 +116,27 @@ def _check_rows(where: str, inputs: Inputs, labels: Labels, classes: tuple[str, 
             f"{where}: row {wrong[0]} has label {labels[wrong[0]]}, outside 0 … {len(classes) - 1} "
             f"({wrong.size} such rows); renumber the labels or name more classes"
         )
+    _refuse_infinite(where, inputs)
+
+
+def _check_unlabelled(tasks: "TaskSet") -> None:
+    rows = tasks.unlabelled
+    if rows is None:
+        return
+    where = f"{tasks.name}: unlabelled rows"
+    if rows.inputs.shape[1:] != tasks.shape:
+        raise DataError(
+            f"{where}: one input has shape {rows.inputs.shape[1:]}, the test rows {tasks.shape}; resize to one shape"
+        )
+    if not len(rows.inputs) == len(rows.names) == len(rows.provenance.rows):
+        raise DataError(
+            f"{where}: there are {len(rows.inputs)}, with {len(rows.names)} names and the origin of "
+            f"{len(rows.provenance.rows)}; give each row its name and its origin"
+        )
+    _refuse_infinite(where, rows.inputs)
+
+
+def _refuse_infinite(where: str, inputs: Inputs) -> None:
     # One sum finds out whether anything is wrong, without a second array as large as the inputs.
     if not math.isfinite(float(np.sum(inputs, dtype=np.float64))):
         bad = np.flatnonzero(~np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1))

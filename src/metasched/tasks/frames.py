@@ -110,7 +110,7 @@ def _source_rows(name: str, items: Sequence[Any], names: Sequence[str] | None) -
     labels: list[Any] = []
     for row, item in enumerate(items):
         if not isinstance(item, tuple | list) or len(item) != 2:
-            raise DataError(f"{row_name(row)}: is no pair (input, label); give data sets of such pairs")
+            raise DataError(f"{row_name(row)}: is not a pair (input, label); give data sets of such pairs")
         inputs.append(np.asarray(item[0]))
         labels.append(item[1] if isinstance(item[1], str) else np.asarray(item[1])[()])
         if inputs[row].shape != inputs[0].shape:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from metasched.errors import ConfigError, DataError, given, nearest
 from metasched.tasks.preparation import Cells, RowName, as_numbers, as_texts, is_number
 
 MOST_CLASSES = 1000
+MANY_WHOLE_NUMBERS = 20
+"""More different whole numbers than this are taken as classes with a warning."""
 MOST_WHOLE_NUMBERS = 100
 """More different whole numbers than this may be classes or amounts; the user says which."""
 MOST_NAMED = 3
@@ -54,9 +56,10 @@ def label(
     for part, own in cells.items():
         empty = [row for row, text in enumerate(as_texts(own)) if text is None]
         if empty:
+            rows = "1 such row" if len(empty) == 1 else f"{len(empty):,} such rows"
             raise DataError(
-                f"{row_names[part](empty[0])}: '{title}' is empty ({len(empty):,} such rows); give the row a label or "
-                "leave it out"
+                f"{row_names[part](empty[0])}: '{title}' is empty ({rows}); only rows of the target may have no label: "
+                "fill the cell, or leave the row out"
             )
     texts = [part for part, own in cells.items() if not _are_numbers(own)]
     if regression and texts:
@@ -77,7 +80,14 @@ def label(
             f"'{title}' has {different:,} different whole numbers; to predict the number give "
             f"{given('regression', True)}, and if they are classes {given('regression', False)}"
         )
-    return _classes(numbers, target, row_names, numeric=True, title=title, order=order)
+    labelling = _classes(numbers, target, row_names, numeric=True, title=title, order=order)
+    if regression is None and different > MANY_WHOLE_NUMBERS:
+        line = (
+            f"'{title}' has {different:,} different whole numbers, which are taken as classes; if they are amounts, "
+            f"give {given('regression', True)}"
+        )
+        return replace(labelling, warnings=(*labelling.warnings, line))
+    return labelling
 
 
 def _classes(
@@ -156,7 +166,7 @@ def find_typos(
         if typos:
             listed = " and ".join(part for part in (", ".join(named[:-1]), named[-1]) if part)
             subject = f"label {listed} is" if len(typos) == 1 else f"labels {listed} are"
-            lines.append(f"{subject} {fault}; mend the spelling, unless it is meant")
+            lines.append(f"{subject} {fault}; fix the spelling, or ignore this if it is intended")
     return lines, found
 
 

@@ -118,7 +118,8 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise DataError(f"there is no column besides '{label}' to learn from; give at least one")
         for name in categorical:
             if name not in columns:
-                raise ConfigError(f"categorical names '{name}', which is no column to learn from: {', '.join(columns)}")
+                listed = ", ".join(columns)
+                raise ConfigError(f"categorical names '{name}', which is not a column to learn from: {listed}")
         fitted = [
             _category(name, cells, missing, name in categorical, row_name)
             if name in categorical or _holds_text(cells)
@@ -150,13 +151,13 @@ def as_numbers(name: str, cells: Cells, row_name: RowName) -> NDArray[np.float64
                 numbers[row] = np.nan if _is_missing(cell) else float(cell)
             except (TypeError, ValueError):
                 raise DataError(
-                    f"{row_name(row)}: column '{name}' has {shown(cell)} where a number belongs; mend it"
+                    f"{row_name(row)}: column '{name}' has {shown(cell)} where a number belongs; correct the cell"
                 ) from None
     excess = np.abs(numbers) > LARGEST
     if excess.any():
         row = int(np.argmax(excess))
         raise DataError(
-            f"{row_name(row)}: column '{name}' is {numbers[row]:g}, too large to learn from; mend or drop the row"
+            f"{row_name(row)}: column '{name}' is {numbers[row]:g}, too large to learn from; correct or drop the row"
         )
     return numbers
 
@@ -217,7 +218,7 @@ def _refuse_stray_text(name: str, texts: Sequence[str | None], row_name: RowName
     if strays and len(strays) < count / 2:
         raise DataError(
             f"{row_name(strays[0])}: column '{name}' has {shown(texts[strays[0]])} among numbers ({len(strays):,} such "
-            f"rows); mend it, or give {given('categorical', [name])}"
+            f"rows); correct these cells, or give {given('categorical', [name])}"
         )
     commas = sum(is_number(text.replace(",", ".", 1)) for text in texts if text is not None and "," in text)
     if commas > count / 2:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import DataError, given, meant
+from metasched.errors import DataError, given, meant, unknown
 from metasched.optional import require
 from metasched.tasks.arrays import RowNumbers
 from metasched.tasks.assemble import Goal, SourceRows, assemble, target_parts
+from metasched.tasks.identify import identifying, note
 from metasched.tasks.preparation import Preparation, RowName, as_texts
 from metasched.tasks.task import Provenance
 from metasched.tasks.taskset import TaskSet
@@ -40,6 +41,10 @@ class Table:
             provenance=self.provenance.take(rows),
         )
 
+    def without(self, names: Collection[str]) -> "Table":
+        """The same rows, without those columns."""
+        return replace(self, columns={name: cells for name, cells in self.columns.items() if name not in names})
+
 
 def by_source(table: Table, column: str) -> dict[str, Table]:
     """One table for each text in that column, which is left out, in the order of their first rows."""
@@ -51,7 +56,7 @@ def by_source(table: Table, column: str) -> dict[str, Table]:
     texts = as_texts(table.columns[column])
     if None in texts:
         raise DataError(f"{table.row_name(texts.index(None))}: '{column}' is empty; say where the row is from")
-    rest = replace(table, columns={name: cells for name, cells in table.columns.items() if name != column})
+    rest = table.without([column])
     rows: dict[str, list[int]] = {}
     for row, text in enumerate(texts):
         rows.setdefault(str(text), []).append(row)
@@ -66,9 +71,20 @@ def from_tables(
     categorical: Sequence[str] = (),
     missing: str | None = None,
     standardise: bool = True,
+    keep: Collection[str] = (),
+    unlabelled: Table | None = None,
 ) -> TaskSet:
-    """A task set from one table for each source and the target; inputs are made as :class:`Preparation` says."""
+    """A task set from one table for each source and the target; inputs are made as :class:`Preparation` says.
+
+    Columns that only identify rows are left out, except those in ``keep``. ``unlabelled`` has more rows of the target,
+    without labels.
+    """
     own = target_parts(list(tables), goal.target, name)
+    for column in keep:
+        if all(column not in table.columns for table in tables.values()):
+            raise unknown("column to keep", column, {each for table in tables.values() for each in table.columns})
+    needless = identifying([table.columns for table in tables.values()], {goal.label, *keep, *categorical})
+    tables = {key: table.without(needless) for key, table in tables.items()}
     features = _features(tables, goal.label)
     sources = [table for key, table in tables.items() if key not in own]
     preparation = Preparation.fit(
@@ -79,17 +95,31 @@ def from_tables(
         missing=missing,
         row_name=lambda row: _row_name(sources, row),
     )
-    prepared = {
-        key: SourceRows(
-            preparation.inputs(table.columns, table.row_name),
-            table.columns[goal.label],
-            table.row_name,
-            table.provenance,
+    prepared = {key: _prepared(table, preparation, table.columns[goal.label]) for key, table in tables.items()}
+    more = unlabelled
+    if more is not None:
+        _check_unlabelled(more, features, goal.label, next(iter(tables.values())).name)
+    notes = [note(column) for column in needless]
+    notes += _notes(preparation, [tables[part] for part in own], missing, standardise)
+    without = None if more is None else _prepared(more, preparation, np.full(len(more), None))
+    return assemble(name, prepared, goal, notes, preparation, without)
+
+
+def _prepared(table: Table, preparation: Preparation, labels: NDArray[Any]) -> SourceRows:
+    return SourceRows(preparation.inputs(table.columns, table.row_name), labels, table.row_name, table.provenance)
+
+
+def _check_unlabelled(table: Table, features: Sequence[str], label: str, like: str) -> None:
+    """Raise unless a table of unlabelled rows has every column to learn from, and no label."""
+    lacks = [column for column in features if column not in table.columns]
+    if lacks:
+        raise DataError(f"{table.name}: lacks {_few(lacks)}, unlike {like}; give all the same columns")
+    said = [row for row, text in enumerate(as_texts(table.columns.get(label, ()))) if text is not None]
+    if said:
+        raise DataError(
+            f"{table.row_name(said[0])}: has a '{label}' ({_count(len(said), 'such row', 'such rows')}), and this file "
+            "is for rows without one; move labelled rows to the target, or empty that column"
         )
-        for key, table in tables.items()
-    }
-    notes = _notes(preparation, [tables[part] for part in own], missing, standardise)
-    return assemble(name, prepared, goal, notes, preparation)
 
 
 def _row_name(tables: Sequence[Table], row: int) -> str:
@@ -103,6 +133,10 @@ def _features(tables: Mapping[str, Table], label: str) -> list[str]:
     """The columns to learn from, in the order of the first table; every table must have them all, and the label."""
     first = next(iter(tables.values()))
     for table in tables.values():
+        if "" in table.columns:
+            before = list(table.columns)[: list(table.columns).index("")]
+            which = f"the column after '{before[-1]}'" if before else "the first column"
+            raise DataError(f"{table.name}: {which} has no name; name it, or write the table without it")
         if label not in table.columns:
             raise DataError(
                 f"{table.name}: has no column '{label}' to predict; {meant(label, table.columns)}"

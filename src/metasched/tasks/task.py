@@ -147,3 +147,26 @@ class Provenance:
         if np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
             return f"{self.source}, rows {rows[0]}–{rows[-1]}"
         return f"{self.source}, {len(rows):,} rows of {rows.min()}–{rows.max()}"
+
+
+@dataclass(frozen=True, eq=False)
+class Unlabelled:
+    """Rows of the target that have no label: nothing is learnt from them, and a model can predict them.
+
+    Attributes:
+        inputs: ``(n, *shape)``, prepared like those of all other rows.
+        provenance: where they come from.
+        names: what a person calls each row: ``shop3.csv line 7``.
+
+    Examples:
+        >>> rows = ms.Unlabelled(np.zeros((2, 4), np.float32), ms.Provenance("new", np.arange(2)), ("row 1", "row 2"))
+        >>> len(rows)
+        2
+    """
+
+    inputs: Inputs
+    provenance: Provenance
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.inputs)

@@ -15,7 +15,10 @@ from metasched.seeds import check_seed
 from metasched.tasks import checks, redraw, variants
 from metasched.tasks.arrays import RowNumbers
 from metasched.tasks.preparation import Preparation
-from metasched.tasks.task import TEST, VALIDATION, Division, Provenance, Split, Task
+from metasched.tasks.task import TEST, VALIDATION, Division, Provenance, Split, Task, Unlabelled
+
+UNLABELLED = "unlabelled"
+"""What a summary calls the target's rows without a label."""
 
 # The modules that build task sets import this one, so the methods that call them import them when they are called.
 
@@ -48,6 +51,8 @@ class TaskSet:
         split: who divided the target's rows. ``"given"``: you gave validation and test rows. ``"drawn"``: metasched
             divided one pool, with the default number of validation rows. ``"asked"``: metasched divided one pool, with
             the number that you gave (``target_labels``). The fingerprint leaves it out.
+        unlabelled: the target's rows that have no label, or None if all have one. If there are some, all labelled rows
+            are for validation by default, and none for test. The fingerprint leaves them out.
 
     Examples:
         >>> tasks
@@ -71,6 +76,7 @@ class TaskSet:
     useful: tuple[str, ...] | None = None
     preparation: Preparation | None = None
     split: Division = "given"
+    unlabelled: Unlabelled | None = None
 
     def __post_init__(self) -> None:
         checks.check(self)
@@ -167,6 +173,7 @@ class TaskSet:
         source: str = "source",
         categorical: Sequence[str] = (),
         drop: Sequence[str] = (),
+        keep: Sequence[str] = (),
         missing: str | None = None,
         standardise: bool = True,
         regression: bool | None = None,
@@ -188,6 +195,7 @@ class TaskSet:
             source: the column that names the source of a row.
             categorical: columns of numbers that stand for categories.
             drop: columns to leave out.
+            keep: columns to learn from although they seem only to identify rows.
             missing: ``"mean"`` fills empty cells; by default they are refused.
             standardise: give numbers mean 0 and standard deviation 1 over the source rows.
             regression: predict the numbers in ``label``; by default if they are not all whole.
@@ -207,7 +215,7 @@ class TaskSet:
         from metasched.tasks import assemble, frames
 
         goal = assemble.Goal(target, target_labels, seed, label, regression, bins, allow_overlap)
-        preparation = {"categorical": categorical, "missing": missing, "standardise": standardise}
+        preparation = {"categorical": categorical, "missing": missing, "standardise": standardise, "keep": keep}
         return frames.from_frame(name, frame, source, drop, goal, preparation)
 
     @classmethod
@@ -222,6 +230,7 @@ class TaskSet:
         inputs: str | None = None,
         categorical: Sequence[str] = (),
         drop: Sequence[str] = (),
+        keep: Sequence[str] = (),
         missing: str | None = None,
         standardise: bool = True,
         regression: bool | None = None,
@@ -242,6 +251,7 @@ class TaskSet:
             inputs: one column of images or arrays to learn from alone.
             categorical: as in :meth:`from_frame`.
             drop: as in :meth:`from_frame`.
+            keep: as in :meth:`from_frame`.
             missing: as in :meth:`from_frame`.
             standardise: as in :meth:`from_frame`.
             regression: as in :meth:`from_frame`.
@@ -262,7 +272,7 @@ class TaskSet:
         from metasched.tasks import assemble, frames
 
         goal = assemble.Goal(target, target_labels, seed, label, regression, bins, allow_overlap)
-        preparation = {"categorical": categorical, "missing": missing, "standardise": standardise}
+        preparation = {"categorical": categorical, "missing": missing, "standardise": standardise, "keep": keep}
         return frames.from_huggingface(name, datasets, inputs, drop, goal, preparation)
 
     @classmethod
@@ -523,7 +533,7 @@ class TaskSet:
         shape = " × ".join(map(str, self.shape))
         head = f"{self.name}: {len(self.tasks)} tasks, {sum(self.sizes):,} rows, inputs {shape}, {meaning}"
         parts = self.parts()
-        width = max(len(name) for name, _, _ in parts)
+        width = max(len(name) for name in (*(name for name, _, _ in parts), UNLABELLED))
         bars = max(6, *(len(classes) for _, _, classes in parts))
         lines = [f"  {'':{width}}  {'rows':>7}  {'labels':{bars}}  source"]
         for name, part, classes in parts:
@@ -531,6 +541,9 @@ class TaskSet:
             lines.append(
                 f"  {name:{width}}  {len(part.labels):7,}  {_bars(counts):{bars}}  {self.provenance[name].describe()}"
             )
+        if self.unlabelled is not None:
+            origin = self.unlabelled.provenance.describe()
+            lines.append(f"  {UNLABELLED:{width}}  {len(self.unlabelled):7,}  {'':{bars}}  {origin}")
         if self.shared_labels:
             lines.append(f"  classes: {', '.join(self.classes)}")
         else:
@@ -538,7 +551,8 @@ class TaskSet:
             lines += [f"  classes of {name}: {', '.join(classes)}" for name, classes in named]
         if self.useful is not None:
             lines.append(f"  known to be useful: {', '.join(self.useful) or 'none'}")
-        files = {file: digest for item in self.provenance.values() for file, digest in item.files.items()}
+        origins = [*self.provenance.values(), *([] if self.unlabelled is None else [self.unlabelled.provenance])]
+        files = {file: digest for item in origins for file, digest in item.files.items()}
         lines += [f"  sha256 {digest[:12]}…  {file}" for file, digest in files.items()]
         lines += [f"  {name}: {item.note}" for name, item in self.provenance.items() if item.note]
         if self.simulated:
