@@ -76,6 +76,7 @@ def test_a_kind_or_a_format_that_we_do_not_know_is_refused(save):
         ("boosting", lambda a: a.update(start=np.zeros(10**6)), "arrays of no model"),
         ("boosting", lambda a: a.update(columns=np.int32([0, 0, 1])), "classes are not those of the model"),
         ("boosting", lambda a: a.update(columns=np.int32([0, 1, 2**30])), "classes are not those of the model"),
+        ("boosting", lambda a: a.update(columns=np.int32([0, 1, -(2**31)])), "classes are not those of the model"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(save, estimator, change, message):
