@@ -139,9 +139,10 @@ class Trees:
         if raw < 1 or width not in (1, raw) or (width < raw and trees % raw):
             return "leaves have too many or too few values"
         few, wide = classes == 0, len(self.columns)
+        falls = self.columns[1:] <= self.columns[:-1]  # a difference could overflow
         if (few and not np.array_equal(self.columns, np.arange(raw))) or (wide != raw and (raw, wide) != (1, 2)):
             return "its outputs are not those of the model"
-        if not few and (self.columns[0] < 0 or self.columns[-1] >= classes or np.any(np.diff(self.columns) <= 0)):
+        if not few and (self.columns[0] < 0 or self.columns[-1] >= classes or np.any(falls)):
             return "its classes are not those of the model"
         if self.averaged and (wide != raw or np.any(self.start)):
             return "its outputs are not those of a forest"
