@@ -292,7 +292,7 @@ def test_a_named_pipe_is_not_opened(tmp_path):
         ms.datasets.load(tmp_path / "x.npz")
 
 
-def test_rows_of_the_target_without_labels_come_back_and_can_be_predicted_by_name(tmp_path):
+def test_rows_of_the_target_without_labels_come_back_with_their_names(tmp_path):
     arrays = {}
     for seed, name in enumerate("ab"):
         inputs = np.random.default_rng(seed).normal(size=(20, 2)).astype(np.float32)
@@ -304,7 +304,25 @@ def test_rows_of_the_target_without_labels_come_back_and_can_be_predicted_by_nam
     np.testing.assert_array_equal(tasks.unlabelled.inputs, extra)
     assert tasks.unlabelled.names[2] == f"{tmp_path / 'set.npz'} unlabelled row 3"
     assert len(ms.datasets.load(tmp_path / "set.npz", target="b", target_labels=6).test.labels) == 14
+    np.savez(tmp_path / "none.npz", **arrays, **{"unlabelled/inputs": np.ones((0, 2))})
+    assert ms.datasets.load(tmp_path / "none.npz", target="b").unlabelled is None
     ms.datasets.save_npz(tasks, tmp_path / "again.npz")
     again = ms.datasets.load(tmp_path / "again.npz")
     assert again.fingerprint == tasks.fingerprint
     np.testing.assert_array_equal(again.unlabelled.inputs, extra)
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        (np.float32(1), r"odd\.npz: unlabelled/inputs has shape \(1,\); give inputs \(rows, …\)"),
+        (np.ones((3, 5)), r"unlabelled rows: one input has shape \(5,\), the test rows \(2,\)"),
+        (np.array(["a"]), "unlabelled/inputs: inputs have dtype <U1; give numbers"),
+    ],
+)
+def test_rows_without_labels_that_are_no_inputs_are_refused(tmp_path, odd, message):
+    arrays = {f"tasks/{name}/inputs": np.eye(20, 2) + row for row, name in enumerate("ab")}
+    arrays |= {f"tasks/{name}/labels": np.arange(20) % 2 for name in "ab"}
+    np.savez(tmp_path / "odd.npz", **arrays, **{"unlabelled/inputs": odd})
+    with pytest.raises(DataError, match=message):
+        ms.datasets.load(tmp_path / "odd.npz", target="b", allow_overlap=True)

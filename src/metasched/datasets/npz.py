@@ -37,6 +37,7 @@ from metasched.untrusted import file_size
 LARGEST_BYTES = 8 * 1024**3
 MOST_PACKED = 1100
 """Bytes that one packed byte can stand for: deflate reaches 1032, and a stored file 1."""
+UNLABELLED = "unlabelled/inputs"
 LONGEST_HEADER = 10_000
 MOST_AXES = 32
 PLAIN = "biufUS"
@@ -171,7 +172,7 @@ def from_npz(
         divided = [part for part in (VALIDATION, TEST) if f"{part}/inputs" in content]
         target_parts([*names, *divided], target, str(path))
         if target is not None:
-            content, rows, note = _divided(content, target, target_labels, seed)
+            content, rows, note = _divided(content, target, target_labels, seed, len(_without_labels(path, content)))
             names, notes = _task_names(content), (note,)
         labelled, numeric = (f"tasks/{names[0]}/{kind}" in content for kind in ("labels", "targets"))
         answers = "labels" if labelled or not numeric else "targets"
@@ -188,7 +189,7 @@ def from_npz(
                 result = _with_targets(result, content)
                 if not allow_overlap:
                     refuse_overlap(result.validation, result.test)
-        blank = as_inputs(str(path), content["unlabelled/inputs"]) if "unlabelled/inputs" in content else None
+        blank = _without_labels(path, content)
     files = {path.name: sha256(path)}
     provenance = {
         key: Provenance(f"{path.name}:{target if key in rows else key}", rows.get(key, item.rows), files)
@@ -199,11 +200,21 @@ def from_npz(
         provenance=provenance,
         notes=notes,
         split=split_of(target, target_labels),
-        unlabelled=None if blank is None else _unlabelled(path, blank, files),
+        unlabelled=_unlabelled(path, blank, files) if len(blank) else None,
     )
     if target is None and target_labels is not None:
         return result.variant(target_labels=target_labels, seed=seed)
     return result
+
+
+def _without_labels(path: Path, content: Mapping[str, NDArray[Any]]) -> Inputs:
+    """The inputs of the target's rows without a label; none where the file has no such array."""
+    if UNLABELLED not in content:
+        return np.empty((0, 1), np.float32)
+    inputs = as_inputs(f"{path}: {UNLABELLED}", content[UNLABELLED])
+    if inputs.ndim < 2:
+        raise DataError(f"{path}: {UNLABELLED} has shape {inputs.shape}; give inputs (rows, …)")
+    return inputs
 
 
 def _unlabelled(path: Path, inputs: Inputs, files: Mapping[str, str]) -> Unlabelled:
@@ -226,14 +237,13 @@ def _class_names(content: Mapping[str, NDArray[Any]], names: list[str]) -> list[
 
 
 def _divided(
-    content: Mapping[str, NDArray[Any]], target: str, count: int | None, seed: int
+    content: Mapping[str, NDArray[Any]], target: str, count: int | None, seed: int, unlabelled: int
 ) -> tuple[dict[str, NDArray[Any]], dict[str, RowNumbers], str]:
     """The same arrays with one task as validation and test; which of its rows these are; and that in words."""
     folder = f"tasks/{target}/"
     arrays = dict(content)
     own = {key.removeprefix(folder): arrays.pop(key) for key in content if key.startswith(folder)}
     answers = own["labels"] if "labels" in own else own["targets"]
-    unlabelled = len(content["unlabelled/inputs"]) if "unlabelled/inputs" in content else 0
     validation, test, note = divide(answers, target, count, seed, unlabelled)
     rows = {VALIDATION: validation, TEST: test}
     if "classes" in own:
@@ -277,7 +287,7 @@ def save_npz(tasks: TaskSet, path: str | os.PathLike[str]) -> None:
         arrays |= {f"tasks/{task.name}/classes": np.array(task.classes) for task in tasks.tasks}
     arrays["classes" if tasks.shared_labels else "target/classes"] = np.array(tasks.classes)
     if tasks.unlabelled is not None:
-        arrays["unlabelled/inputs"] = tasks.unlabelled.inputs
+        arrays[UNLABELLED] = tasks.unlabelled.inputs
     path = Path(path)
     partial = path.with_name(path.name + ".part")
     with partial.open("wb") as stream:
