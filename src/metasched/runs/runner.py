@@ -44,6 +44,8 @@ NOT_IN_OUTCOMES = ("reason", "predictions")
 """Fields of a description that its outcome does not have."""
 CHECKPOINT_SECONDS = 10.0
 """At least this long between checkpoints."""
+APART_STEPS = 30_000
+"""Steps with one scheduler that are worth a program of their own on a CPU: compiling it takes about five seconds."""
 
 
 class Result(NamedTuple):
@@ -125,7 +127,29 @@ def _by_shape(jobs: Sequence[Job]) -> list[list[int]]:
     for number, job in enumerate(jobs):
         plans = apart and needs_plan(job.spec.scheduler)
         groups.setdefault((id(job.tasks.tasks), plans, _shape(job)), []).append(number)
-    return list(groups.values())
+    if apart:
+        return list(groups.values())
+    return [part for group in groups.values() for part in _by_kind(jobs, group)]
+
+
+def _by_kind(jobs: Sequence[Job], numbers: Sequence[int]) -> list[list[int]]:
+    """On a CPU, kinds of schedulers with many steps apart: a step with one scheduler takes half as long as a switch.
+
+    Kinds with few steps stay together, because each further program has to be compiled.
+    """
+    kinds: dict[Hashable, list[int]] = {}
+    for number in numbers:
+        kinds.setdefault((_kind(jobs[number], None), jobs[number].reward), []).append(number)
+    found: list[list[int]] = []
+    rest: list[int] = []
+    for members in kinds.values():
+        settings = jobs[members[0]].settings
+        steps = settings.updates * (settings.batches_per_update or 1) * settings.inner_steps * len(members)
+        if steps >= APART_STEPS:
+            found.append(members)
+        else:
+            rest += members
+    return [*found, rest] if rest else found
 
 
 def likeness(job: Job, alone: bool) -> Hashable:

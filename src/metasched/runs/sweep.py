@@ -85,7 +85,13 @@ class Setup(NamedTuple):
     network: Network | str = "auto"
 
     def jobs(
-        self, method: Method, rows: Rows, rates: Rates, study: Study | None = None, out: Path | None = None
+        self,
+        method: Method,
+        rows: Rows,
+        rates: Rates,
+        study: Study | None = None,
+        out: Path | None = None,
+        predictions: bool = False,
     ) -> list[Job]:
         """A job for each seed; what cannot run is refused."""
         learner = self.learner.with_rates(rates)
@@ -108,6 +114,7 @@ class Setup(NamedTuple):
                 method=method.name,
                 role=method.role,
                 study=study,
+                predictions=predictions,
             )
         ]
 

@@ -1,0 +1,61 @@
+"""Which models make the final one: a mean of all that may be the best, weighted by how likely that is.
+
+A model is judged by the log-likelihood of held-out labelled rows. With few rows it is uncertain which model has the
+largest: the rows might have been others. So the rows are weighted at random again and again (the Bayesian bootstrap), a
+model gets in each case a weight ∝ exp(τ·log-likelihood), and its final weight is the mean of these. This is the
+pseudo-BMA+ of Yao, Vehtari, Simpson & Gelman (2018), with a temperature τ that allows for fits on folds, which share
+most of their rows. With clear evidence one model alone is left, with little of it the mean is over many.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metasched.comparison.estimate import Part
+
+TEMPERATURE = 0.5
+RESAMPLES = 1000
+SMALLEST = 1e-3
+"""Probabilities count as at least this much, so that one row never decides."""
+LEAST_WEIGHT = 0.02
+"""Models with a smaller weight are left out."""
+MOST_MODELS = 6
+
+
+def weights(parts: Mapping[str, Part]) -> dict[str, float]:
+    """The weights of models by name, largest first, from what each says of the same held-out rows; they sum to 1.
+
+    >>> rows = np.arange(40)
+    >>> good, bad = np.tile([[0.9, 0.1]], (40, 1)), np.tile([[0.5, 0.5]], (40, 1))
+    >>> weights({"good": Part(good, np.zeros(40, int), rows), "bad": Part(bad, np.zeros(40, int), rows)})
+    {'good': 1.0}
+    """
+    names = list(parts)
+    rows = np.array([likelihoods(part) for part in parts.values()])
+    count = rows.shape[1]
+    drawn = np.random.default_rng(0).dirichlet(np.ones(count), RESAMPLES)
+    evidence = TEMPERATURE * count * (drawn @ rows.T)
+    chances = np.exp(evidence - evidence.max(axis=1, keepdims=True))
+    shares = (chances / chances.sum(axis=1, keepdims=True)).mean(axis=0)
+    best = [place for place in np.argsort(-shares, kind="stable")[:MOST_MODELS] if shares[place] >= LEAST_WEIGHT]
+    total = float(shares[best].sum())
+    return {names[place]: float(shares[place]) / total for place in best}
+
+
+def likelihoods(part: Part) -> NDArray[np.float64]:
+    """The log-likelihood (n,) of each row: of its label, or, in regression, of normal errors with the model's variance."""
+    outputs = np.asarray(part.outputs, np.float64)
+    if part.answers.ndim == 1:
+        right = outputs[np.arange(len(outputs)), part.answers.astype(np.int64)]
+        return np.log(np.clip(right, SMALLEST, 1.0))
+    errors = ((outputs - part.answers.astype(np.float64)) ** 2).sum(axis=1)
+    variance = max(float(errors.mean()), np.finfo(np.float64).tiny)
+    return -0.5 * errors / variance - 0.5 * np.log(variance)
+
+
+def mean_part(parts: Mapping[str, Part], shares: Mapping[str, float]) -> Part:
+    """What the weighted mean of models says."""
+    first = parts[next(iter(shares))]
+    outputs = sum(share * parts[name].outputs.astype(np.float64) for name, share in shares.items())
+    return first._replace(outputs=np.asarray(outputs, np.float32))

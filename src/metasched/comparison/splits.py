@@ -1,0 +1,122 @@
+"""Which labelled rows of the target each fit of a comparison learns from, and which rows judge it.
+
+The verdict has to hold for other labelled rows than those at hand, so fits differ in them:
+
+- *redrawn*: the target has more labelled rows than are used. Every seed draws its own, and the others judge.
+- *cross-validation*: there are no rows to spare. The labelled rows are cut into folds, again and again; every fold
+  judges a fit on the others. All folds of one repeat together are one *unit*, which judges every row once.
+- *given*: you gave validation and test rows. They stay as they are, and seeds differ in everything else.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from metasched.errors import DataError
+from metasched.learners.evaluation import judged_rows
+from metasched.learners.folds import stratified_folds
+from metasched.tasks import RowNumbers, TaskSet
+from metasched.tasks.task import TEST
+
+Kind = Literal["redrawn", "cross-validation", "given"]
+FOLDS = 5
+FEWEST_ROWS = 2 * FOLDS
+FEW_ROWS = 200
+"""If you do not divide a target with at most this many rows, all of them are labelled rows and cross-validated."""
+FOLD_SEED = 1001
+"""The seed of fits on folds, plus the number of the repeat: no fit that judges other rows has it."""
+
+
+class Split(NamedTuple):
+    """One fit: the unit and the seed it counts for, its task set, and the numbers of the rows that judge it.
+
+    ``rows`` (n,) belong to ``judged_rows(tasks)``. A row that judges several fits has the same number in all of them.
+    """
+
+    unit: int
+    seed: int
+    tasks: TaskSet
+    rows: RowNumbers
+
+
+class Splits(NamedTuple):
+    """How methods are judged (``judging``), and the folds of the official labelled rows (``folds``).
+
+    ``official`` has as validation rows all that the final model may learn from. The folds decide how long to train and
+    which model is the best; there are none with too few labelled rows.
+    """
+
+    kind: Kind
+    official: TaskSet
+    judging: tuple[Split, ...]
+    folds: tuple[Split, ...]
+
+    @property
+    def units(self) -> int:
+        """How many times every method is judged: seeds, or repeats of the cross-validation."""
+        return len({split.unit for split in self.judging})
+
+    @property
+    def judges(self) -> int:
+        """How many different rows judge; their numbers begin at 0."""
+        return 1 + max(int(split.rows.max()) for split in self.judging)
+
+
+def split(tasks: TaskSet, seeds: Sequence[int]) -> Splits:
+    """The splits of a task set for these seeds."""
+    kind = kind_of(tasks)
+    official = tasks.all_labelled() if kind == "cross-validation" else tasks
+    folds = repeat_of(official, 0) if len(official.validation.labels) >= FEWEST_ROWS else ()
+    if kind == "cross-validation":
+        if not folds:
+            raise DataError(
+                f"{tasks.name}: the target has {len(official.validation.labels)} labelled rows and no others to judge "
+                f"models; label at least {FEWEST_ROWS}"
+            )
+        repeats = range(1, repeats_for(len(seeds)))
+        judging = (*folds, *(split for repeat in repeats for split in repeat_of(official, repeat)))
+    elif kind == "redrawn":
+        judging = tuple(_seeded(seed, tasks.redrawn(seed)) for seed in seeds)
+    else:
+        judging = tuple(Split(seed, seed, tasks, judged_rows(tasks)) for seed in seeds)
+    return Splits(kind, official, _numbered(judging), folds)
+
+
+def kind_of(tasks: TaskSet) -> Kind:
+    """How the target's rows allow to judge."""
+    rows = len(tasks.validation.labels) + len(tasks.test.labels)
+    if not len(tasks.test.labels) or (tasks.split == "drawn" and rows <= FEW_ROWS):
+        return "cross-validation"
+    return "given" if tasks.split == "given" else "redrawn"
+
+
+def repeats_for(seeds: int) -> int:
+    """Repeats of the cross-validation in place of so many seeds: about twice as many fits.
+
+    >>> [repeats_for(seeds) for seeds in (2, 10, 20)]
+    [2, 4, 8]
+    """
+    return max(2, -(-2 * seeds // FOLDS))
+
+
+def repeat_of(official: TaskSet, repeat: int) -> tuple[Split, ...]:
+    """The folds of one repeat. They have equal sizes, so that one compiled program serves them all."""
+    labels = official.validation.labels
+    numbers = stratified_folds(labels, FOLDS, equal=True, seed=repeat)
+    parts = [np.flatnonzero(numbers == fold) for fold in range(FOLDS)]
+    sets = [official.held_out(part) for part in parts]
+    return tuple(
+        Split(repeat, FOLD_SEED + repeat, tasks, part[judged_rows(tasks)])
+        for tasks, part in zip(sets, parts, strict=True)
+    )
+
+
+def _numbered(splits: Sequence[Split]) -> tuple[Split, ...]:
+    """The same with rows numbered from 0, without gaps."""
+    known = np.unique(np.concatenate([split.rows for split in splits]))
+    return tuple(split._replace(rows=np.searchsorted(known, split.rows)) for split in splits)
+
+
+def _seeded(seed: int, tasks: TaskSet) -> Split:
+    return Split(seed, seed, tasks, tasks.provenance[TEST].rows[judged_rows(tasks)])
