@@ -3,6 +3,7 @@
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 from metasched.errors import ConfigError
@@ -14,6 +15,11 @@ def require(module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ConfigError(f"this needs {error.name}; install it with: pip install 'metasched[{extra}]'") from None
+
+
+def available(module: str) -> bool:
+    """Whether ``module`` is installed."""
+    return find_spec(module) is not None
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,21 @@ def test_a_seed_a_run_or_a_model_is_taken(runs, capsys, words, seed):
     assert (told["rows"], told["labelled_rows"]) == (30, 30)
     assert told["accuracy"] == runs.final[seed]["test_accuracy"]
     assert told["predictions"]["prediction"] == runs.model(seed).predict(runs.tasks.test.inputs).tolist()
+
+
+@pytest.mark.parametrize(("metric", "words"), [("log-loss", "log-loss"), ("auc", "AUC")])
+def test_the_metric_of_the_run_is_printed_as_people_know_it(tmp_path, monkeypatch, capsys, metric, words):
+    monkeypatch.chdir(tmp_path)
+    tasks = make_tasks()
+    ms.datasets.save_npz(tasks, "set.npz")
+    run = ms.train(tasks, "uniform", learner=replace(CONFIG, metric=metric), out="runs/m")
+    value = abs(run.final[0]["test_accuracy"])
+    assert f"\ntest {words} {value:.3f} on 30 rows" in repr(run)
+    main(["predict", "runs/m", "set.npz", "--out", "p.csv"])
+    assert f"\n{words} {value:.4f} on 30 rows with labels" in capsys.readouterr().out
+    main(["predict", "runs/m", "set.npz", "--json"])
+    told = json.loads(capsys.readouterr().out)[metric.replace("-", "_")]
+    assert told == pytest.approx(value)
 
 
 def test_numbers_are_predicted_and_scored_in_regression(tmp_path, monkeypatch, capsys):

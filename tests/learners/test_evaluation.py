@@ -1,10 +1,17 @@
 """What is measured on test rows, and the few-shot test on the target's own rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from sklearn import metrics
 
 import metasched as ms
-from helpers import make_tasks
+from helpers import make_regression, make_tasks
+from metasched.learners import engine
+from metasched.learners.evaluation import evaluation_order
+from metasched.learners.networks import mlp
+from metasched.runs import runner
 from scenes import program_for, run_all, start
 
 
@@ -70,3 +77,65 @@ def test_a_class_that_no_test_row_has_is_none():
     assert shares[1] is None
     assert None not in (shares[0], shares[2])
     assert found.final["balanced_test_accuracy"] == pytest.approx((shares[0] + shares[2]) / 2)
+
+
+REFERENCES = {
+    "accuracy": lambda known, said: metrics.accuracy_score(known, said.argmax(1)),
+    "balanced-accuracy": lambda known, said: metrics.balanced_accuracy_score(known, said.argmax(1)),
+    "f1": lambda known, said: metrics.f1_score(known, said.argmax(1), average="macro"),
+    "log-loss": lambda known, said: -metrics.log_loss(known, said / said.sum(1, dtype=np.float64)[:, None]),
+    "auc": lambda known, said: np.mean([metrics.roc_auc_score(known == label, said[:, label]) for label in range(3)]),
+    "r2": lambda known, said: metrics.r2_score(known, said, multioutput="variance_weighted"),
+    "mae": lambda known, said: -metrics.mean_absolute_error(known, said),
+}
+LEARNERS = {
+    "joint": ms.Joint(updates=3, batch_size=5, eval_every=2, eval_rows=20),
+    "meta": ms.AlgorithmOne(updates=3, batch_size=5, eval_every=2, eval_rows=20),
+}
+
+
+class TestMetrics:
+    """What a run stores is the score that scikit-learn finds for the predictions of its model."""
+
+    @pytest.mark.parametrize("learner", LEARNERS)
+    @pytest.mark.parametrize("name", [name for name in REFERENCES if name not in ("r2", "mae")])
+    def test_of_classes(self, learner, name):
+        tasks = make_tasks(test=60)
+        settings = replace(LEARNERS[learner], metric=name)
+        run = ms.train(tasks, "uniform", learner=settings, network=mlp(3, (6,)))
+        said = run.model().predict_proba(tasks.test.inputs)
+        wanted = REFERENCES[name]
+        assert run.final[0]["test_accuracy"] == pytest.approx(wanted(tasks.test.labels, said), rel=1e-5)
+        assert run.model().score(*tasks.test) == run.final[0]["test_accuracy"]
+        some = evaluation_order(tasks)[:20]
+        assert run.records[-1]["test_accuracy"] == pytest.approx(wanted(tasks.test.labels[some], said[some]), rel=1e-5)
+        assert run.outcomes[0].metric.name == name
+        assert "test_accuracy" not in run.records[0]
+        plain = ms.train(tasks, "uniform", learner=LEARNERS[learner], network=mlp(3, (6,)))
+        for mine, other in zip(run.records, plain.records, strict=True):
+            assert mine["validation_accuracy"] == other["validation_accuracy"]
+            assert mine.get("test_accuracy_by_class") == other.get("test_accuracy_by_class")
+
+    def test_of_numbers(self):
+        tasks = make_regression()
+        run = ms.train(tasks, "uniform", learner=replace(LEARNERS["joint"], metric="mae"), network=mlp(2, (6,)))
+        wanted = REFERENCES["mae"](tasks.test.targets, run.model().predict(tasks.test.inputs))
+        assert run.final[0]["test_accuracy"] == pytest.approx(wanted, rel=1e-5)
+        assert run.model().score(tasks.test.inputs, tasks.test.targets) == run.final[0]["test_accuracy"]
+        assert run.outcomes[0].about.deviation == pytest.approx(np.sqrt(tasks.validation.targets.var(axis=0).mean()))
+
+    def test_a_long_log_of_outputs_is_cut_into_shorter_chunks_without_another_number(self, monkeypatch):
+        tasks = make_tasks(test=60)
+        settings = ms.Joint(updates=7, batch_size=5, eval_every=1, eval_rows=20, metric="log-loss")
+        whole = ms.train(tasks, "uniform", learner=settings, network=mlp(3, (6,)))
+        monkeypatch.setattr(engine, "LOGGED_NUMBERS", 2 * 2 * 20 * 3)
+        runner._PROGRAMS._programs.clear()
+        cut = ms.train(tasks, "uniform", learner=settings, network=mlp(3, (6,)))
+        assert cut.records == whole.records
+
+    def test_side_by_side_is_alone(self):
+        tasks = make_tasks(test=60)
+        settings = replace(LEARNERS["joint"], metric="auc")
+        how = {"learner": settings, "network": mlp(3, (6,)), "seeds": 3}
+        both = [ms.train(tasks, "thompson", seeds_at_once=count, **how).final for count in (1, 2)]
+        assert both[0] == both[1]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import make_tasks
+from helpers import make_regression, make_tasks
 from metasched import AlgorithmOne, Joint
 from metasched.errors import ConfigError
 
@@ -107,3 +107,16 @@ def test_measuring_left_open_takes_at_most_a_tenth_of_the_run(batch_size, batche
 
 def test_a_measuring_interval_of_ones_own_stands():
     assert AlgorithmOne(batch_size=4, eval_every=1, eval_rows=30).resolve(make_tasks()).eval_every == 1
+
+
+@pytest.mark.parametrize(
+    ("tasks", "metric", "message"),
+    [
+        (make_tasks(), "mae", "metric is mae, but these tasks have classes; give accuracy or balanced-accuracy or auc"),
+        (make_regression(), "auc", "metric is auc, but these tasks have numbers to predict; give r2 or mae"),
+        (make_tasks(), "best", "metric is 'best'; give accuracy or balanced-accuracy or auc or f1 or log-loss or r2"),
+    ],
+)
+def test_a_metric_must_fit_the_answers(tasks, metric, message):
+    with pytest.raises(ConfigError, match=message):
+        Joint(batch_size=4, metric=metric).resolve(tasks)

@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from metasched.learners.networks import mlp
 from metasched.runs import folder
 from metasched.runs import train as runs
 from metasched.runs.jobs import make_jobs, stored_job
+from metasched.runs.spec import first_in_words
 from metasched.schedulers import resolve
 
 CONFIG = ms.AlgorithmOne(batch_size=4, updates=3, eval_every=3, inner_rate=0.2)
@@ -271,3 +273,13 @@ def test_what_is_wrong_is_named(written, tasks, path, value, said):
     (where / "run.json").write_text(json.dumps(with_value(content, path, value)))
     with pytest.raises(RunError, match=said):
         stored_job(where, folder.describe(where), tasks)
+
+
+def test_a_metric_that_nobody_gives_leaves_the_name_of_a_run_as_it_was_and_another_is_kept(tmp_path):
+    plain, auc = (make_jobs(make_tasks(), "ucb", learner=replace(JOINT, metric=metric))[0] for metric in (None, "auc"))
+    assert "metric" not in plain.spec.settings
+    assert auc.spec.settings["metric"] == "auc"
+    assert plain.spec.name != auc.spec.name
+    assert stored_job(tmp_path, plain.description, make_tasks()).settings.metric is None
+    assert stored_job(tmp_path, auc.description, make_tasks()).settings.metric == "auc"
+    assert first_in_words(plain.spec.differences(auc.spec)) == "with another setting metric (none, not auc)"

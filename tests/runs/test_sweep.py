@@ -77,3 +77,15 @@ def test_outcomes_come_back_exactly(tmp_path, finished):
     assert [msgspec.to_builtins(each) for each in outcomes.read(tmp_path / "a.jsonl")] == [
         msgspec.to_builtins(each) for each in finished
     ]
+
+
+@pytest.mark.parametrize(
+    ("finals", "means"),
+    [((0.5, None, 0.2, 0.4), (-0.25, 0.3)), ((-40.0, -41.0, None, -39.0), (-40.5, -40.5)), ((None, None), (-1.0,))],
+)
+def test_a_run_that_diverged_counts_as_less_than_any_other_whatever_the_metric(finals, means):
+    known = outcome("ucb", 0)
+    runs = [
+        msgspec.structs.replace(known, final=None if score is None else Final(test_accuracy=score)) for score in finals
+    ]
+    assert sweep._mean_finals(runs, 2).tolist() == pytest.approx(list(means))

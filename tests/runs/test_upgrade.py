@@ -10,6 +10,7 @@ import metasched as ms
 from metasched.errors import DataError, RunError
 from metasched.runs import folder
 from metasched.runs import outcome as outcomes
+from metasched.runs.spec import EARLIER
 from metasched.runs.upgrade import upgrade_spec
 
 STORED = Path(__file__).parent / "stored" / "0.1"
@@ -84,7 +85,7 @@ class TestStored:
         found = folder.describe(STORED / "finished").spec
         assert (found.learner, found.reward, found.abstain) == ("joint", "transfer", False)
         usual = asdict(ms.Joint(updates=3, batches_per_update=3, eval_every=2))
-        assert found.settings == {name: value for name, value in usual.items() if name != "batching"}
+        assert found.settings == {name: value for name, value in usual.items() if name not in EARLIER}
 
     def test_its_outcome_is_read_and_its_model_loads(self, tmp_path):
         (run,) = outcomes.read(STORED / "finished" / "outcome.jsonl")

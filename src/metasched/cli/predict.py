@@ -46,7 +46,8 @@ def predict(
     Args:
         run: The folder of a run, of several seeds, or of a saved model.
         rows: A table (.csv, .tsv, .parquet; columns by name as in training), an .npz file with inputs, or a folder of
-            images. With labels in it, accuracy is printed too.
+            images. With labels in it, accuracy is printed too,
+            or the metric that the model was trained for.
         out: Write every prediction to this CSV file; without it the first rows are printed.
         seed: Of several seeds, this one; by default the first.
         data: An option of the table, key=value, such as separator=';'; may be repeated.
@@ -70,11 +71,16 @@ def predict(
     for note in found.notes:
         stderr().print(f"note: {escape(f'{rows}: {note}')}", highlight=False, soft_wrap=True)
     count = len(found.names)
-    name = "score" if not model.classes else "balanced accuracy" if about.balanced_accuracy else "accuracy"
+    name = "score" if about.metric is None and not model.classes else about.judge.word
+    if score is not None:
+        score = about.judge.shown(score)
     if json:
         result: dict[str, Any] = {"rows": count}
         if score is not None:
-            result |= {name.replace(" ", "_"): score, "labelled_rows": len(found.labelled)}
+            result |= {
+                (about.metric or name).replace("-", "_").replace(" ", "_"): score,
+                "labelled_rows": len(found.labelled),
+            }
         plain = {key: np.asarray(column).tolist() for key, column in answers.items()}
         print_json(result | ({"predictions": plain} if out is None else {"out": str(out), "replaced": replaced}))
         return

@@ -139,10 +139,12 @@ def _tracked(
     if as_json:
         print_line({"final": {str(seed): final for seed, final in run.final.items()}, "out": str(folder)})
         return
-    meta = run.outcomes[0].spec.learner == "meta"
+    meta, metric = run.outcomes[0].spec.learner == "meta", run.outcomes[0].metric
+    called = metric.title if run.outcomes[0].spec.settings.get("metric") else "test accuracy"
     for seed, final in run.final.items():
-        initial = f" (initial model {final['initial_test_accuracy']:.4f})" if meta else ""
-        put(f"seed {seed}: test accuracy {final['test_accuracy']:.4f}{initial} on {final['test_rows']:,} rows")
+        initial = f" (initial model {metric.shown(final['initial_test_accuracy']):.4f})" if meta else ""
+        value = metric.shown(final["test_accuracy"])
+        put(f"seed {seed}: {called} {value:.4f}{initial} on {final['test_rows']:,} rows")
     for seed, record in run.diverged.items():
         put(f"seed {seed}: ended at update {record['update']}: {record['diverged']}")
     if run.reason:
@@ -156,8 +158,8 @@ def _tracked(
         what = "rows" if run.outcomes[0].spec.settings.get("batching") == "mixed" else "batches"
         put(f"abstained from {abstained:,} {what}")
     lines = [*run.tasks.warnings]
-    if len(run.tasks.validation.labels) <= MOST_LABELLED:
-        linear = baseline(run.tasks, run.outcomes[0].spec.settings["balanced_accuracy"])
+    if metric.by_row and len(run.tasks.validation.labels) <= MOST_LABELLED:  # the linear model has no other score
+        linear = baseline(run.tasks, metric.name == "balanced-accuracy")
         put(f"\n{linear.name} on the target's labelled rows alone: {linear.score:.4f}")
         lines += [*diagnostics.unscaled(run.tasks), *diagnostics.of_runs(run.outcomes, linear)]
     for line in lines:

@@ -75,7 +75,7 @@ def _mean_outputs(runs: Sequence[Outcome], split: Split) -> NDArray[np.float32]:
     if ended:
         # Sources may have more classes than the target; what a run gives to those counts for none of the target's.
         width = len(split.tasks.classes) or ended[0].shape[1]
-        return np.mean(ended, axis=0, dtype=np.float64)[:, :width].astype(np.float32)
+        return np.asarray(np.mean(np.stack(ended)[:, :, :width], axis=0, dtype=np.float64), np.float32)
     count, known = len(split.rows), split.tasks.validation
     if known.targets is None:
         return np.full((count, len(split.tasks.classes)), 1 / len(split.tasks.classes), np.float32)
@@ -112,8 +112,8 @@ def outcome_of(runs: Sequence[Outcome], unit: int, part: Part, metric: Metric, v
         updates=longest,
         samples=same[0].samples,
         test_accuracy=curve,
-        final=Final(test_accuracy=score, test_rows=len(part.rows), **_finals(ended)),
-        drawn=tuple(map(int, np.rint(np.mean([run.drawn for run in ended], axis=0)))) if ended[0].drawn else None,
+        final=_final(score, part, ended),
+        drawn=_mean_drawn([run.drawn for run in ended if run.drawn is not None]),
         abstained=round(statistics.fmean(run.abstained for run in ended)),
         schedule=None if not schedules else _mean_schedule(schedules),
         rewards=mean_rewards(ended),
@@ -121,16 +121,22 @@ def outcome_of(runs: Sequence[Outcome], unit: int, part: Part, metric: Metric, v
     )
 
 
-def _finals(runs: Sequence[Outcome]) -> dict[str, object]:
-    """Means over runs of what every final evaluation has."""
+def _final(score: float, part: Part, runs: Sequence[Outcome]) -> Final:
+    """The score, and means over runs of what else every final evaluation has."""
     finals = [run.final for run in runs if run.final]
-    balanced = [final.balanced_test_accuracy for final in finals]
+    balanced = [final.balanced_test_accuracy for final in finals if final.balanced_test_accuracy is not None]
     tables = [final.drawn_by_label for final in finals if final.drawn_by_label]
     by_label = np.rint(np.mean(np.array(tables, np.float64), axis=0)).tolist() if tables else None
-    return {
-        "balanced_test_accuracy": None if None in balanced else float(np.mean([each or 0 for each in balanced])),
-        "drawn_by_label": None if by_label is None else tuple(map(tuple, by_label)),
-    }
+    return Final(
+        test_accuracy=score,
+        test_rows=len(part.rows),
+        balanced_test_accuracy=statistics.fmean(balanced) if balanced else None,
+        drawn_by_label=None if by_label is None else tuple(map(tuple, by_label)),
+    )
+
+
+def _mean_drawn(counts: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    return tuple(map(int, np.rint(np.mean(counts, axis=0)))) if counts else None
 
 
 def _mean_schedule(schedules: Sequence[Sequence[Sequence[int]]]) -> tuple[tuple[int, ...], ...]:

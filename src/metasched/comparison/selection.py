@@ -44,14 +44,14 @@ def weights(parts: Mapping[str, Part]) -> dict[str, float]:
 
 
 def likelihoods(part: Part) -> NDArray[np.float64]:
-    """The log-likelihood (n,) of each row: of its label, or, in regression, of normal errors with the model's variance."""
+    """The log-likelihood (n,) of each row: of its label; in regression of normal errors with the variance found."""
     outputs = np.asarray(part.outputs, np.float64)
     if part.answers.ndim == 1:
         right = outputs[np.arange(len(outputs)), part.answers.astype(np.int64)]
-        return np.log(np.clip(right, SMALLEST, 1.0))
+        return np.asarray(np.log(np.clip(right, SMALLEST, 1.0)))
     errors = ((outputs - part.answers.astype(np.float64)) ** 2).sum(axis=1)
     variance = max(float(errors.mean()), np.finfo(np.float64).tiny)
-    return -0.5 * errors / variance - 0.5 * np.log(variance)
+    return np.asarray(-0.5 * errors / variance - 0.5 * np.log(variance))
 
 
 def mean_part(parts: Mapping[str, Part], shares: Mapping[str, float]) -> Part:

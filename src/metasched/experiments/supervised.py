@@ -72,7 +72,7 @@ def supervised(
     sums = full_scorer(objective)(fitted, host_rows(tasks.test))
     scores = [read_score(objective, one, counts) for one in sums]
     return Supervised(
-        [score.accuracy for score in scores],
+        [score.main for score in scores],
         [score.balanced for score in scores],
         [list(score.by_class) for score in scores],
         len(owner),

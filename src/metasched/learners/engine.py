@@ -18,14 +18,18 @@ from numpy.typing import ArrayLike, NDArray
 from metasched.errors import ConfigError
 from metasched.learners.checks import replicas_that_fit
 from metasched.learners.evaluation import (
+    Outputs,
     Reader,
+    Score,
     Scorer,
     ScoreSums,
     evaluation_subset,
     full_reader,
     full_scorer,
+    judge,
     read_score,
     score_sums,
+    target_outputs,
 )
 from metasched.learners.folds import over_replicas
 from metasched.learners.inner import Schedule
@@ -42,6 +46,8 @@ LEARNERS: Mapping[type[LearnerSettings], MakeLearner] = {AlgorithmOne: meta, Joi
 """What makes the learner that settings are for."""
 CHUNK = 64
 """Most updates of one call to the compiled program."""
+LOGGED_NUMBERS = 2**24
+"""Most outputs on test rows that one call writes down for a replica; fewer updates then make a chunk."""
 CHUNK_SECONDS = 1.0
 """About how long one call should take, so that progress is seen and little is lost."""
 
@@ -55,7 +61,10 @@ Replica = TypeVar("Replica", bound=Hashable)
 
 
 class Log(NamedTuple):
-    """What a chunk writes down, one row for each update (CHUNK, …); ``drawn`` are rows by task so far."""
+    """What a chunk writes down, one row for each update (CHUNK, …); ``drawn`` are rows by task so far.
+
+    ``outputs`` on the test subset are there where the metric is no mean over rows.
+    """
 
     loss: jax.Array
     validation_accuracy: jax.Array
@@ -63,6 +72,7 @@ class Log(NamedTuple):
     drawn: jax.Array
     rate: jax.Array
     score_sums: ScoreSums
+    outputs: Outputs | None
 
 
 class Models(NamedTuple):
@@ -155,38 +165,54 @@ def hyperparameters_of(settings: LearnerSettings, reward_index: int = 0) -> Hype
 def _chunk(
     objective: Objective, learner: Learner, data: Data, test: Rows, state: State, first: Any, count: Any
 ) -> tuple[State, Log, Models]:
-    """``count`` ≤ CHUNK updates after the first ``first``; the test subset is evaluated where that is due.
+    """``count`` updates, a chunk at most, after the first ``first``; the test subset is evaluated where that is due.
 
     ``first`` is the number that ``state.update`` has. It is an argument of its own because it is then one number for
     all replicas: under ``vmap`` a condition on a replica's number would become a select, which always evaluates.
     """
     settings = objective.settings
     every = settings.eval_every or 1
+    by_row = judge(objective).by_row
 
-    def entry(state: State, update: Update, sums: ScoreSums) -> Log:
+    def evaluated(update: Update) -> tuple[ScoreSums, Outputs | None]:
+        adapted, initial = update.weights, update.initial
+        sums = ScoreSums(score_sums(objective, adapted, test), score_sums(objective, initial, test))
+        if by_row:
+            return sums, None
+        return sums, Outputs(target_outputs(objective, adapted, test), target_outputs(objective, initial, test))
+
+    def entry(state: State, update: Update, found: tuple[ScoreSums, Outputs | None]) -> Log:
         drawn = state.stream.drawn.sum(axis=1)
-        return Log(update.loss, update.validation_accuracy, update.tasks, drawn, update.rate, sums)
+        return Log(update.loss, update.validation_accuracy, update.tasks, drawn, update.rate, *found)
 
     def one(number: jax.Array, carry: tuple[State, Log, Models]) -> tuple[State, Log, Models]:
         state, log, _ = carry
         state, update = learner.update(data, state)
         done = first + number + 1
-        sums = jax.lax.cond(
+        found = jax.lax.cond(
             (done % every == 0) | (done == settings.updates),
-            lambda: ScoreSums(score_sums(objective, update.weights, test), score_sums(objective, update.initial, test)),
-            lambda: jax.tree.map(lambda part: jnp.full(part.shape, jnp.nan), nothing),
+            lambda: evaluated(update),
+            lambda: jax.tree.map(lambda part: jnp.full(part.shape, jnp.nan, part.dtype), nothing),
         )
-        log = jax.tree.map(lambda column, value: column.at[number].set(value), log, entry(state, update, sums))
+        log = jax.tree.map(lambda column, value: column.at[number].set(value), log, entry(state, update, found))
         return state, log, Models(update.initial, update.weights)
 
-    # The log has CHUNK rows whatever ``count`` is, so that one compiled program serves chunks of every length.
-    nothing = ScoreSums(jnp.zeros(objective.heads.width), jnp.zeros(objective.heads.width))
+    # The log has as many rows whatever ``count`` is, so that one compiled program serves chunks of every length.
     _, like = jax.eval_shape(learner.update, data, state)
+    nothing = jax.eval_shape(evaluated, like)
     row = jax.eval_shape(entry, state, like, nothing)
-    blank = jax.tree.map(lambda part: jnp.zeros((CHUNK, *part.shape), part.dtype), row)
+    blank = jax.tree.map(lambda part: jnp.zeros((_longest_chunk(objective, test), *part.shape), part.dtype), row)
     models = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), Models(like.initial, like.weights))
     done: tuple[State, Log, Models] = jax.lax.fori_loop(0, count, one, (state, blank, models))
     return done
+
+
+def _longest_chunk(objective: Objective, test: Rows) -> int:
+    """Most updates of one call: CHUNK, or fewer where outputs on the test subset are written down."""
+    if judge(objective).by_row:
+        return CHUNK
+    width = objective.heads.width if test.targets is None else test.targets.shape[-1]
+    return max(1, min(CHUNK, LOGGED_NUMBERS // (2 * len(test.labels) * width)))
 
 
 # The loop: chunk after chunk, group after group of replicas.
@@ -233,11 +259,12 @@ def _run_together(
 ) -> Iterator[Chunk[Replica]]:
     updates = program.objective.settings.updates
     data, test = _stack_rows(program, rows)
+    most = _longest_chunk(program.objective, rows[0].test)
     done, count = int(states[0].update), 1
     stacked = _stack_states(program, states)
     alive = {replica: replica not in ended for replica in replicas}
     while done < updates and any(alive.values()):
-        count = min(count, CHUNK, updates - done)
+        count = min(count, most, updates - done)
         start = time.monotonic()
         stacked, log, models = program.chunk(data, test, stacked, done, count)
         log = jax.tree.map(np.asarray, log)
@@ -246,7 +273,7 @@ def _run_together(
         for index, replica in enumerate(replicas):
             if alive[replica]:
                 own = _replica(program, log, index)
-                new = _records(program, states[index].hyperparameters, own, rows[index].test.labels, done, count)
+                new = _records(program, states[index].hyperparameters, own, rows[index].test, done, count)
                 alive[replica] = "diverged" not in new[-1]
                 records += [(replica, record) for record in new]
         done += count
@@ -297,11 +324,9 @@ def _by_replica(program: Program, stacked: Any, replicas: Sequence[Replica]) -> 
 # The records: what the compiled loop logged, for people and files.
 
 
-def _records(
-    program: Program, began: Hyperparameters, log: Log, labels: ArrayLike, done: int, count: int
-) -> list[Record]:
+def _records(program: Program, began: Hyperparameters, log: Log, test: Rows, done: int, count: int) -> list[Record]:
     """Records of one replica and chunk, after ``done`` updates; one whose loss is not finite is the last."""
-    counts = _class_counts(program, labels)
+    counts = _class_counts(program, test.labels)
     records: list[Record] = []
     for number in range(count):
         row: Log = jax.tree.map(lambda column, number=number: column[number], log)
@@ -310,12 +335,12 @@ def _records(
             rates = float(began.inner_rate), float(began.outer_rate), float(row.rate)
             cause = why_diverged(program.objective.settings, *rates)
             return [*records, {"update": update, "diverged": cause}]
-        records.append(_record(program, row, update, counts))
+        records.append(_record(program, row, update, counts, test))
     return records
 
 
-def _record(program: Program, row: Log, update: int, counts: NDArray[np.int64]) -> Record:
-    """One update; ``counts`` (width,) are the rows by class of the test subset that is evaluated along the way."""
+def _record(program: Program, row: Log, update: int, counts: NDArray[np.int64], test: Rows) -> Record:
+    """One update; ``counts`` (width,) are rows by class of ``test``, the subset that is evaluated along the way."""
     objective, settings = program.objective, program.objective.settings
     drawn = int(row.drawn.sum())
     record: Record = {
@@ -331,10 +356,14 @@ def _record(program: Program, row: Log, update: int, counts: NDArray[np.int64]) 
     if settings.batching == "per_source":
         record["tasks"] = row.tasks.tolist()
     if np.isfinite(row.score_sums.adapted).all():
-        adapted, initial = (read_score(objective, np.asarray(sums, np.float64), counts) for sums in row.score_sums)
+        outputs = (None, None) if row.outputs is None else tuple(map(np.asarray, row.outputs))
+        adapted, initial = (
+            read_score(objective, np.asarray(sums, np.float64), counts, read, test)
+            for sums, read in zip(row.score_sums, outputs, strict=True)
+        )
         record |= {
-            "test_accuracy": adapted.accuracy,
-            "initial_test_accuracy": initial.accuracy,
+            "test_accuracy": adapted.main,
+            "initial_test_accuracy": initial.main,
             "test_accuracy_by_class": adapted.by_class,
             "test_rows": int(counts.sum()),
         }
@@ -348,7 +377,6 @@ def _class_counts(program: Program, labels: ArrayLike) -> NDArray[np.int64]:
 
 def _final(program: Program, rows: Sequence[ReplicaRows], stacked: State, models: Models) -> list[Record]:
     """For every replica: the last models on all of its test rows, and the source rows drawn by task and label."""
-    objective = program.objective
     by_task_set: dict[int, list[int]] = {}
     for index, each in enumerate(rows):
         by_task_set.setdefault(id(each.tasks), []).append(index)
@@ -361,16 +389,23 @@ def _final(program: Program, rows: Sequence[ReplicaRows], stacked: State, models
         some = stack
         if len(indices) < len(rows):
             some = jax.tree.map(lambda leaf, indices=indices: leaf[np.array(indices)], stack)
-        adapted, initial = program.full_score(some.weights, test), program.full_score(some.initial, test)
-        counts = _class_counts(program, test.labels)
+        adapted, initial = (_full_scores(program, weights, test) for weights in (some.weights, some.initial))
         for place, index in enumerate(indices):
-            score = read_score(objective, adapted[place], counts)
+            score, first = adapted[place], initial[place]
             finals[index] = {
-                "test_accuracy": score.accuracy,
+                "test_accuracy": score.main,
                 "balanced_test_accuracy": score.balanced,
                 "test_accuracy_by_class": score.by_class,
-                "initial_test_accuracy": read_score(objective, initial[place], counts).accuracy,
-                "test_rows": int(counts.sum()),
+                "initial_test_accuracy": first.main,
+                "test_rows": len(test.labels),
                 "drawn_by_label": drawn[index].tolist(),
             }
     return [finals[index] for index in range(len(rows))]
+
+
+def _full_scores(program: Program, stack: Weights, test: Rows) -> list[Score]:
+    """The scores of stacked models on all test rows, in host memory."""
+    objective, counts = program.objective, _class_counts(program, test.labels)
+    sums = program.full_score(stack, test)
+    outputs = [None] * len(sums) if judge(objective).by_row else program.read(stack, test)
+    return [read_score(objective, own, counts, read, test) for own, read in zip(sums, outputs, strict=True)]

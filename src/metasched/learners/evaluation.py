@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from metasched.learners.losses import Objective, Rows, outputs, row_scores
+from metasched.learners.metrics import Metric, metric_of
 from metasched.learners.networks import Weights
 from metasched.learners.stream import host_rows, to_device
 from metasched.tasks import RowNumbers, TaskSet
@@ -25,6 +26,19 @@ class ScoreSums(NamedTuple):
 
     adapted: jax.Array
     initial: jax.Array
+
+
+class Outputs(NamedTuple):
+    """For two models, what the target's head says of every row (n, width)."""
+
+    adapted: jax.Array
+    initial: jax.Array
+
+
+def judge(objective: Objective) -> Metric:
+    """The metric of the settings."""
+    settings, regression = objective.settings, objective.variance is not None
+    return metric_of(settings.metric, balanced=settings.balanced_accuracy, regression=regression)
 
 
 def evaluation_order(tasks: TaskSet) -> NDArray[np.int64]:
@@ -46,6 +60,11 @@ def score_sums(objective: Objective, weights: Weights, rows: Rows, real: jax.Arr
     """Sum of row scores (width,) by label, over the rows that are ``real`` (n,)."""
     scores = jnp.where(real, row_scores(objective, weights, rows), 0)
     return jnp.zeros(objective.heads.width).at[rows.labels].add(scores)
+
+
+def target_outputs(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
+    """What the target's head says of every row (n, width)."""
+    return outputs(objective, weights, rows.inputs, objective.heads.target)
 
 
 Scorer: TypeAlias = Callable[[Weights, Rows], NDArray[np.float64]]
@@ -76,7 +95,7 @@ def full_reader(objective: Objective) -> Reader:
 
     @jax.jit
     def part(weights: Weights, rows: Rows) -> jax.Array:
-        return jax.vmap(lambda weights: outputs(objective, weights, rows.inputs, objective.heads.target))(weights)
+        return jax.vmap(lambda weights: target_outputs(objective, weights, rows))(weights)
 
     def read(weights: Weights, rows: Rows) -> NDArray[np.float32]:
         return np.concatenate([np.asarray(part(weights, piece))[:, :count] for piece, count in pieces(rows)], axis=1)
@@ -109,17 +128,31 @@ def _pad(size: int, part: NDArray[np.generic]) -> NDArray[np.generic]:
 
 
 class Score(NamedTuple):
-    """Accuracy as the settings define it, balanced accuracy, and accuracy by class (None for one without rows)."""
+    """The score of the settings' metric, balanced accuracy, and accuracy by class (None for one without rows)."""
 
-    accuracy: float
+    main: float
     balanced: float
     by_class: Sequence[float | None]
 
 
-def read_score(objective: Objective, sums: NDArray[np.float64], counts: NDArray[np.int64]) -> Score:
-    """The score that follows from sums of row scores and numbers of rows by class (width,)."""
-    present = counts > 0
+def read_score(
+    objective: Objective,
+    sums: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    read: NDArray[np.float32] | None = None,
+    rows: Rows | None = None,
+) -> Score:
+    """The score that follows from sums of row scores and numbers of rows by class (width,).
+
+    A metric that is no mean over rows needs what the target's head ``read`` of the ``rows``, too.
+    """
+    metric, present = judge(objective), counts > 0
     shares = sums[present] / counts[present]
     balanced, plain = float(shares.mean()), float(sums.sum() / counts.sum())
     by_class = [float(s / n) if n else None for s, n in zip(sums, counts, strict=True)]
-    return Score(balanced if objective.settings.balanced_accuracy else plain, balanced, by_class)
+    main = balanced if metric.name == "balanced-accuracy" else plain
+    if not metric.by_row:
+        if read is None or rows is None:
+            raise ValueError(f"{metric.name} is no mean over rows: it needs the outputs")
+        main = metric.oriented(metric.score(predictions(objective, read), np.asarray(rows.answers)))
+    return Score(main, balanced, by_class)

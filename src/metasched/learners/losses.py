@@ -88,6 +88,12 @@ def variance_of(tasks: TaskSet) -> float:
     return float(np.var(tasks.validation.targets, axis=0).sum())  # type: ignore[arg-type]
 
 
+def deviation_of(tasks: TaskSet) -> float | None:
+    """The standard deviation of the validation targets, over all their numbers; None for classification."""
+    known = tasks.validation.targets
+    return None if known is None else float(np.sqrt(np.var(known.astype(np.float64), axis=0).mean()))
+
+
 def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any) -> jax.Array:
     """Outputs (n, width) of one head, or of a head for each row (n,); a class that a head lacks is never predicted.
 

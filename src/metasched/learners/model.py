@@ -89,7 +89,7 @@ class Model(Predictor):
     @cached_property
     def _objective(self) -> Objective:
         about = self.about
-        settings = Joint(precision=about.precision, balanced_accuracy=about.balanced_accuracy)
+        settings = Joint(precision=about.precision, balanced_accuracy=about.balanced_accuracy, metric=about.metric)
         return Objective(
             self.network, settings, Heads(len(about.heads), about.width, about.heads), variance=about.variance
         )
@@ -113,10 +113,12 @@ class Model(Predictor):
 
     def _score(self, rows: Inputs, answers: Labels | Targets) -> float:
         """As the run computed it, to the bit."""
+        if not self.about.judge.by_row:
+            return super()._score(rows, answers)
         known = (np.zeros(len(rows), np.int32), answers) if self.about.variance is not None else (answers, None)
         stack = jax.tree.map(lambda leaf: leaf[None], self.weights)
         (sums,) = full_scorer(self._objective)(stack, Rows(rows, *known))  # type: ignore[arg-type]
-        return read_score(self._objective, sums, np.bincount(known[0], minlength=self.about.width)).accuracy
+        return read_score(self._objective, sums, np.bincount(known[0], minlength=self.about.width)).main
 
 
 def model_of(objective: Objective, tasks: TaskSet, weights: Weights) -> Model:
@@ -136,6 +138,7 @@ def model_of(objective: Objective, tasks: TaskSet, weights: Weights) -> Model:
         variance=objective.variance,
         precision=settings.precision,
         balanced_accuracy=settings.balanced_accuracy,
+        metric=settings.metric,
         preparation=tasks.preparation,
     )
     return Model(about, objective.network, weights)

@@ -33,6 +33,8 @@ WEIGHTS = "model.safetensors"
 ABOUT = "model.json"
 LARGEST_HEADER = 100 * 1024**2
 """Bytes that safetensors itself allows for names and shapes."""
+LATER: Mapping[str, Any] = {"metric": None}
+"""Fields that the first models did not have, and what they stand for there."""
 REPAIR = "copy the folder again, or train again"
 
 
@@ -90,7 +92,10 @@ def read(folder: Path, network: Network | None) -> tuple[About, Network, Weights
 
 def digest_of(about: Facts) -> str:
     """The SHA-256 of what ``model.json`` says of a model."""
-    return hashlib.sha256(msgspec.json.encode(about, order="sorted")).hexdigest()
+    plain = msgspec.to_builtins(about)
+    # Earlier models have other digests if a field that they lack is among what is hashed.
+    known = {name: value for name, value in plain.items() if name not in LATER or getattr(about, name) != LATER[name]}
+    return hashlib.sha256(msgspec.json.encode(known, order="sorted")).hexdigest()
 
 
 def write_content(folder: Path, content: Content) -> None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
 from metasched.errors import ConfigError, DataError
+from metasched.learners.metrics import Metric, MetricName, metric_of
 from metasched.learners.networks import Size
 from metasched.tasks import Inputs, Labels, Preparation, Targets, as_inputs, as_targets
 
@@ -34,7 +35,8 @@ class Facts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a model of any kind was trained on, and how it reads and answers.
 
     ``classes`` is empty in regression. ``variance`` is None for classification, else the unit of squared errors.
-    ``preparation`` is how columns of a table become inputs, where training had a table.
+    ``preparation`` is how columns of a table become inputs, where training had a table. ``metric`` is what the model
+    is judged by, None for the usual one: accuracy, or R².
     """
 
     data: str
@@ -43,6 +45,12 @@ class Facts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     variance: float | None
     balanced_accuracy: bool
     preparation: Preparation | None = None
+    metric: MetricName | None = None
+
+    @property
+    def judge(self) -> Metric:
+        """What the model's scores are scores of."""
+        return metric_of(self.metric, balanced=self.balanced_accuracy, regression=self.variance is not None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,7 +143,8 @@ class Predictor(ABC):
 
         Returns:
             The share of right answers, or its mean over classes where the run was so set; in regression 1 − squared
-            error / variance of the validation targets.
+            error / variance of the validation targets. Of a model that was trained for another ``metric`` it is the
+            score of that; the log-loss and the mean absolute error have a minus sign, so that higher is better.
         """
         rows = self._inputs(inputs)
         given = np.asarray(answers) if self.about.variance is None else as_targets("answers", answers)
@@ -157,11 +166,19 @@ class Predictor(ABC):
             found = self._outputs(rows)
             if found.shape != answers.shape:
                 raise DataError(f"answers have shape {answers.shape}, the model predicts {found.shape}; give as many")
+            if not self.about.judge.by_row:
+                return self._judged(found, answers)
             return float(1 - ((found - answers) ** 2).sum(axis=1, dtype=np.float64).mean() / self.about.variance)
+        if not self.about.judge.by_row:
+            return self._judged(self._outputs(rows), answers)
         right = self._choices(rows) == answers
-        if not self.about.balanced_accuracy:
+        if self.about.judge.name != "balanced-accuracy":
             return float(right.mean())
         return float(np.mean([right[answers == label].mean() for label in np.unique(answers)]))
+
+    def _judged(self, outputs: NDArray[np.float32], answers: Labels | Targets) -> float:
+        """The score of a metric that is no mean over rows."""
+        return self.about.judge.oriented(self.about.judge.score(outputs, answers))
 
     def _inputs(self, inputs: Table | ArrayLike) -> Inputs:
         if self.about.preparation is not None and isinstance(inputs, Mapping | Frame):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_a
 import optax
 
 from metasched.errors import ConfigError, flag, number, unknown, whole_number
+from metasched.learners.metrics import METRICS, MetricName
 from metasched.learners.renamed import check_names
 from metasched.tasks import TaskSet
 
@@ -70,6 +71,9 @@ class LearnerSettings:
     """Whether source rows are weighted in the loss by one over the frequency of their label in their task."""
     balanced_accuracy: bool = False
     """Whether accuracy, and with it the reward, is the mean over classes of the accuracy of each."""
+    metric: MetricName | None = None
+    """What models are judged by on test rows: accuracy, balanced-accuracy, auc, f1 or log-loss; for numbers r2 or mae.
+    By default accuracy (balanced with balanced_accuracy), for numbers r2. Rewards do not depend on it."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Number type of the network's forward pass; weights, losses and updates are always float32."""
     eval_every: int | None = None
@@ -134,6 +138,7 @@ class LearnerSettings:
             rows = len(smallest) if settings.batching == "per_source" else int(statistics.median_low(tasks.sizes))
             settings = replace(settings, batches_per_update=max(1, rows // settings.batch_size))
         settings._check_folds(len(tasks.validation.labels))
+        settings._check_metric("classification" if tasks.target_size is None else "regression")
         if settings.eval_every is None:
             settings = replace(settings, eval_every=settings._affordable(tasks))
         return settings
@@ -145,9 +150,10 @@ class LearnerSettings:
             name, hint, value = field.name, field.type, getattr(self, field.name)
             if value is None and type(None) in get_args(hint):
                 continue
-            if get_origin(hint) is Literal:
-                if value not in get_args(hint):
-                    raise ConfigError(f"{name} is {value!r}; give {' or '.join(get_args(hint))}")
+            words = [get_args(part) for part in (hint, *get_args(hint)) if get_origin(part) is Literal]
+            if words:
+                if value not in words[0]:
+                    raise ConfigError(f"{name} is {value!r}; give {' or '.join(words[0])}")
             elif hint is bool:
                 flag(name, value)
             elif int in (hint, *get_args(hint)):
@@ -173,6 +179,13 @@ class LearnerSettings:
             raise ConfigError("reward_rows and reward_folds both say which rows give rewards; leave one of them out")
         if self.target_batch == "ucb":
             raise ConfigError("reward_folds does not go with target_batch ucb; give uniform or all")
+
+    def _check_metric(self, kind: str) -> None:
+        """A metric of classes cannot judge numbers, nor the other way round."""
+        if self.metric is not None and METRICS[self.metric].kind != kind:
+            fitting = " or ".join(metric.name for metric in METRICS.values() if metric.kind == kind)
+            have = "classes" if kind == "classification" else "numbers to predict"
+            raise ConfigError(f"metric is {self.metric}, but these tasks have {have}; give {fitting}")
 
     def _affordable(self, tasks: TaskSet) -> int:
         """Updates between evaluations such that these are ``EVALUATION_SHARE`` of all rows passed forward.

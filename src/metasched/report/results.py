@@ -191,15 +191,18 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
         command="; ".join(dict.fromkeys(run.origin.typed for run in members)),
         device=", ".join(dict.fromkeys(run.origin.device for run in members)),
     )
-    chance = 1 / len(first.about.classes) if first.about.classes else 0.0
+    chance = first.metric.guess(len(first.about.classes), first.about.deviation)
     by_name = {name: MethodRuns(name, tuple(same), chance) for name, same in methods.items() if same}
     setting = (study.cell, study.experiment, study.regime, study.variant, study.title, study.threshold)
     return CellRuns(*setting, about, origin, first.spec.versions, by_name)
 
 
 def _rows_of(about: About) -> About:
-    """What must be the same of runs that are compared; earlier ones do not say which tasks are useful."""
-    return msgspec.structs.replace(about, useful=())
+    """What must be the same of runs that are compared; earlier ones do not say which tasks are useful.
+
+    The deviation is that of the labelled rows, which may be drawn anew for every seed.
+    """
+    return msgspec.structs.replace(about, useful=(), deviation=None)
 
 
 def _called(run: Outcome, first: Outcome) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from metasched.errors import ConfigError, MetaschedError, RunError
 from metasched.learners import reference_results, rewards
 from metasched.learners.checks import checked_objective
-from metasched.learners.losses import Loss, Losses, Objective, cross_entropy, squared_error
+from metasched.learners.losses import Loss, Losses, Objective, cross_entropy, deviation_of, squared_error
 from metasched.learners.networks import Network
 from metasched.learners.rewards import Reward
 from metasched.learners.settings import Joint, LearnerSettings, settings_of
@@ -150,6 +150,7 @@ def make_jobs(
             source_rows=sum(tasks.sizes),
             target_rows=len(tasks.validation.labels),
             test_rows=len(tasks.test.labels),
+            deviation=deviation_of(tasks),
         ),
         "origin": origin(" ".join(sys.argv)),
         "reason": reason,

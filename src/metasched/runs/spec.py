@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 Count = Annotated[int, Meta(ge=0)]
-EARLIER = {"batching": "per_source"}
+EARLIER: Mapping[str, Any] = {"batching": "per_source", "metric": None}
 """Settings that every run had before they were settings. A spec leaves them out, so that old runs keep their names."""
 _METHOD = re.compile(r"methods\.(.+?)\.(scheduler|reward|abstain|batching|options\..+)")
 _PARTS = (
@@ -115,7 +115,7 @@ def first_in_words(found: Mapping[str, tuple[Any, Any]]) -> str:
         named = f"the method '{method[1]}'"
         return f"without {named}" if stored is None else f"with {named}, which you leave out now"
     # Specs leave out what has its default, so a flag that is not there is off.
-    missing = "False" if stored is True or asked is True else EARLIER.get(path.removeprefix("settings."), "none")
+    missing = "False" if stored is True or asked is True else EARLIER.get(path.removeprefix("settings.")) or "none"
     before, now = (missing if value is None else value for value in (stored, asked))
     return f"with another {part_in_words(path)} ({before}, not {now})"
 

@@ -161,8 +161,12 @@ def best_single(setup: Setup, method: Method, rows: Rows, finish: Finish) -> Met
 
 
 def _mean_finals(finished: Sequence[Outcome], repeats: int) -> NDArray[np.float64]:
-    """Mean final score of every ``repeats`` neighbouring runs. A run that diverged counts as −1, below any accuracy."""
-    finals = [-1.0 if outcome.final is None else outcome.final.test_accuracy for outcome in finished]
+    """Mean final score of every ``repeats`` neighbouring runs. One that diverged counts as −1, and less than any other.
+
+    Scores of errors and losses may be far below −1.
+    """
+    worst = min((outcome.final.test_accuracy - 1 for outcome in finished if outcome.final), default=-1.0)
+    finals = [min(-1.0, worst) if outcome.final is None else outcome.final.test_accuracy for outcome in finished]
     return np.asarray(np.reshape(finals, (-1, repeats)).mean(axis=1), np.float64)
 
 

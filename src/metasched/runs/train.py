@@ -13,6 +13,7 @@ from metasched.errors import ConfigError, MetaschedError, RunError, whole_number
 from metasched.learners.engine import Record
 from metasched.learners.gradients import MetaParameters
 from metasched.learners.losses import Loss
+from metasched.learners.metrics import metric_of
 from metasched.learners.model import Model
 from metasched.learners.networks import Network
 from metasched.learners.predictor import Predictor
@@ -78,10 +79,12 @@ class Run:
             )
             method = f"Run of {self.outcomes[0].method} on {self.tasks.name}, learner {learner}, {seeds}"
         if self.final:
-            values = [final["test_accuracy"] for final in self.final.values()]
+            metric = self.outcomes[0].metric if self.outcomes else metric_of(None)
+            called = metric.title if self.outcomes and self.outcomes[0].spec.settings.get("metric") else "test accuracy"
+            values = [metric.shown(final["test_accuracy"]) for final in self.final.values()]
             spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
             lost = f", {len(self.diverged)} diverged" if self.diverged else ""
-            accuracy = f"test accuracy {np.mean(values):.3f}{spread} on {len(self.tasks.test.labels):,} rows{lost}"
+            accuracy = f"{called} {np.mean(values):.3f}{spread} on {len(self.tasks.test.labels):,} rows{lost}"
         folder = f"in {self.out or 'memory alone (give out= to keep it)'}"
         return "\n".join([method, accuracy, folder, *(f"! {line}" for line in self.tasks.warnings)])
 
