@@ -11,6 +11,8 @@ import pytest
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.cli import main
+from metasched.references.mean import mean_of
+from metasched.references.recipes import Recipe, fit_recipe
 
 CONFIG = ms.Joint(batch_size=4, updates=2, batches_per_update=2)
 
@@ -193,3 +195,14 @@ class TestBadInput:
         assert "made by an earlier metasched" in fails(capsys, "runs/a/seed-4", "set.npz")
         Path("runs/a/seed-4/outcome.jsonl").unlink()
         assert "has not ended: metasched resume runs/a/seed-4" in fails(capsys, "runs/a/seed-4", "set.npz")
+
+
+@pytest.mark.parametrize("kind", ["linear", "majority", "mean"])
+def test_a_model_that_is_no_network_predicts_too(kind, runs, tasks, capsys):
+    members = [runs.model(2), fit_recipe(Recipe("linear", "pooled"), tasks)]
+    model = mean_of(members) if kind == "mean" else fit_recipe(Recipe(kind, "target"), tasks)
+    model.save("other")
+    main(["predict", "other", "set.npz", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert said["accuracy"] == model.score(*tasks.test)
+    assert said["predictions"]["prediction"] == model.predict(tasks.test.inputs).tolist()

@@ -18,7 +18,7 @@ from metasched.errors import ConfigError
 from metasched.learners import gradients
 from metasched.learners.gradients import Estimator, MetaParameters
 from metasched.learners.inner import Adapted, Scene, Schedule
-from metasched.learners.losses import Losses, Objective, Rows, squared_error
+from metasched.learners.losses import Losses, Objective, Rows, Unit, squared_error
 from metasched.learners.networks import Heads, Network, mlp
 from metasched.learners.rewards import scaled
 from metasched.learners.stream import Data, Stream, device_data
@@ -164,7 +164,9 @@ def test_least_squares_have_a_closed_form(mode):
     tasks = make_tasks(sizes=(8,), classes=2)
     linear = Network(lambda key, x: jnp.arange(4.0).reshape(4, 1) / 4, lambda w, x: x @ w)
     settings = ms.AlgorithmOne(batch_size=8, batches_per_update=1, gradient=mode).resolve(tasks)
-    objective = Objective(linear, settings, Heads(1, 2, (2,)), Losses(squared_error, squared_error), 1.0)
+    objective = Objective(
+        linear, settings, Heads(1, 2, (2,)), Losses(squared_error, squared_error), Unit(1.0, (0.0,), (1.0,))
+    )
     data = as_float64(device_data(tasks, settings))
 
     def with_targets(rows):

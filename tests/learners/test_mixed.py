@@ -50,12 +50,14 @@ class ByRow:
         """Probability of the right label; in regression −½ of the squared error, at most four variances."""
         read = self.objective.network.apply(weights, x[None])[0]
         if self.numbers:
+            read = jnp.asarray(self.objective.unit.centre) + jnp.asarray(self.objective.unit.scale) * read
             return -0.5 * jnp.minimum(((read - answer) ** 2).sum() / self.objective.variance, 4)
         return jax.nn.softmax(self.read(read, head))[answer]
 
     def loss(self, weights, x, answer, head):
         read = self.objective.network.apply(weights, x[None])[0]
         if self.numbers:
+            answer = (answer - jnp.asarray(self.objective.unit.centre)) / jnp.asarray(self.objective.unit.scale)
             return 0.5 * ((read - answer) ** 2).sum()
         return -jax.nn.log_softmax(self.read(read, head))[answer]
 

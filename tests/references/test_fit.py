@@ -1,7 +1,5 @@
 """Estimators fitted on rows with weights."""
 
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError
+from metasched.references import linear
 from metasched.references.fit import ESTIMATORS, Constant, fit
 from metasched.references.rows import fit_rows, flat
 from metasched.references.trees import Trees
@@ -86,32 +85,25 @@ def test_the_seed_decides_the_trees(estimator):
     assert first.feature.tobytes() != other.feature.tobytes()
 
 
-_FIT = """
-import sys
-import numpy as np
-from metasched.references.fit import fit
-from metasched.references.rows import FitRows
-random = np.random.default_rng(0)
-inputs = random.normal(size=(3000, 40)).astype(np.float32)
-labels = (inputs[:, :4] + random.gumbel(size=(3000, 4))).argmax(axis=1)
-rows = FitRows(inputs, np.eye(4)[labels], random.uniform(1, 10, 3000), 40, labels[-40:].astype(np.int32), 4)
-sys.stdout.write(fit("ESTIMATOR", rows, 0).outputs(inputs[:50], 4).tobytes().hex())
-"""
+@pytest.mark.parametrize("estimator", ["linear", "forest", "boosting"])
+def test_fits_use_one_thread_so_that_their_number_changes_no_bit(estimator, monkeypatch):
+    pools = pytest.importorskip("threadpoolctl")
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    holder, name = {
+        "linear": (linear, "logistic_path"),
+        "forest": (ensemble.RandomForestClassifier, "fit"),
+        "boosting": (ensemble.HistGradientBoostingClassifier, "fit"),
+    }[estimator]
+    original, threads = getattr(holder, name), []
 
+    def watched(*arguments):
+        threads.extend(pool["num_threads"] for pool in pools.threadpool_info())
+        return original(*arguments)
 
-@pytest.mark.parametrize("estimator", ["linear", "boosting"])
-def test_the_number_of_threads_changes_no_bit(estimator):
-    pytest.importorskip("sklearn")
-
-    def with_threads(count):
-        limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(count))
-        code = _FIT.replace("ESTIMATOR", estimator)
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, **limits}, capture_output=True, text=True, check=True
-        )
-        return done.stdout
-
-    assert with_threads(1) == with_threads(2) != ""
+    monkeypatch.setattr(holder, name, watched)
+    with pools.threadpool_limits(2):
+        fit(estimator, rows_of(make_tasks()), 0)
+    assert set(threads) == {1}
 
 
 def test_without_scikit_learn_trees_say_what_to_install_and_linear_models_are_fitted(monkeypatch):

@@ -69,7 +69,7 @@ def supervised(
 
     counts = np.bincount(tasks.test.labels, minlength=objective.heads.width)
     fitted = jax.jit(lambda seeds: jax.lax.map(fit, seeds))(jnp.asarray(seeds))
-    sums = full_scorer(objective)(fitted, host_rows(tasks.test))
+    sums = full_scorer(objective)(fitted, host_rows(tasks.test), None)
     scores = [read_score(objective, one, counts) for one in sums]
     return Supervised(
         [score.main for score in scores],

@@ -15,7 +15,6 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.errors import ConfigError
 from metasched.learners.checks import replicas_that_fit
 from metasched.learners.evaluation import (
     Outputs,
@@ -34,7 +33,7 @@ from metasched.learners.evaluation import (
 from metasched.learners.folds import over_replicas
 from metasched.learners.inner import Schedule
 from metasched.learners.joint import joint
-from metasched.learners.losses import Objective, Rows, variance_of
+from metasched.learners.losses import Objective, Rows, Unit, measured, unit_of
 from metasched.learners.meta import meta
 from metasched.learners.networks import Weights
 from metasched.learners.protocol import Hyperparameters, Learner, MakeLearner, State, Update
@@ -112,10 +111,11 @@ def prepare(
 ) -> Program:
     """Copy the rows to the device and set up compilation; ``objective`` has been checked against the tasks."""
     settings = objective.settings
-    built = LEARNERS[type(settings)](objective, schedule)
-    chunk: Callable[..., Any] = partial(_chunk, objective, built)
+    make = LEARNERS[type(settings)]
+    built = make(objective, schedule)
+    chunk: Callable[..., Any] = partial(_chunk, objective, lambda own: make(own, schedule))
     if together > 1 and own_rows:
-        data_axes = Data(None, None, None, 0, 0, None, 0)  # type: ignore[arg-type]
+        data_axes = Data(None, None, None, 0, 0, None, 0, 0)  # type: ignore[arg-type]
         chunk = jax.vmap(chunk, in_axes=(data_axes, 0, 0, None, None))
     elif together > 1:
         chunk = over_replicas(chunk, (None, None, 0, None, None))
@@ -136,15 +136,11 @@ def replica_rows(program: Program, tasks: TaskSet) -> ReplicaRows:
 
 
 def refill(program: Program, tasks: TaskSet) -> Program:
-    """The same program with other rows of the same shapes; nothing is compiled again.
-
-    In regression the unit of errors is compiled in, so there it takes target rows of the same variance only.
-    """
-    settings, variance = program.objective.settings, program.objective.variance
-    if variance is not None and variance_of(tasks) != variance:
-        raise ConfigError("a program for numbers to predict has their variance compiled in; prepare another")
+    """The same program with other rows of the same shapes; nothing is compiled again."""
+    objective = program.objective._replace(unit=unit_of(tasks))
+    settings = objective.settings
     rows = ReplicaRows(device_data(tasks, settings), evaluation_subset(tasks, settings.eval_rows), tasks)
-    return program._replace(rows=rows)
+    return program._replace(objective=objective, rows=rows)
 
 
 def side_by_side(tasks: TaskSet, objective: Objective, replicas: int, most: int = 128) -> int:
@@ -163,14 +159,22 @@ def hyperparameters_of(settings: LearnerSettings, reward_index: int = 0) -> Hype
 
 
 def _chunk(
-    objective: Objective, learner: Learner, data: Data, test: Rows, state: State, first: Any, count: Any
+    objective: Objective,
+    make: Callable[[Objective], Learner],
+    data: Data,
+    test: Rows,
+    state: State,
+    first: Any,
+    count: Any,
 ) -> tuple[State, Log, Models]:
     """``count`` updates, a chunk at most, after the first ``first``; the test subset is evaluated where that is due.
 
     ``first`` is the number that ``state.update`` has. It is an argument of its own because it is then one number for
     all replicas: under ``vmap`` a condition on a replica's number would become a select, which always evaluates.
     """
-    settings = objective.settings
+    # The unit of numbers to predict is an input, like the rows, so the learner is made of it while this is compiled.
+    objective = measured(objective, data.unit)
+    learner, settings = make(objective), objective.settings
     every = settings.eval_every or 1
     by_row = judge(objective).by_row
 
@@ -291,9 +295,10 @@ def _stack_rows(program: Program, rows: Sequence[ReplicaRows]) -> tuple[Data, Ro
     """The rows that the compiled program is given: one set for all replicas, or their own, stacked like the states."""
     if program.together == 1 or not program.own_rows:
         return rows[0].data, rows[0].test
-    own = [(each.data.validation, each.data.reward_rows, each.data.folds, each.test) for each in _full(program, rows)]
-    validation, reward_rows, folds, test = jax.tree.map(lambda *leaves: jnp.stack(leaves), *own)
-    return rows[0].data._replace(validation=validation, reward_rows=reward_rows, folds=folds), test
+    names = ("validation", "reward_rows", "folds", "unit")
+    own = [({name: getattr(each.data, name) for name in names}, each.test) for each in _full(program, rows)]
+    stacked, test = jax.tree.map(lambda *leaves: jnp.stack(leaves), *own)
+    return rows[0].data._replace(**stacked), test
 
 
 def _stack_states(program: Program, states: Sequence[State]) -> State:
@@ -384,12 +389,15 @@ def _final(program: Program, rows: Sequence[ReplicaRows], stacked: State, models
     stack = jax.tree.map(lambda leaf: leaf[None], models) if program.together == 1 else models
     finals: dict[int, Record] = {}
     for indices in by_task_set.values():
-        test = host_rows(rows[indices[0]].tasks.test)
+        own = rows[indices[0]]
+        test = host_rows(own.tasks.test)
         # Most programs have one task set: then all models are scored as they are, and nothing is copied.
         some = stack
         if len(indices) < len(rows):
             some = jax.tree.map(lambda leaf, indices=indices: leaf[np.array(indices)], stack)
-        adapted, initial = (_full_scores(program, weights, test) for weights in (some.weights, some.initial))
+        adapted, initial = (
+            _full_scores(program, weights, test, own.data.unit) for weights in (some.weights, some.initial)
+        )
         for place, index in enumerate(indices):
             score, first = adapted[place], initial[place]
             finals[index] = {
@@ -403,9 +411,9 @@ def _final(program: Program, rows: Sequence[ReplicaRows], stacked: State, models
     return [finals[index] for index in range(len(rows))]
 
 
-def _full_scores(program: Program, stack: Weights, test: Rows) -> list[Score]:
+def _full_scores(program: Program, stack: Weights, test: Rows, unit: Unit | None) -> list[Score]:
     """The scores of stacked models on all test rows, in host memory."""
     objective, counts = program.objective, _class_counts(program, test.labels)
-    sums = program.full_score(stack, test)
-    outputs = [None] * len(sums) if judge(objective).by_row else program.read(stack, test)
+    sums = program.full_score(stack, test, unit)
+    outputs = [None] * len(sums) if judge(objective).by_row else program.read(stack, test, unit)
     return [read_score(objective, own, counts, read, test) for own, read in zip(sums, outputs, strict=True)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from metasched.learners.losses import Objective, Rows, outputs, row_scores
+from metasched.learners.losses import Objective, Rows, Unit, measured, outputs, row_scores
 from metasched.learners.metrics import Metric, metric_of
 from metasched.learners.networks import Weights
 from metasched.learners.stream import host_rows, to_device
@@ -67,38 +67,40 @@ def target_outputs(objective: Objective, weights: Weights, rows: Rows) -> jax.Ar
     return outputs(objective, weights, rows.inputs, objective.heads.target)
 
 
-Scorer: TypeAlias = Callable[[Weights, Rows], NDArray[np.float64]]
-"""Sums of row scores by class (replicas, width) of stacked weights, over rows in host memory."""
+Scorer: TypeAlias = Callable[[Weights, Rows, Unit | None], NDArray[np.float64]]
+"""Sums of row scores by class (replicas, width) of stacked weights, over rows in host memory, in that unit."""
 
 
 def full_scorer(objective: Objective) -> Scorer:
     """Passes rows through models stacked along a first axis, some rows at a time."""
 
     @jax.jit
-    def part(weights: Weights, rows: Rows, count: int) -> jax.Array:
-        real = jnp.arange(len(rows.labels)) < count
-        return jax.vmap(lambda weights: score_sums(objective, weights, rows, real))(weights)
+    def part(weights: Weights, rows: Rows, count: int, unit: Unit | None) -> jax.Array:
+        real, own = jnp.arange(len(rows.labels)) < count, measured(objective, unit)
+        return jax.vmap(lambda weights: score_sums(own, weights, rows, real))(weights)
 
-    def score(weights: Weights, rows: Rows) -> NDArray[np.float64]:
-        sums = [np.asarray(part(weights, piece, count), np.float64) for piece, count in pieces(rows)]
+    def score(weights: Weights, rows: Rows, unit: Unit | None) -> NDArray[np.float64]:
+        sums = [np.asarray(part(weights, piece, count, unit), np.float64) for piece, count in pieces(rows)]
         return np.asarray(sum(sums))
 
     return score
 
 
-Reader: TypeAlias = Callable[[Weights, Rows], NDArray[np.float32]]
-"""Outputs of the target's head (replicas, n, width) of stacked weights, for rows in host memory."""
+Reader: TypeAlias = Callable[[Weights, Rows, Unit | None], NDArray[np.float32]]
+"""Outputs of the target's head (replicas, n, width) of stacked weights, for rows in host memory, in that unit."""
 
 
 def full_reader(objective: Objective) -> Reader:
     """Passes rows through models stacked along a first axis, and hands out what the target's head says of each."""
 
     @jax.jit
-    def part(weights: Weights, rows: Rows) -> jax.Array:
-        return jax.vmap(lambda weights: target_outputs(objective, weights, rows))(weights)
+    def part(weights: Weights, rows: Rows, unit: Unit | None) -> jax.Array:
+        own = measured(objective, unit)
+        return jax.vmap(lambda weights: target_outputs(own, weights, rows))(weights)
 
-    def read(weights: Weights, rows: Rows) -> NDArray[np.float32]:
-        return np.concatenate([np.asarray(part(weights, piece))[:, :count] for piece, count in pieces(rows)], axis=1)
+    def read(weights: Weights, rows: Rows, unit: Unit | None) -> NDArray[np.float32]:
+        parts = [np.asarray(part(weights, piece, unit))[:, :count] for piece, count in pieces(rows)]
+        return np.concatenate(parts, axis=1)
 
     return read
 

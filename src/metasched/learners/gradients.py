@@ -16,7 +16,7 @@ from jax import lax
 
 from metasched.errors import ConfigError, unknown
 from metasched.learners.inner import Adapted, Journey, Scene, Start, batch_numbers, first_walk, one_batch
-from metasched.learners.losses import Objective, target_loss, task_loss
+from metasched.learners.losses import Objective, measured, target_loss, task_loss
 from metasched.learners.networks import Weights
 from metasched.learners.settings import AlgorithmOne
 from metasched.learners.stream import Batch, Data, Stream, loss_arguments
@@ -100,11 +100,11 @@ def rematerialised(scene: Scene, start: Start) -> Adapted:
 
 def stored(scene: Scene, start: Start) -> Adapted:
     """Only the weights before each step are kept; the way back takes one Hessian-vector product for each step."""
-    objective = scene.objective
 
     # A custom derivative may not close over traced arrays, so those of the scene are arguments.
     def walk_all(start: Start, data: Data, stream: Stream, reward_index: jax.Array) -> tuple[Adapted, Any]:
-        here = scene._replace(data=data, stream=stream, reward_index=reward_index)
+        objective = measured(scene.objective, data.unit)
+        here = scene._replace(objective=objective, data=data, stream=stream, reward_index=reward_index)
         (walk, stream), (batches, weights) = lax.scan(
             partial(one_batch, here, start), (first_walk(here, start), stream), batch_numbers(here)
         )
@@ -116,6 +116,7 @@ def stored(scene: Scene, start: Start) -> Adapted:
 
     def backward(kept: Any, cotangent: Adapted) -> tuple[Start, None, None, None]:
         start, data, batches, weights = kept
+        objective = measured(scene.objective, data.unit)
         return _walk_back(objective, start, data, batches, weights, cotangent.weights), None, None, None
 
     walked.defvjp(walk_all, backward)

@@ -37,19 +37,37 @@ class Losses(NamedTuple):
     target: Loss = cross_entropy
 
 
+class Unit(NamedTuple):
+    """How numbers to predict are measured: the network learns (target − centre) / scale, whatever their size.
+
+    ``centre`` and ``scale`` (d,) are the mean and the standard deviation of the targets of all labelled rows, those of
+    the sources and the target's. ``variance`` is that of the validation targets, summed over their numbers: squared
+    errors are counted in it.
+    """
+
+    variance: Any
+    centre: Any
+    scale: Any
+
+
 class Objective(NamedTuple):
     """What is learned and how it is scored: the network, the resolved settings, heads and losses.
 
-    ``variance`` is None for classification; in regression it is the variance of the validation targets, the unit in
-    which errors are counted. With ``abstain`` the scheduler has one more arm, which draws no rows.
+    ``unit`` is None for classification. In a compiled program it is one of its inputs (:func:`measured`), so that task
+    sets with other targets share the program. With ``abstain`` the scheduler has one more arm, which draws no rows.
     """
 
     network: Network
     settings: LearnerSettings
     heads: Heads
     losses: Losses = Losses()
-    variance: float | None = None
+    unit: Unit | None = None
     abstain: bool = False
+
+    @property
+    def variance(self) -> Any:
+        """In regression the variance of the validation targets, the unit of squared errors; None for classification."""
+        return None if self.unit is None else self.unit.variance
 
 
 class Rows(NamedTuple):
@@ -77,15 +95,33 @@ def objective_of(
     heads = heads_of(tasks, settings.heads == "shared")
     if tasks.target_size is None or tasks.validation.targets is None:
         return Objective(network, settings, heads, losses or Losses())
-    variance = variance_of(tasks)
-    if variance == 0:
+    unit = unit_of(tasks)
+    if unit is None or unit.variance == 0:
         raise DataError(f"{tasks.name}: the validation targets are all equal, so errors have no unit; give more rows")
-    return Objective(network, settings, heads, losses or Losses(squared_error, squared_error), variance)
+    return Objective(network, settings, heads, losses or Losses(squared_error, squared_error), unit)
 
 
-def variance_of(tasks: TaskSet) -> float:
-    """In regression, the variance of the validation targets, summed over their numbers."""
-    return float(np.var(tasks.validation.targets, axis=0).sum())  # type: ignore[arg-type]
+def unit_of(tasks: TaskSet) -> Unit | None:
+    """The unit of the numbers of a task set, as Python's numbers; None for classification."""
+    if tasks.validation.targets is None:
+        return None
+    known = tasks.validation.targets.astype(np.float64)
+    sources = [task.targets.astype(np.float64) for task in tasks.tasks if task.targets is not None]
+    every = np.concatenate([*sources, known])
+    centre, scale = every.mean(axis=0), every.std(axis=0)
+    # A number that is the same everywhere, up to the rounding of float32, cannot be scaled.
+    scale = np.where(scale > 1e-6 * np.abs(centre), scale, 1.0)
+    return Unit(float(np.var(known, axis=0).sum()), tuple(centre.tolist()), tuple(scale.tolist()))
+
+
+def device_unit(unit: Unit | None) -> Unit | None:
+    """The same unit as arrays, for a compiled program."""
+    return None if unit is None else Unit(*(jnp.asarray(part, jnp.float32) for part in unit))
+
+
+def measured(objective: Objective, unit: Unit | None) -> Objective:
+    """The objective in that unit; as it is, if there is none."""
+    return objective if unit is None else objective._replace(unit=unit)
 
 
 def deviation_of(tasks: TaskSet) -> float | None:
@@ -97,15 +133,11 @@ def deviation_of(tasks: TaskSet) -> float | None:
 def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any) -> jax.Array:
     """Outputs (n, width) of one head, or of a head for each row (n,); a class that a head lacks is never predicted.
 
-    With ``precision="bfloat16"`` the network runs in that type; what comes out is float32 again.
+    In regression they are numbers (n, d) in the unit of the targets.
     """
-    if objective.settings.precision == "bfloat16":
-        weights, inputs = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (weights, inputs))
-    raw = objective.network.apply(weights, inputs)
-    if objective.settings.precision == "bfloat16":
-        raw = raw.astype(jnp.float32)
-    if objective.variance is not None:
-        return raw
+    raw = _raw(objective, weights, inputs)
+    if objective.unit is not None:
+        return jnp.asarray(objective.unit.centre) + jnp.asarray(objective.unit.scale) * raw
     heads = objective.heads
     mine = raw.reshape(inputs.shape[0], heads.number, heads.width)
     if heads.number == 1:
@@ -119,9 +151,42 @@ def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any
     return jnp.where(jnp.arange(heads.width) < jnp.asarray(heads.classes)[head][..., None], mine, -1e9)
 
 
+def _raw(objective: Objective, weights: Weights, inputs: jax.Array) -> jax.Array:
+    """What the network says (n, outputs) of all heads; in regression of standardised targets.
+
+    With ``precision="bfloat16"`` the network runs in that type; what comes out is float32 again.
+    """
+    if objective.settings.precision == "bfloat16":
+        weights, inputs = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (weights, inputs))
+    raw = objective.network.apply(weights, inputs)
+    if objective.settings.precision == "bfloat16":
+        raw = raw.astype(jnp.float32)
+    return raw
+
+
 def row_losses(objective: Objective, weights: Weights, rows: Rows, head: Any, loss: Loss) -> jax.Array:
-    """The loss (n,) of every row."""
+    """The loss (n,) of every row.
+
+    The usual loss in regression is that of standardised targets. A loss of one's own gets outputs and targets as they
+    are, for it may mean something by their size.
+    """
+    if objective.unit is not None and loss is squared_error:
+        return jax.vmap(loss)(*_standardised(objective, objective.unit, weights, rows))
     return jax.vmap(loss)(outputs(objective, weights, rows.inputs, head), rows.answers)
+
+
+def _standardised(objective: Objective, unit: Unit, weights: Weights, rows: Rows) -> tuple[jax.Array, jax.Array]:
+    """Outputs and targets (n, d) as the network learns them."""
+    known = (rows.answers - jnp.asarray(unit.centre)) / jnp.asarray(unit.scale)
+    return _raw(objective, weights, rows.inputs), known
+
+
+def _squared_errors(objective: Objective, unit: Unit, weights: Weights, rows: Rows) -> jax.Array:
+    """‖outputs − targets‖² (n,) in variances of the validation targets."""
+    read, known = _standardised(objective, unit, weights, rows)
+    # Differences are taken before they are scaled back: far from 0, outputs and targets have few digits left.
+    errors: jax.Array = (((read - known) * jnp.asarray(unit.scale)) ** 2).sum(axis=1) / unit.variance
+    return errors
 
 
 def task_loss(
@@ -142,10 +207,10 @@ def row_scores(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
 
     In regression it is 1 − squared error / variance of the validation targets, so that predicting their mean scores 0.
     """
+    if objective.unit is not None and rows.targets is not None:
+        return 1 - _squared_errors(objective, objective.unit, weights, rows)
     read = outputs(objective, weights, rows.inputs, objective.heads.target)
-    if objective.variance is None or rows.targets is None:
-        return (read.argmax(axis=1) == rows.labels).astype(jnp.float32)
-    return 1 - ((read - rows.targets) ** 2).sum(axis=1) / objective.variance
+    return (read.argmax(axis=1) == rows.labels).astype(jnp.float32)
 
 
 def average(settings: LearnerSettings, row_scores: jax.Array, labels: jax.Array, classes: int) -> jax.Array:
@@ -178,8 +243,7 @@ def goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> j
 
 def row_goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> jax.Array:
     """The smooth score (n,) of each row; :func:`goodness` is their average."""
+    if objective.unit is not None and rows.targets is not None:
+        return -0.5 * jnp.minimum(_squared_errors(objective, objective.unit, weights, rows), WORST_ERROR)
     read = outputs(objective, weights, rows.inputs, head)
-    if objective.variance is None or rows.targets is None:
-        return jnp.take_along_axis(jax.nn.softmax(read), rows.labels[:, None], axis=1)[:, 0]
-    errors = ((read - rows.targets) ** 2).sum(axis=1) / objective.variance
-    return -0.5 * jnp.minimum(errors, WORST_ERROR)
+    return jnp.take_along_axis(jax.nn.softmax(read), rows.labels[:, None], axis=1)[:, 0]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from metasched.files import write_whole
 from metasched.learners import model_file
 from metasched.learners.evaluation import full_scorer, pieces, predictions, read_score
-from metasched.learners.losses import Objective, Rows, outputs
+from metasched.learners.losses import Objective, Rows, Unit, device_unit, outputs
 from metasched.learners.model_file import About
 from metasched.learners.networks import Cnn, Heads, Mlp, Network, Weights
 from metasched.learners.predictor import Predictor
@@ -90,9 +90,10 @@ class Model(Predictor):
     def _objective(self) -> Objective:
         about = self.about
         settings = Joint(precision=about.precision, balanced_accuracy=about.balanced_accuracy, metric=about.metric)
-        return Objective(
-            self.network, settings, Heads(len(about.heads), about.width, about.heads), variance=about.variance
-        )
+        unit = None
+        if about.variance is not None:  # the first models were trained on targets as they were
+            unit = Unit(about.variance, about.centre or (0.0,), about.scale or (1.0,))
+        return Objective(self.network, settings, Heads(len(about.heads), about.width, about.heads), unit=unit)
 
     @cached_property
     def _read(self) -> Any:
@@ -117,7 +118,7 @@ class Model(Predictor):
             return super()._score(rows, answers)
         known = (np.zeros(len(rows), np.int32), answers) if self.about.variance is not None else (answers, None)
         stack = jax.tree.map(lambda leaf: leaf[None], self.weights)
-        (sums,) = full_scorer(self._objective)(stack, Rows(rows, *known))  # type: ignore[arg-type]
+        (sums,) = full_scorer(self._objective)(stack, Rows(rows, *known), device_unit(self._objective.unit))  # type: ignore[arg-type]
         return read_score(self._objective, sums, np.bincount(known[0], minlength=self.about.width)).main
 
 
@@ -136,6 +137,8 @@ def model_of(objective: Objective, tasks: TaskSet, weights: Weights) -> Model:
         heads=heads.classes,
         width=heads.width,
         variance=objective.variance,
+        centre=() if objective.unit is None else objective.unit.centre,
+        scale=() if objective.unit is None else objective.unit.scale,
         precision=settings.precision,
         balanced_accuracy=settings.balanced_accuracy,
         metric=settings.metric,

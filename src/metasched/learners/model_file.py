@@ -33,7 +33,7 @@ WEIGHTS = "model.safetensors"
 ABOUT = "model.json"
 LARGEST_HEADER = 100 * 1024**2
 """Bytes that safetensors itself allows for names and shapes."""
-LATER: Mapping[str, Any] = {"metric": None}
+LATER: Mapping[str, Any] = {"metric": None, "centre": (), "scale": ()}
 """Fields that the first models did not have, and what they stand for there."""
 REPAIR = "copy the folder again, or train again"
 
@@ -42,13 +42,15 @@ class About(Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All of a trained network but its weights.
 
     ``network`` is None for one of the user's own. ``heads`` has the number of classes of every head, the target's last;
-    each is ``width`` outputs wide.
+    each is ``width`` outputs wide. In regression the network says (number − ``centre``) / ``scale``.
     """
 
     network: Mlp | Cnn | None
     heads: Annotated[tuple[Size, ...], Meta(min_length=1)]
     width: Size
     precision: Literal["float32", "bfloat16"]
+    centre: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
 
 
 class Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,6 +132,10 @@ def _template(folder: Path, about: About, network: Network) -> Weights:
     named = about.variance is not None or len(about.classes) == about.heads[-1] <= about.width
     if len(found) != 2 or not named or (about.variance is None and found[1] != wanted):
         raise RunError(f"{folder}: the network gives {found}, the model needs (1, {wanted}); give the one it had")
+    if any(len(part) not in (0, found[1]) for part in (about.centre, about.scale)):
+        raise RunError(
+            f"{folder / ABOUT}: is damaged (centre and scale are not those of {found[1]} numbers); {_REPAIR}"
+        )
     return template
 
 

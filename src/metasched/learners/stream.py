@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from metasched.learners.folds import Folds, folds_of
-from metasched.learners.losses import Objective, Rows
+from metasched.learners.losses import Objective, Rows, Unit, device_unit, unit_of
 from metasched.learners.settings import Joint, LearnerSettings
 from metasched.schedulers.base import Scheduler
 from metasched.schedulers.rows import Cursors, RowScheduler
@@ -19,7 +19,7 @@ class Data(NamedTuple):
 
     Row u of task i is ``sources`` row ``starts[i] + u``; ``starts`` and ``sizes`` are int32 (N,). ``reward_rows`` are
     the validation rows that rewards are computed on. ``log_weights`` (rows,) weigh the source rows, where the inner
-    loss is balanced. ``folds`` are there where rewards come from held-out rows.
+    loss is balanced. ``folds`` are there where rewards come from held-out rows, and ``unit`` in regression.
     """
 
     sources: Rows
@@ -29,6 +29,7 @@ class Data(NamedTuple):
     reward_rows: Rows
     log_weights: jax.Array | None = None
     folds: tuple[Folds, ...] = ()
+    unit: Unit | None = None
 
 
 class Stream(NamedTuple):
@@ -75,12 +76,14 @@ def device_data(tasks: TaskSet, settings: LearnerSettings | None = None) -> Data
 
 
 def target_rows(tasks: TaskSet, settings: LearnerSettings) -> dict[str, Any]:
-    """The target's part of :class:`Data`: its labelled rows, those that rewards are computed on, and their folds."""
+    """The target's part of :class:`Data`: labelled rows, those that rewards are computed on, their folds and unit."""
     validation = to_device(host_rows(tasks.validation))
     reward_rows, count = validation, len(tasks.validation.labels)
     if settings.reward_rows is not None and settings.reward_rows < count:
         reward_rows = validation.take(np.random.default_rng(0).permutation(count)[: settings.reward_rows])
-    return {"validation": validation, "reward_rows": reward_rows, "folds": folds_of(validation, settings.reward_folds)}
+    folds = folds_of(validation, settings.reward_folds)
+    unit = device_unit(unit_of(tasks))
+    return {"validation": validation, "reward_rows": reward_rows, "folds": folds, "unit": unit}
 
 
 def host_rows(split: Any) -> Rows:

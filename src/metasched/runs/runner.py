@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from metasched import schedulers
+from metasched.errors import RunError
 from metasched.files import write_whole
 from metasched.learners import engine, model_file
 from metasched.learners.engine import Models, Program, Record
@@ -160,8 +161,7 @@ def likeness(job: Job, alone: bool) -> Hashable:
 def _shape(job: Job) -> Hashable:
     """What a compiled program depends on, apart from schedulers and rewards: settings and shapes.
 
-    Rates and the seed are inputs of the program, and so are the rows. In regression the variance of the target's rows
-    is compiled in.
+    Rates and the seed are inputs of the program, and so are the rows and, in regression, their unit.
     """
     tasks, settings = job.tasks, job.settings
     rows = (
@@ -171,7 +171,7 @@ def _shape(job: Job) -> Hashable:
         (len(tasks.classes), tasks.shared_labels),
         len(tasks.validation.labels),
         min(settings.eval_rows, len(tasks.test.labels)),
-        None if tasks.target_size is None else tasks.fingerprint,
+        tasks.target_size,
     )
     without_rates = settings.with_rates((1.0,) * len(settings.rates))
     return without_rates, job.spec.network, job.own_network, job.objective.losses, rows
@@ -395,6 +395,12 @@ class _Group:
         records = metrics.read(path, update)
         shape, total = alone.stream.drawn.shape, self.jobs[index].settings.updates
         metrics.check(records, update, total, shape, path / metrics.METRICS)
+        ended = bool(records) and _is_last(records[-1])
+        if not ended and any(name not in tensors for name in self._unit_tensors(index)):
+            raise RunError(
+                f"{path}: was begun by an earlier metasched, which did not standardise the numbers to predict; "
+                "start the run again in another folder"
+            )
         metrics.keep(path, records)
         stream = alone.stream._replace(scheduler=fresh.stream.scheduler)
         if not self.jobs[index].reads_rewards:
@@ -408,12 +414,18 @@ class _Group:
             path = self._leased_folder(index)
             if path is not None:
                 metrics.flush(path)
-                checkpoint.save(path, model_file.flatten(self._alone(index, states[index])), int(states[index].update))
+                tensors = model_file.flatten(self._alone(index, states[index])) | self._unit_tensors(index)
+                checkpoint.save(path, tensors, int(states[index].update))
+
+    def _unit_tensors(self, index: int) -> model_file.Tensors:
+        """In regression what a checkpoint has beside the state: the unit that its network learns in."""
+        unit = self.rows[index].data.unit
+        return {} if unit is None else model_file.flatten({"unit": unit})
 
     def _keep_model(self, index: int, models: Models) -> Model:
         """The model that was evaluated last, written where the run is kept."""
         job = self.jobs[index]
-        model = model_of(self.program.objective, job.tasks, models.weights)
+        model = model_of(job.objective, job.tasks, models.weights)
         if job.folder is not None:
             model.save(job.folder)
         return model
@@ -431,7 +443,7 @@ class _Group:
         outcome = outcome_of(job.description, records)
         if outcome.final is not None:
             # Neither is among the records: one follows from the model, the other from the state.
-            said = self._predictions(job, get_model()) if job.description.predictions else None
+            said = self._predictions(index, get_model()) if job.description.predictions else None
             final = msgspec.structs.replace(outcome.final, outputs=said)
             rewards = mean_rewards(alone.stream, job.settings.rows_per_choice)
             outcome = msgspec.structs.replace(outcome, final=final, rewards=rewards)
@@ -440,10 +452,11 @@ class _Group:
             checkpoint.remove(job.folder / checkpoint.PREVIOUS)
         return Result(records, alone, outcome, get_model if outcome.final else None)
 
-    def _predictions(self, job: Job, model: Model) -> bytes:
+    def _predictions(self, index: int, model: Model) -> bytes:
         """What the model says of the test rows, as an outcome has it."""
+        tasks, unit = self.jobs[index].tasks, self.rows[index].data.unit
         stack = jax.tree.map(lambda leaf: leaf[None], model.weights)
-        (read,) = self.program.read(stack, host_rows(job.tasks.test).take(judged_rows(job.tasks)))
+        (read,) = self.program.read(stack, host_rows(tasks.test).take(judged_rows(tasks)), unit)
         return predictions(self.program.objective, read).astype("<f4").tobytes()
 
 
