@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 import metasched as ms
-from metasched.learners.baseline import baseline
+from metasched.references.baseline import baseline
 
 ROWS, FEATURES, LABELLED, TEST, SOURCES = 500, 40, 40, 1000, 5
 USUAL = ms.Joint()
