@@ -9,6 +9,7 @@
 from metasched import datasets, dependence, planning, schedulers
 from metasched.chooser import Chooser, Draw
 from metasched.chooser.mix import MixedStream, mix
+from metasched.comparison.compare import Comparison, compare
 from metasched.errors import MetaschedError
 from metasched.learners import networks, rewards
 from metasched.learners.diagnose import Diagnosis, diagnose
@@ -19,7 +20,6 @@ from metasched.learners.probe import plan
 from metasched.learners.settings import AlgorithmOne, Joint
 from metasched.optional import version_of
 from metasched.planning.plan import Plan
-from metasched.report.comparison import Comparison, compare
 from metasched.runs.sweep import Method
 from metasched.runs.trackers import Tracker
 from metasched.runs.train import Run, load_model, resume, train

@@ -3,9 +3,147 @@
 Three things are measured for every source.
 
 - *share*: of the rows that ours drew.
-- *transfer*: the mean reward of its rows, over seeds: above 0 where learning them raises the target's score.
-- *lost*: how much the score falls when the source alone is left out of a linear model of all sources and the target's
-  labelled rows. It takes seconds, and a linear model uses every row, so that a bad source shows.
+- *transfer*: the mean reward of its rows, by seed: above 0 where learning them raises the target's score.
+- *lost*: by how much the score falls if this source alone is left out of a linear model of all sources and the target's
+  labelled rows. Such a model takes no time to fit, and it uses every row, so that a bad source shows.
 
-A source is called harmful only where several of these agree, because such a word makes people throw data away.
+A source is called harmful if its labels look shuffled, or if its rows lower the target's score by both measures. Each
+has to be shown at 1 %, because people throw data away for that word.
 """
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from metasched.comparison.estimate import Estimate, Judge, Part, difference, together
+from metasched.comparison.networks import answers_of
+from metasched.comparison.splits import Split, Splits
+from metasched.learners.evaluation import judged_rows
+from metasched.references.grams import Grams
+from metasched.references.leave_out import left_out_scores
+from metasched.report.diagnostics import label_strength, look_shuffled
+from metasched.report.remarks import Between, SourceLine, Word
+from metasched.runs.outcome import Outcome
+from metasched.tasks import TaskSet
+
+LEVEL = 0.01
+"""At which something has to be shown of a source."""
+SMALLEST_PROBABILITY = 1e-3
+
+
+def lines(
+    splits: Splits, judge: Judge, grams: Grams | None, ours: Sequence[Outcome], margin: float
+) -> tuple[SourceLine, ...]:
+    """A line for every source, the most drawn first; ``ours`` are the outcomes of the method that chooses, by unit."""
+    tasks = splits.official
+    shares = shares_of(tasks, ours)
+    transfers = _transfers(tasks, ours)
+    losses = {} if grams is None else _losses(splits, judge, grams)
+    strengths = {task.name: label_strength(task) for task in tasks.tasks}
+    shuffled = look_shuffled(tasks, strengths)
+    found = []
+    for place, task in enumerate(tasks.tasks):
+        transfer, lost = transfers.get(place), losses.get(place)
+        word, why = judged(transfer, lost, task.name in shuffled, margin)
+        line = SourceLine(
+            name=task.name,
+            rows=len(task),
+            share=shares[place],
+            transfer=between(transfer),
+            lost=between(lost),
+            word=word,
+            why=why,
+        )
+        found.append(line)
+    return tuple(sorted(found, key=lambda line: -(line.share or 0.0)))
+
+
+def judged(transfer: Estimate | None, lost: Estimate | None, shuffled: bool, margin: float) -> tuple[Word, str]:
+    """A word for a source, and the reason."""
+    helps, harms = (shown(transfer, side) for side in (1, -1))
+    missed, better = (shown(lost, side) for side in (1, -1))
+    if shuffled:
+        return "harmful", "its labels look shuffled"
+    if harms and better:
+        return "harmful", "learning its rows lowers the score, and leaving it out raises it"
+    if harms or better:
+        return "cannot tell", "the two measures do not agree" if helps or missed else "one measure alone is below 0"
+    if helps or missed:
+        whys = ["learning its rows raises the score"] * helps + ["leaving it out lowers the score"] * missed
+        return "keep", " and ".join(whys)
+    if lost is not None and abs(lost.value) + lost.half_width <= margin:
+        return "no difference", f"the score changes by less than {margin:.2g} without it"
+    return "cannot tell", "neither measure is clear"
+
+
+def shown(found: Estimate | None, side: int) -> bool:
+    """Whether a mean is shown to be above 0 (``side`` 1) or below it (−1)."""
+    return found is not None and found.value * side > 0 and found.p_value <= LEVEL
+
+
+def between(found: Estimate | None) -> Between | None:
+    """As it is stored."""
+    return None if found is None else Between.of(found.interval)
+
+
+def shares_of(tasks: TaskSet, ours: Sequence[Outcome]) -> list[float | None]:
+    """The share of each source in the rows that were drawn; None where none were."""
+    drawn = [run.drawn for run in ours if run.drawn]
+    total = np.sum(drawn, axis=0) if drawn else np.zeros(len(tasks.tasks))
+    return [float(count / total.sum()) if total.sum() else None for count in total]
+
+
+def weights_of(tasks: TaskSet, runs: Sequence[Outcome]) -> dict[str, float]:
+    """The weight of one row of each source that choosing found: draws of a source over its rows, 1 in the mean of rows.
+
+    Where nothing was drawn all weigh alike.
+    """
+    shares = [share or 0.0 for share in shares_of(tasks, runs)]
+    sizes = np.asarray(tasks.sizes, np.float64)
+    found = np.asarray(shares) * sizes.sum() / sizes if any(shares) else np.ones(len(sizes))
+    return {task.name: float(weight) for task, weight in zip(tasks.tasks, found, strict=True)}
+
+
+def _transfers(tasks: TaskSet, ours: Sequence[Outcome]) -> dict[int, Estimate]:
+    """The mean reward of each source with its interval over units."""
+    tables = [run.rewards for run in ours if run.rewards is not None]
+    found = {}
+    for place in range(len(tasks.tasks)):
+        values = [value for table in tables if (value := table[place]) is not None]
+        if values:
+            found[place] = over_units(values)
+    return found
+
+
+def over_units(values: Sequence[float]) -> Estimate:
+    """The mean of numbers by unit, with Student's t."""
+    count = len(values)
+    error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else 0.0
+    return Estimate(float(np.mean(values)), error, float(max(count - 1, 1)), count, 0.0)
+
+
+def _losses(splits: Splits, judge: Judge, grams: Grams) -> dict[int, Estimate]:
+    """By source, the score of the linear model with all sources less the score without this one."""
+    whole: dict[int, list[Part]] = {}
+    without: list[dict[int, list[Part]]] = [{} for _ in grams.names]
+    for split in splits.judging:
+        outputs = left_out_scores(grams, split.tasks.validation, split.tasks.test.inputs[judged_rows(split.tasks)])
+        whole.setdefault(split.unit, []).append(_part(outputs.all, split))
+        for place, each in enumerate(outputs.without):
+            without[place].setdefault(split.unit, []).append(_part(each, split))
+    scores = judge.scores(_by_unit(whole))
+    gaps = [difference(scores, judge.scores(_by_unit(parts)), judge.rows) for parts in without]
+    return {place: gap for place, gap in enumerate(gaps) if gap is not None}
+
+
+def _by_unit(parts: Mapping[int, Sequence[Part]]) -> dict[int, Part]:
+    return {unit: together(several) for unit, several in parts.items()}
+
+
+def _part(outputs: np.ndarray, split: Split) -> Part:
+    """Outputs of least squares; of classes they are cut to probabilities."""
+    if split.tasks.target_size is None:
+        outputs = np.maximum(outputs, SMALLEST_PROBABILITY)
+        outputs = outputs / outputs.sum(axis=1, keepdims=True)
+    return Part(outputs.astype(np.float32), answers_of(split), split.rows)

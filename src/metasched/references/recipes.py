@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from metasched.errors import ConfigError, DataError
-from metasched.learners.losses import variance_of
+from metasched.learners.losses import unit_of
 from metasched.references.fit import Estimator, fit
 from metasched.references.grams import TARGET_WEIGHT, Grams
 from metasched.references.greedy import greedy_sources
@@ -82,7 +82,8 @@ def fit_recipe(
     :func:`~metasched.references.greedy.greedy_sources`. ``balanced_accuracy`` is how the model scores itself.
     """
     check_seed(seed)
-    variance = None if tasks.target_size is None else variance_of(tasks)
+    unit = unit_of(tasks)
+    variance = None if unit is None else float(unit.variance)
     if variance == 0:
         raise DataError(f"{tasks.name}: the validation targets are all equal, so errors have no unit; give more rows")
     rows = recipe_rows(recipe, tasks, source_weights, selection)

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from metasched.learners.metrics import METRICS, Metric
+from metasched.learners.metrics import Metric
 from metasched.report.outputs import EXPERIMENTS
 from metasched.report.remarks import Remarks
 from metasched.report.statistics import Floats
@@ -118,9 +118,7 @@ class CellRuns:
     @property
     def metric(self) -> Metric:
         """What all scores of the cell are scores of."""
-        found = next(iter(self.methods.values())).metric
-        # Outcomes of earlier versions do not say that they are of regression; the remarks beside them do.
-        return METRICS["r2"] if found.by_row and self.remarks and self.remarks.measure == "score" else found
+        return next(iter(self.methods.values())).metric
 
     @property
     def exploratory(self) -> bool:

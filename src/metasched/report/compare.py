@@ -45,8 +45,13 @@ class Contrast(NamedTuple):
 
 
 def too_few(needed: int | None) -> str:
-    """That there are too few seeds, and how many might do."""
-    return f"too few seeds to tell{might_do(needed)}"
+    """That there are too few seeds, and how many might do; or too few rows, where no number of seeds would."""
+    return f"{what_lacks(needed)} to tell{might_do(needed)}"
+
+
+def what_lacks(needed: int | None) -> str:
+    """What a clear answer would take more of."""
+    return "too few seeds" if needed else "too few labelled rows"
 
 
 def might_do(needed: int | None) -> str:

@@ -6,9 +6,11 @@ from operator import itemgetter
 
 import numpy as np
 
+from metasched.learners.metrics import Metric
 from metasched.report import compare
 from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
 from metasched.report.outputs import COMPARISONS, FIRST, NOTES, Output, UnavailableError, makes
+from metasched.report.remarks import SourceLine
 from metasched.report.results import Results
 from metasched.report.tables import (
     MISSING,
@@ -24,6 +26,7 @@ from metasched.report.tables import (
     ratio,
     samples,
     signed,
+    spread,
     table,
 )
 from metasched.schedulers.resolve import BASELINE
@@ -54,13 +57,11 @@ def methods(output: Output, results: Results) -> list[Table]:
     for cell in cells:
         columns = [(heading, itemgetter(index)) for index, heading in enumerate(method_headings(cell))]
         note = (
-            "Mean over seeds ± half of its bootstrap 95 % interval; the mean difference by seed with its interval, not "
-            "corrected for several comparisons; source rows drawn until test accuracy stays at the median final one of "
-            f"{BASELINE}."
+            "Mean over seeds ± half of its 95 % interval; the mean difference by seed with its interval, not corrected "
+            "for several comparisons."
         )
         if cell.remarks:
-            rows = f"the {cell.about.target_rows} labelled rows of the target alone"
-            note += f" {cell.remarks.linear.capitalize()} has {rows}."
+            note += f" Judged by {cell.remarks.judged}."
         part, title = (cell.key, cell.title) if len(cells) > 1 else ("", "")
         found.append(table(output, note, columns, method_rows(cell), [cell], part=part, title=title))
     return found
@@ -68,33 +69,78 @@ def methods(output: Output, results: Results) -> list[Table]:
 
 def method_headings(cell: CellRuns) -> list[str]:
     """The headings of :func:`method_rows`."""
-    measure = cell.remarks.measure if cell.remarks else "accuracy"
-    return ["method", measure, f"− {BASELINE}", f"rows to {BASELINE}'s end"]
+    return ["method", cell.metric.word, f"− {BASELINE}"]
 
 
-def method_rows(cell: CellRuns) -> list[tuple[str, Number, Number, Number]]:
-    """By method, best first: its name, mean score, difference from the baseline, and rows until it ends like that.
+def method_rows(cell: CellRuns) -> list[tuple[str, Number, Number]]:
+    """By method, best first: its name, its mean score and the difference from the baseline.
 
-    The linear model is among them, where one was fitted.
+    A comparison has stored them, those of reference models among them.
     """
+    metric = cell.metric
+    if cell.remarks is not None:
+        return [
+            (
+                line.name,
+                spread(line.score.interval, metric),
+                MISSING if line.over is None else signed(line.over.interval, metric),
+            )
+            for line in cell.remarks.table
+        ]
     rows = [_method_row(cell, method) for method in cell.methods.values()]
-    if cell.remarks:
-        linear = Number(f"{cell.remarks.score:.3f}", cell.remarks.score)
-        rows.append((f"{cell.remarks.linear} alone", linear, MISSING, MISSING))
     return sorted(rows, key=lambda row: -row[1].value)
 
 
-def _method_row(cell: CellRuns, method: MethodRuns) -> tuple[str, Number, Number, Number]:
+def _method_row(cell: CellRuns, method: MethodRuns) -> tuple[str, Number, Number]:
     mean, uniform = compare.mean(method), cell.methods.get(BASELINE)
     if mean is None:
-        return method.name, MISSING, MISSING, MISSING
-    spread = "" if math.isnan(mean.low) else f" ± {(mean.high - mean.low) / 2:.3f}"
-    score = Number(f"{mean.value:.3f}{spread}", *mean)
-    if uniform is None or method is uniform:
-        return method.name, score, MISSING, MISSING
-    draws = any(run.samples and run.samples[-1] for run in method.runs)
-    arrival = samples(compare.median_samples(method, uniform.median_final) if draws else None)
-    return method.name, score, signed(compare.difference(method, uniform)), arrival._replace(interval="")
+        return method.name, MISSING, MISSING
+    gap = None if uniform is None or method is uniform else compare.difference(method, uniform)
+    return method.name, spread(mean, cell.metric), signed(gap, cell.metric)
+
+
+def source_headings(metric: Metric) -> list[str]:
+    """The headings of :func:`source_rows`."""
+    return ["source", "rows", "drawn", "transfer", f"{metric.word} lost without it", "", "why"]
+
+
+def source_rows(lines: Iterable[SourceLine]) -> list[tuple[Value, ...]]:
+    """What each source is worth."""
+    return [
+        (
+            line.name,
+            number(line.rows, "{:,.0f}"),
+            percent(line.share),
+            MISSING if line.transfer is None else estimate(line.transfer.interval, "{:+.3f}"),
+            MISSING if line.lost is None else estimate(line.lost.interval, "{:+.3f}"),
+            line.word,
+            line.why,
+        )
+        for line in lines
+    ]
+
+
+@makes("sources-worth", "What each source is worth", FIRST, after="methods")
+def sources_worth(output: Output, results: Results) -> list[Table]:
+    """By source: its share of the draws, transfer, what is lost without it, and a word."""
+    cells = [cell for cell in results.cells if cell.remarks and cell.remarks.sources]
+    if not cells:
+        raise UnavailableError("no comparison, which says what each source is worth")
+    note = (
+        "Drawn: share of the rows that ours drew. Transfer: mean reward of its rows, above 0 where learning them "
+        "raises the score. Lost: how much the score of a linear model of all sources falls without this one. Both with "
+        "95 % intervals. Harmful: its labels look shuffled, or it lowers the score by both measures."
+    )
+    found = []
+    for cell in cells:
+        remarks = cell.remarks
+        if remarks is None:
+            continue
+        columns = [(heading, itemgetter(place)) for place, heading in enumerate(source_headings(cell.metric))]
+        part, title = (cell.key, cell.title) if len(cells) > 1 else ("", "")
+        rows = source_rows(remarks.sources)
+        found.append(table(output, note, columns, rows, [cell], part=part, title=title))
+    return found
 
 
 @makes("planned", "Planned contrasts", COMPARISONS)

@@ -1,8 +1,8 @@
-"""What a comparison says beside its runs: the linear model that it must beat, and what is off; a file beside them."""
+"""What a comparison found beside its runs: the verdict, every method, every source, what is off; a file."""
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -10,30 +10,115 @@ from msgspec import Struct
 from metasched import untrusted
 from metasched.errors import DataError
 from metasched.files import write_json
+from metasched.learners.metrics import MetricName
+from metasched.report.statistics import Interval
 
 REMARKS = "remarks.json"
+Word = Literal["keep", "no difference", "harmful", "cannot tell"]
+MethodKind = Literal["network", "reference", "final"]
+
+
+class Between(Struct, frozen=True, forbid_unknown_fields=True):
+    """A number with the ends of its 95 % interval; None where there is none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, found: Interval) -> "Between":
+        """An interval, whose ends may be NaN."""
+        value, low, high = found
+        return cls(value) if low != low else cls(value, low, high)
+
+    @property
+    def interval(self) -> Interval:
+        """The same with NaN for ends that are not there."""
+        nan = float("nan")
+        return Interval(self.value, nan if self.low is None else self.low, nan if self.high is None else self.high)
+
+
+class MethodLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A row of the table: the score of a method, and its difference from the baseline, where it is another one.
+
+    ``units`` says how often it was fitted. Scores are such that higher is better.
+    """
+
+    name: str
+    kind: MethodKind
+    score: Between
+    over: Between | None
+    units: int
+
+
+class SourceLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a source is worth.
+
+    Attributes:
+        name: of the source.
+        rows: how many it has.
+        share: its share of the rows that ours drew; None where ours draws nothing.
+        transfer: the mean reward of its rows.
+        lost: by how much the score falls when it is left out.
+        word: keep, no difference, harmful or cannot tell.
+        why: the reason.
+    """
+
+    name: str
+    rows: int
+    share: float | None
+    transfer: Between | None
+    lost: Between | None
+    word: Word
+    why: str
 
 
 class Remarks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """On the runs of one cell: which they are, a linear model's name and its score, and a line for each thing off."""
+    """On the runs of one cell.
 
-    format: Literal[1] = 1
+    Attributes:
+        cell: which.
+        methods: names of the methods that have outcomes.
+        units: their seeds, or the repeats of a cross-validation.
+        ours: the method that the verdict is on.
+        metric: of all scores.
+        case: which of the verdicts it is.
+        verdict: the sentence on choosing.
+        first: a line that comes before it where another kind of model ends above ours, else empty.
+        final: what the final model is, and how to use it.
+        judged: which rows judged, how often, with which rates and steps.
+        table: all methods, best first.
+        sources: all sources, most drawn first.
+        lines: what is off.
+    """
+
+    format: Literal[2] = 2
     cell: str
     methods: tuple[str, ...]
-    seeds: tuple[int, ...]
-    measure: Literal["accuracy", "score"]
-    linear: str
-    score: float
+    units: tuple[int, ...]
+    ours: str
+    metric: MetricName
+    case: str
+    verdict: str
+    first: str
+    final: str
+    judged: str
+    table: tuple[MethodLine, ...]
+    sources: tuple[SourceLine, ...]
     lines: tuple[str, ...]
 
-    def fits(self, methods: Iterable[str], seeds: Iterable[int]) -> bool:
+    def fits(self, methods: Iterable[str], units: Iterable[int]) -> bool:
         """Whether they are on these runs, and not on some of them or on more."""
-        return set(self.methods) == set(methods) and set(self.seeds) == set(seeds)
+        return set(self.methods) == set(methods) and set(self.units) == set(units)
 
 
 def read(path: Path) -> Remarks:
     """The remarks in a file."""
-    return untrusted.read_json(path, Remarks, "give the command of the comparison again", DataError)
+    again = "give the command of the comparison again, with another folder"
+    content = untrusted.read_json(path, dict[str, Any], again, DataError)
+    if content.get("format") == 1:
+        raise DataError(f"{path}: was written by an earlier metasched; {again}")
+    return untrusted.checked(content, Remarks, path, again, DataError)
 
 
 def write(path: Path, remarks: Remarks) -> None:

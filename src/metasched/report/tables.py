@@ -117,6 +117,16 @@ def scored(interval: Interval | None, metric: Metric) -> Number:
     return MISSING if interval is None else estimate(_shown(interval, metric), _form(metric, interval.value))
 
 
+def spread(interval: Interval | None, metric: Metric) -> Number:
+    """A mean over seeds ± half of its interval."""
+    if interval is None:
+        return MISSING
+    shown = _shown(interval, metric)
+    form = _form(metric, interval.value)
+    half = "" if math.isnan(shown.low) else f" ± {form.format((shown.high - shown.low) / 2)}"
+    return Number(form.format(shown.value) + half, *shown)
+
+
 def signed(interval: Interval | None, metric: Metric = ACCURACY) -> Number:
     """A difference of scores, as the difference of values: below 0 where a loss is lower."""
     if interval is None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from metasched.learners.metrics import Metric
 from metasched.report import compare
 from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
-from metasched.report.compare import MARGIN, Contrast, Kind, gaps_of, might_do, seeds_needed, tested, too_few
+from metasched.report.compare import MARGIN, Contrast, Kind, gaps_of, might_do, seeds_needed, tested, too_few, what_lacks
 from metasched.report.results import Results
 from metasched.report.statistics import Bounded, Interval
 from metasched.report.tables import ACCURACY, against, in_units, point, points
@@ -71,7 +71,20 @@ def decide(
         others = BASELINE if control is None else f"{BASELINE} or {TARGET_ONLY}"
         sentence = f"Too few seeds to tell whether {who} is better than {others}: give at least {least}"
         return Verdict("too few seeds", sentence)
-    gap, *alone = tested(gaps, [margin] * len(gaps))
+    return stated(tested(gaps, [margin] * len(gaps)), fewer=fewer, subject=subject, metric=metric, margin=margin)
+
+
+def stated(
+    contrasts: Sequence[Contrast],
+    *,
+    fewer: Bounded | None = None,
+    subject: str = "Choosing",
+    metric: Metric = ACCURACY,
+    margin: float = MARGIN,
+) -> Verdict:
+    """The verdict on contrasts: ours less uniform, ours less target-only and uniform less target-only, or the first."""
+    gap, *alone = contrasts
+    who = subject[0].lower() + subject[1:]
     if not alone or any(one.kind == "better" for one in alone):
         also = f"; {_clause(alone[0], TARGET_ONLY, metric=metric)}" if alone else ""
         return Verdict(CASES[gap.kind], _with_sources(gap, BASELINE, subject, who, fewer, also, metric))
@@ -121,7 +134,8 @@ def _clause(test: Contrast, other: str, who: str = "", metric: Metric = ACCURACY
         "better": against(test.difference, other, metric, who=who),
         "worse": against(test.difference, other, metric, who=who, link="against"),
         "alike": f"{subject}as good as {other} ({amount})",
-        "open": f"too few seeds to tell whether {subject}better than {other} ({amount}){might_do(test.needed)}",
+        "open": f"{what_lacks(test.needed)} to tell whether {subject}better than {other} ({amount})"
+        f"{might_do(test.needed)}",
     }
     return words[test.kind]
 

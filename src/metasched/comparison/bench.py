@@ -1,0 +1,217 @@
+"""All fits of a comparison: networks on folds and on judging splits, reference models on the same, the final ones.
+
+Everything that has been fitted is kept in the folder, so that a comparison that was interrupted goes on.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from metasched.comparison import networks
+from metasched.comparison.estimate import Part, together
+from metasched.comparison.methods import runs_of
+from metasched.comparison.networks import Fitted, Key, answers_of, by_unit
+from metasched.comparison.references import References, Weights, in_parallel, units_of
+from metasched.comparison.sources import weights_of
+from metasched.comparison.splits import Split, Splits
+from metasched.errors import RunError
+from metasched.files import append, make_folder, write_whole
+from metasched.learners.predictor import Predictor
+from metasched.references.recipes import Recipe
+from metasched.references.stored import read_predictor
+from metasched.runs.executors import Executor
+from metasched.runs.jobs import claim_folders
+from metasched.runs.outcome import Outcome
+from metasched.runs.status import WORK
+from metasched.runs.sweep import Finished, Method, Rates, Setup
+
+FINAL_SEEDS = (0, 1, 2)
+"""Of the final networks, with each rate."""
+TUNING, JUDGING = Path(WORK) / "folds.jsonl", Path(WORK) / "judging.jsonl"
+OUTPUTS = Path(WORK) / "references.jsonl"
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with what is being done, the fits finished and all fits, whenever one has finished."""
+
+
+@dataclass
+class Steps:
+    """Counts fits over all steps of a comparison."""
+
+    total: int
+    on_progress: OnProgress | None = None
+    before: int = 0
+
+    def counting(self, what: str) -> Callable[[int, str], None]:
+        """What to call with the fits finished in a step, and how the others stand."""
+
+        def on_finished(done: int, standing: str = "") -> None:
+            if self.on_progress:
+                self.on_progress(f"{what}: {standing}" if standing else what, self.before + done, self.total)
+
+        return on_finished
+
+    def ended(self, count: int) -> None:
+        """A step of so many fits is over."""
+        self.before += count
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all steps share.
+
+    Attributes:
+        setup: the learner and the network.
+        methods: the methods with networks, ``best-single`` resolved.
+        rates: of every method.
+        splits: of the target's rows.
+        out: the folder.
+        executor: makes the runs.
+        steps: counts.
+        deadline: when fits of reference models must end (``time.monotonic``).
+    """
+
+    setup: Setup
+    methods: Sequence[Method]
+    rates: Sequence[Rates]
+    splits: Splits
+    out: Path
+    executor: Executor
+    steps: Steps
+    deadline: float = math.inf
+    _outputs: dict[str, bytes] = field(default_factory=dict)
+
+    def networks(self, splits: Sequence[Split], what: str, path: Path) -> dict[Key, Fitted]:
+        """Every method with every rate on these splits."""
+        jobs = networks.jobs_of(self.setup, self.methods, self.rates, splits)
+        found = Finished(self.executor, self.out / path).run(jobs, self.steps.counting(what))
+        self.steps.ended(len(jobs))
+        return networks.fitted(self.methods, self.rates, splits, found)
+
+    def final_networks(self, method: Method) -> list[Predictor]:
+        """The networks of a method that learn from all official labelled rows, with every rate and several seeds."""
+        rows = [(seed, self.splits.official) for seed in FINAL_SEEDS]
+        place = runs_of(self.out, method)
+        jobs = [
+            job._replace(folder=place / f"rate-{rates[0]:g}-seed-{job.spec.seed}")
+            for rates in self.rates
+            for job in self.setup.jobs(method, rows, rates)
+        ]
+        found = Finished(self.executor).run(claim_folders(jobs, place), self.steps.counting("final models"))
+        self.steps.ended(len(jobs))
+        return [
+            read_predictor(job.folder, job.own_network)
+            for job, outcome in zip(jobs, found, strict=True)
+            if job.folder is not None and outcome.final is not None
+        ]
+
+    def references(
+        self, references: References, splits: Sequence[Split], weights: Sequence[Weights | None], phase: str
+    ) -> dict[str, dict[int, Part]]:
+        """Every reference model by title: what it predicts on each split, by place; fewer of what takes long."""
+        self._read_outputs()
+        units = list(dict.fromkeys(split.unit for split in splits))
+        work: list[tuple[Recipe, int]] = []
+        for recipe in references.recipes:
+            some = units if phase == "folds" else units_of(recipe, self.splits.official, units)
+            work += [(recipe, place) for place, split in enumerate(splits) if split.unit in some]
+        keys = [f"{phase} {splits[place].seed} {place} {references.title(recipe)}" for recipe, place in work]
+        found: dict[str, dict[int, Part]] = {}
+        show, done = self.steps.counting("reference models"), 0
+
+        def keep(number: int, outputs: np.ndarray | None) -> None:
+            nonlocal done
+            done += 1
+            show(done, "")
+            recipe, place = work[number]
+            if outputs is None:
+                return
+            if keys[number] not in self._outputs:
+                self._write_outputs(keys[number], outputs)
+            split = splits[place]
+            found.setdefault(references.title(recipe), {})[place] = Part(outputs, answers_of(split), split.rows)
+
+        def fit(number: int) -> np.ndarray | None:
+            recipe, place = work[number]
+            known = self._outputs.get(keys[number])
+            if known is not None:
+                return np.frombuffer(known, "<f4").reshape(len(splits[place].rows), -1)
+            if monotonic() > self.deadline:
+                return None
+            return references.part(recipe, splits[place], weights[place]).outputs
+
+        in_parallel([partial(fit, number) for number in range(len(work))], keep)
+        self.steps.ended(len(work))
+        return found
+
+    def _read_outputs(self) -> None:
+        path = self.out / OUTPUTS
+        if not path.exists():
+            make_folder(path.parent)
+            return
+        content = path.read_bytes()
+        if not content.endswith(b"\n"):  # a kill cut the last line short
+            write_whole(path, content[: content.rfind(b"\n") + 1])
+        for line in content.splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                try:
+                    known = msgspec.json.decode(line, type=_Kept)
+                except msgspec.MsgspecError:
+                    raise RunError(f"{path}: is damaged; remove it, and its models are fitted again") from None
+                self._outputs[known.key] = known.outputs
+
+    def _write_outputs(self, key: str, outputs: np.ndarray) -> None:
+        stored = _Kept(key, np.ascontiguousarray(outputs, "<f4").tobytes())
+        self._outputs[key] = stored.outputs
+        append(self.out / OUTPUTS, msgspec.json.encode(stored) + b"\n", durable=True)
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What a reference model predicts for the rows that judge a split, float32."""
+
+    key: str
+    outputs: bytes
+
+
+def whole(parts: Mapping[int, Part], splits: Sequence[Split]) -> dict[int, Part]:
+    """What a model predicts by unit, for the units of which it has all splits."""
+    places: dict[int, list[int]] = {}
+    for place, split in enumerate(splits):
+        places.setdefault(split.unit, []).append(place)
+    return {
+        unit: together([parts[place] for place in own])
+        for unit, own in places.items()
+        if all(place in parts for place in own)
+    }
+
+
+def source_weights(
+    bench: Bench, ours: str, fits: Mapping[Key, Fitted], splits: Sequence[Split]
+) -> list[Weights | None]:
+    """By split, the weights of sources that the method found with the labelled rows of that split."""
+    tasks = bench.splits.official
+    return [weights_of(tasks, fits[ours, place].runs) for place in range(len(splits))]
+
+
+def outcomes_of(bench: Bench, method: Method, fits: Mapping[Key, Fitted], variance: float | None) -> list[Outcome]:
+    """One outcome for each unit of a method."""
+    splits = bench.splits.judging
+    runs: dict[int, list[Outcome]] = {}
+    for place, split in enumerate(splits):
+        runs.setdefault(split.unit, []).extend(fits[method.name, place].runs)
+    parts = by_unit(fits, splits, method.name)
+    metric = next(iter(runs.values()))[0].metric
+    return [networks.outcome_of(several, unit, parts[unit], metric, variance) for unit, several in runs.items()]
+
+
+def with_length(setup: Setup, updates: int) -> Setup:
+    """The same with so many updates."""
+    learner: Any = setup.learner
+    return setup._replace(learner=replace(learner, updates=updates))

@@ -1,0 +1,53 @@
+"""The folder of a comparison: what was asked stands in ``comparison.json``, and one process works there at a time."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from metasched import untrusted
+from metasched.errors import RunError
+from metasched.files import make_folder, write_json
+from metasched.runs import folder
+from metasched.runs.folder import COMPARISON
+from metasched.runs.spec import EARLIER, differences, first_in_words
+
+AGAIN = "compare again in another folder"
+FORMAT = 2
+
+
+def stored(out: Path) -> dict[str, Any] | None:
+    """What the folder says was asked; None if no comparison was begun there."""
+    mark = out / COMPARISON
+    if not mark.exists():
+        return None
+    known = untrusted.read_json(mark, dict[str, Any], AGAIN)
+    if known.get("format") != FORMAT:
+        raise RunError(f"{out}: holds a comparison of another version of metasched, which cannot go on; {AGAIN}")
+    return known
+
+
+@contextmanager
+def claimed(out: Path, asked: Mapping[str, Any]) -> Iterator[None]:
+    """The folder, made or found to hold the same comparison; nobody else works in it meanwhile.
+
+    A stored comparison may have fewer seeds. The new ones are written down before the first of them is run, so that a
+    kill in between leaves a folder that says what it is to hold.
+    """
+    if not (out / COMPARISON).exists():
+        folder.refuse_content(out, COMPARISON)
+        make_folder(out)
+    with folder.locked(out):
+        asked = {"format": FORMAT, **asked}
+        before = stored(out) or dict(asked)
+        if isinstance(settings := before.get("settings"), dict):
+            before = {**before, "settings": {**EARLIER, **settings}}
+        known = before.get("seeds")
+        known = known if isinstance(known, list) else [known]
+        if missing := [seed for seed in known if seed not in asked["seeds"]]:
+            held = f"{len(known)} seeds, {missing[0]} among them"
+            raise RunError(f"{out}: holds a comparison with {held}; give at least these, or choose another folder")
+        if found := dict(differences(before | {"seeds": asked["seeds"]}, asked)):
+            raise RunError(f"{out}: holds a comparison {first_in_words(found)}; choose another folder")
+        write_json(out / COMPARISON, asked)
+        yield

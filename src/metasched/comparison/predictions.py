@@ -1,0 +1,33 @@
+"""Predictions for rows without labels, as a CSV file."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from metasched.learners.predictor import Predictor
+from metasched.tasks import Inputs
+
+
+def columns(model: Predictor, names: Sequence[str], inputs: Any) -> dict[str, Sequence[Any]]:
+    """Columns by name: what each row is called, what is predicted, and how likely each class is."""
+    predicted = model.predict(inputs)
+    if model.classes:
+        chances = model.predict_proba(inputs).T
+        named = {f"p({name})": chance for name, chance in zip(model.classes, chances, strict=True)}
+        return {"row": names, "prediction": predicted.tolist(), **named}
+    numbers = predicted.reshape(len(predicted), -1).T
+    titles = [f"prediction {number}" for number in range(1, len(numbers) + 1)] if len(numbers) > 1 else ["prediction"]
+    return {"row": names, **dict(zip(titles, numbers, strict=True))}
+
+
+def table(answers: Mapping[str, Sequence[Any]]) -> bytes:
+    """The columns as a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([list(answers), *zip(*answers.values(), strict=True)])
+    return text.getvalue().encode()
+
+
+def as_csv(model: Predictor, names: Sequence[str], inputs: Inputs) -> bytes:
+    """What a model predicts for rows, as a CSV file."""
+    return table(columns(model, names, inputs))

@@ -1,0 +1,237 @@
+"""What a comparison gives: sentences, tables, the final model, a page."""
+
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+from rich.console import Console
+
+from metasched.learners.metrics import METRICS, Metric
+from metasched.learners.predictor import Predictor
+from metasched.optional import require
+from metasched.report import overview, tables
+from metasched.report.cells import CellRuns
+from metasched.report.remarks import Remarks, SourceLine
+from metasched.report.results import Results
+from metasched.report.verdict import CASES, Case, Verdict
+from metasched.runs.outcome import Outcome
+from metasched.tasks import TaskSet
+
+PAGE = "page.html"
+
+
+class Sources(Sequence[SourceLine]):
+    """What each source is worth, the most drawn first; prints as a table.
+
+    Examples:
+        >>> learner = ms.Joint(batch_size=10, updates=2, batches_per_update=2)
+        >>> sources = ms.compare(tasks, seeds=4, learner=learner).sources()
+        >>> sorted(source.name for source in sources)
+        ['north', 'south']
+        >>> sources["north"].word in ("keep", "no difference", "harmful", "cannot tell")
+        True
+    """
+
+    def __init__(self, lines: Sequence[SourceLine], metric: Metric) -> None:
+        self._lines = tuple(lines)
+        self._metric = metric
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, which: Any) -> Any:
+        """The line at a place, or of the source with that name."""
+        if isinstance(which, str):
+            return {line.name: line for line in self._lines}[which]
+        return self._lines[which]
+
+    def __iter__(self) -> Iterator[SourceLine]:
+        return iter(self._lines)
+
+    def __repr__(self) -> str:
+        return text(overview.source_headings(self._metric), overview.source_rows(self._lines))
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, a row for each source.
+
+        Returns:
+            The frame; numbers with intervals have three columns.
+        """
+        pandas = require("pandas", "pandas")
+        rows = []
+        for line in self._lines:
+            row: dict[str, Any] = {"source": line.name, "rows": line.rows, "share": line.share}
+            for name, found in (("transfer", line.transfer), ("lost", line.lost)):
+                row |= _three(name, found)
+            rows.append({**row, "word": line.word, "why": line.why})
+        return pandas.DataFrame(rows)
+
+
+def _three(name: str, found: Any) -> dict[str, float | None]:
+    known = (None, None, None) if found is None else (found.value, found.low, found.high)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), known, strict=True))
+
+
+def text(headings: Sequence[str], rows: Sequence[Sequence[Any]], width: int = 100) -> str:
+    """A table as plain text."""
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(tables.terminal(headings, [[str(value) for value in row] for row in rows]))
+    written = console.file.getvalue()  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in written.splitlines())
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """A finished comparison: the verdict, every method, the final model, what each source is worth, what is off.
+
+    Attributes:
+        tasks: the task set.
+        outcomes: a line for every network method and seed.
+        remarks: everything that was found, as it is stored.
+        results: the outcomes as reports read them.
+        model: the final model, a :class:`Predictor`.
+        weights: by source, the weight of one of its rows that choosing found.
+        out: the folder of everything, if it was kept.
+
+    Examples:
+        >>> learner = ms.Joint(batch_size=10, updates=2, batches_per_update=2)
+        >>> comparison = ms.compare(tasks, seeds=4, learner=learner)
+        >>> "majority class" in comparison.table()
+        True
+        >>> sorted(comparison.source_weights())
+        ['north', 'south']
+        >>> comparison.model.predict(tasks.test.inputs).shape
+        (50,)
+        >>> page = comparison.report("page.html")
+    """
+
+    tasks: TaskSet
+    outcomes: Sequence[Outcome]
+    remarks: Remarks
+    results: Results
+    model: Predictor
+    weights: Mapping[str, float] = field(default_factory=dict)
+    out: Path | None = None
+
+    @property
+    def cell(self) -> CellRuns:
+        """The runs, which are all of one cell."""
+        return self.results.cells[0]
+
+    @property
+    def metric(self) -> Metric:
+        """What models were judged by."""
+        return METRICS[self.remarks.metric]
+
+    @property
+    def ours(self) -> str:
+        """The method that the verdict is on."""
+        return self.remarks.ours
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """A line for each thing that is off."""
+        return self.remarks.lines
+
+    @property
+    def decision(self) -> Verdict:
+        """The case that the verdict states, and the sentence."""
+        cases: dict[str, Case] = {case: case for case in (*CASES.values(), "no use for sources")}
+        return Verdict(cases[self.remarks.case], self.remarks.verdict)
+
+    @property
+    def verdict(self) -> str:
+        """Does choosing help? One sentence."""
+        return self.remarks.verdict
+
+    def __repr__(self) -> str:
+        lines = [self.remarks.first, self.verdict, "", self.table(), "", repr(self.sources()), "", self.remarks.final]
+        return "\n".join(lines[not lines[0] :])
+
+    def table(self, width: int = 100) -> str:
+        """A line for each method, best first, and how they were judged.
+
+        Args:
+            width: of the table, in characters.
+
+        Returns:
+            Several lines of text.
+        """
+        rows = overview.method_rows(self.cell)
+        return f"{text(overview.method_headings(self.cell), rows, width)}\n{self.remarks.judged}"
+
+    def sources(self) -> Sources:
+        """What each source is worth.
+
+        Returns:
+            A sequence of lines, the most drawn source first, which prints as a table.
+        """
+        return Sources(self.remarks.sources, self.metric)
+
+    def source_weights(self) -> dict[str, float]:
+        """The weight of one row of each source that choosing found; 1 is the mean over all source rows.
+
+        Give them to any model that takes sample weights.
+
+        Returns:
+            Weights by the names of the sources.
+        """
+        return dict(self.weights)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, a row for each method.
+
+        Returns:
+            The frame; scores are such that higher is better.
+        """
+        pandas = require("pandas", "pandas")
+        return pandas.DataFrame(
+            [
+                {"method": line.name, "kind": line.kind, **_three("score", line.score), **_three("over", line.over)}
+                for line in self.remarks.table
+            ]
+        )
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page, with figures and tables in a folder beside it; needs the extra ``report``.
+
+        Args:
+            path: of the page, ``.html``.
+
+        Returns:
+            The same path.
+        """
+        from metasched.report import page
+
+        page.write(page.build(self.results), Path(path))
+        return Path(path)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything that the command prints.
+
+        Returns:
+            What JSON can hold: ``first``, ``verdict``, ``case``, ``methods``, ``sources``, ``final``, ``warnings``.
+        """
+        remarks = self.remarks
+        return {
+            "first": remarks.first,
+            "verdict": remarks.verdict,
+            "case": remarks.case,
+            "metric": remarks.metric,
+            "judged": remarks.judged,
+            "methods": {line.name: _plain(line) for line in remarks.table},
+            "sources": {line.name: _plain(line) for line in remarks.sources},
+            "source_weights": self.source_weights(),
+            "final": remarks.final,
+            "warnings": list(remarks.lines),
+        }
+
+
+def _plain(line: Any) -> dict[str, Any]:
+    found = structs.asdict(line)
+    del found["name"]
+    return {key: structs.asdict(value) if hasattr(value, "interval") else value for key, value in found.items()}

@@ -1,0 +1,69 @@
+"""The lines of a comparison for people, beside its verdict."""
+
+from collections.abc import Mapping, Sequence
+
+from metasched.comparison.estimate import Part, Scores, difference
+from metasched.comparison.selection import mean_part
+from metasched.comparison.splits import Splits
+from metasched.learners.metrics import Metric
+from metasched.learners.settings import LearnerSettings
+from metasched.report.remarks import MethodLine
+from metasched.report.tables import against, in_units
+from metasched.runs.sweep import Rates
+
+MOST_NAMED = 3
+
+
+def first_line(
+    table: Sequence[MethodLine],
+    scores: Mapping[str, Mapping[int, Scores]],
+    ours: str,
+    judges: int,
+    metric: Metric,
+) -> str:
+    """What comes before the verdict where a reference model has the best score; else nothing."""
+    best = next((line for line in table if line.kind != "final"), None)
+    if best is None or best.kind != "reference":
+        return ""
+    gap = difference(scores[best.name], scores[ours], judges)
+    if gap is None:
+        return ""
+    name = best.name[0].upper() + best.name[1:]
+    said = against(gap.interval, ours, metric)
+    shown = "" if gap.interval.low > 0 else ", which is not a clear difference"
+    return f"{name} is best here ({in_units(best.score.value, metric)}): {said}{shown}"
+
+
+def final_line(
+    shares: Mapping[str, float], candidates: Mapping[str, Part], metric: Metric, variance: float | None
+) -> str:
+    """What the final model is made of, and its score on held-out labelled rows."""
+    named = [f"{name} ({share:.0%})" for name, share in list(shares.items())[:MOST_NAMED]]
+    more = len(shares) - len(named)
+    listed = ", ".join(named) + (f" and {more} more" if more else "")
+    what = f"the mean of {listed}" if len(shares) > 1 else next(iter(shares))
+    if not candidates:
+        return f"The final model is {what}."
+    part = mean_part(candidates, shares)
+    score = metric.oriented(metric.score(part.outputs, part.answers, unit=variance))
+    return (
+        f"The final model is {what}; its cross-validated {metric.word} on {len(part.rows):,} labelled rows is "
+        f"{in_units(score, metric)}"
+    )
+
+
+def judged_line(splits: Splits, learner: LearnerSettings, rates: Sequence[Rates], asked: LearnerSettings) -> str:
+    """Which rows judged, and how networks were trained."""
+    labelled = len(splits.judging[0].tasks.validation.labels)
+    tested = len(splits.judging[0].tasks.test.labels)
+    how = {
+        "redrawn": f"{splits.units} seeds, each with {labelled:,} labelled rows of its own and {tested:,} test rows",
+        "given": f"{splits.units} seeds on your {labelled:,} labelled rows and {tested:,} test rows",
+        "cross-validation": f"{splits.units} times 5-fold cross-validation on {splits.judges:,} labelled rows",
+    }[splits.kind]
+    steps = learner.updates * (learner.batches_per_update or 1)
+    stopped = f" (stopped early, of {asked.updates * (asked.batches_per_update or 1):,})"
+    early = stopped if learner.updates < asked.updates else ""
+    listed = ", ".join(f"{first:g}" for first, *_ in rates)
+    mean = f"the mean of {len(rates)} learning rates ({listed})" if len(rates) > 1 else f"learning rate {listed}"
+    return f"{how}; networks: {steps:,} steps{early}, {mean}"
