@@ -1,14 +1,27 @@
 """Heads, losses and scores, precision: what outputs are worth, against a second calculation."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
 
 import metasched as ms
 from helpers import make_own_label_tasks, make_regression, make_tasks
 from metasched.errors import DataError
-from metasched.learners.losses import objective_of, outputs, row_scores, score, task_loss
+from metasched.learners.losses import (
+    Rows,
+    objective_of,
+    outputs,
+    row_losses,
+    row_scores,
+    score,
+    squared_error,
+    task_loss,
+    unit_of,
+)
 from metasched.learners.networks import Network, mlp, num_outputs
 from metasched.learners.stream import device_data
 from scenes import first_of, objective_for, program_for, run_all, start
@@ -17,6 +30,8 @@ LINEAR = Network(
     lambda key, x: {"w": jnp.zeros((x.shape[1], 2)), "b": jnp.zeros(2)},
     lambda weights, x: x @ weights["w"] + weights["b"],
 )
+
+LINEAR_ONE = LINEAR._replace(init=lambda key, x: {"w": jnp.zeros((x.shape[1], 1)), "b": jnp.zeros(1)})
 
 
 def skewed(test=60):
@@ -239,3 +254,49 @@ class TestRegression:
             objective_of(tasks, LINEAR, ms.AlgorithmOne(batch_size=4))
         with pytest.raises(DataError, match="validation targets are all equal"):
             ms.train(tasks, network=LINEAR, learner=ms.AlgorithmOne(batch_size=4))
+
+    def prices(self, factor=1.0, shift=0.0):
+        """A linear rule whose numbers lie around 230 ± 40, in any unit."""
+        random = np.random.default_rng(1)
+
+        def rows(count):
+            inputs = random.normal(size=(count, 4))
+            return inputs, factor * (230 + 40 * inputs @ [0.6, -0.5, 0.4, 0.48] + random.normal(size=count)) + shift
+
+        sources = {"a": rows(300), "b": rows(300)}
+        return ms.TaskSet.regression(sources, validation=rows(40), test=rows(200))
+
+    def test_numbers_far_from_zero_are_learned_with_the_default_settings_in_whatever_unit(self):
+        found = []
+        for unit in ((1, 0), (1000, 5e4)):
+            run = ms.train(self.prices(*unit), "uniform")
+            found.append(run.final[0]["test_accuracy"])
+            rows = self.prices(*unit).test
+            said = run.model().predict(rows.inputs)
+            assert found[-1] == pytest.approx(r2_score(rows.targets[:, 0], said), abs=0.15)
+            assert run.model().score(rows.inputs, rows.targets) == pytest.approx(found[-1], abs=1e-5)
+        assert found[0] > 0.75
+        assert found[1] == pytest.approx(found[0], abs=0.01)
+
+    def test_a_loss_of_ones_own_gets_numbers_as_they_are(self):
+        seen = objective_of(self.prices(), LINEAR_ONE, ms.Joint(batch_size=4))
+        weights = LINEAR_ONE.init(jax.random.key(0), np.zeros((1, 4)))
+        rows = Rows(jnp.zeros((1, 4)), jnp.zeros(1, jnp.int32), jnp.float32([[200.0]]))
+        (error,) = row_losses(seen, weights, rows, 0, lambda outputs, target: (outputs - target)[0])
+        assert float(error) == pytest.approx(seen.unit.centre[0] - 200, rel=1e-4)
+        (usual,) = row_losses(seen, weights, rows, 0, squared_error)
+        assert float(usual) == pytest.approx(0.5 * (float(error) / seen.unit.scale[0]) ** 2, rel=1e-4)
+
+    def test_a_number_that_is_the_same_everywhere_is_left_unscaled(self):
+        tasks = make_regression()
+        flat = replace(
+            tasks,
+            tasks=tuple(replace(task, targets=_constant_second(task.targets)) for task in tasks.tasks),
+            validation=tasks.validation._replace(targets=_constant_second(tasks.validation.targets)),
+        )
+        assert unit_of(flat).scale[1] == 1
+        assert unit_of(flat).centre[1] == pytest.approx(7.3)
+
+
+def _constant_second(targets):
+    return np.column_stack([targets[:, 0], np.full(len(targets), 7.3)]).astype(np.float32)

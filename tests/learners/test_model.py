@@ -1,5 +1,6 @@
 """A model is what its run measured, in memory, on disk and read back."""
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -250,3 +251,23 @@ def test_onnx_says_what_the_model_says(case, tmp_path):
     (expected,) = session.run(None, {session.get_inputs()[0].name: tasks.test.inputs})
     found = model.predict(tasks.test.inputs) if case == "regression" else model.predict_proba(tasks.test.inputs)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_model_of_numbers_from_before_targets_were_standardised_predicts_as_it_did(tmp_path):
+    """Its file lacks three fields, and its checksum is that of the others."""
+    run = ms.train(make_regression(), "uniform", learner=ms.Joint(batch_size=5, updates=1))
+    model = run.model()
+    model.save(tmp_path)
+    content = json.loads((tmp_path / "model.json").read_text())
+    for name in ("metric", "centre", "scale"):
+        del content["model"][name]
+    plain = json.dumps(content["model"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    content["model_sha256"] = hashlib.sha256(plain.encode()).hexdigest()
+    (tmp_path / "model.json").write_text(json.dumps(content))
+    earlier, rows = ms.load_model(tmp_path), make_regression().test
+    said = np.asarray(model.network.apply(model.weights, rows.inputs))
+    np.testing.assert_allclose(earlier.predict(rows.inputs), said, rtol=1e-6)
+    error = ((said - rows.targets) ** 2).sum(axis=1).mean() / model.about.variance
+    assert earlier.score(rows.inputs, rows.targets) == pytest.approx(1 - error, rel=1e-5)
+    wanted = model.about.centre + np.array(model.about.scale) * said
+    np.testing.assert_allclose(model.predict(rows.inputs), wanted, rtol=1e-5, atol=1e-5)

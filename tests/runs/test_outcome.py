@@ -152,7 +152,8 @@ class TestPredictions:
             outputs_of(one)
 
     def test_numbers_have_as_many_columns_as_there_are(self):
-        one = outcome(about=self.about(5, ()), final=Final(test_accuracy=0.5, outputs=bytes(60)))
+        about = msgspec.structs.replace(self.about(5, tuple("abcdef")), deviation=2.0)
+        one = outcome(about=about, final=Final(test_accuracy=0.5, outputs=bytes(60)))
         assert outputs_of(one).shape == (5, 3)
 
     @pytest.mark.parametrize("final", [FINAL, None])

@@ -15,8 +15,8 @@ import optax
 import pytest
 
 import metasched as ms
-from helpers import Stop, make_tasks, stop_after
-from metasched.errors import ConfigError
+from helpers import Stop, make_regression, make_tasks, stop_after
+from metasched.errors import ConfigError, RunError
 from metasched.learners import engine, evaluation, model_file
 from metasched.learners.evaluation import evaluation_order, judged_rows
 from metasched.learners.networks import Network, mlp
@@ -123,6 +123,41 @@ def test_programs_are_compiled_once_for_all_rows_of_one_shape(tasks, monkeypatch
     fresh = runs.run([job for name in names for job in jobs_for(name, other)])
     for found, expected in zip(shared, fresh, strict=True):
         same_numbers(found, expected)
+
+
+def test_numbers_to_predict_that_are_divided_anew_share_a_program_whose_unit_is_an_input(monkeypatch):
+    whole = make_regression(validation=20, test=40)
+    sets = [whole, whole.redrawn(1), whole.redrawn(2)]
+    learner = ms.Joint(batch_size=5, updates=3, batches_per_update=4, eval_every=1)
+
+    network, made, prepare = mlp(2, (6,)), [], engine.prepare
+    monkeypatch.setattr(engine, "prepare", lambda *given: made.append(1) or prepare(*given))
+    each = [make_jobs(tasks, "ucb", network=network, learner=learner, predictions=True)[0] for tasks in sets]
+    monkeypatch.setattr(runs, "_PROGRAMS", Programs())
+    shared = [runs.run([job])[0] for job in each]
+    assert made == [1]
+    for job, found in zip(each, shared, strict=True):
+        monkeypatch.setattr(runs, "_PROGRAMS", Programs())
+        (alone,) = runs.run([job])
+        same_numbers(found, alone)
+        said = outputs_of(found.outcome)
+        np.testing.assert_allclose(said, found.model().predict(job.tasks.test.inputs), rtol=1e-5, atol=1e-6)
+    assert len({result.model().about.centre for result in shared}) == 3
+    monkeypatch.setattr(runs, "_PROGRAMS", Programs())
+    for found, expected in zip(runs.run(each, together=3), shared, strict=True):
+        assert found.outcome.final.test_accuracy == pytest.approx(expected.outcome.final.test_accuracy, rel=1e-4)
+
+
+def test_an_unfinished_run_whose_targets_were_not_standardised_is_refused(tmp_path, monkeypatch):
+    learner = ms.Joint(batch_size=5, updates=3, batches_per_update=4, eval_every=1)
+    jobs = claim_folders(make_jobs(make_regression(), "uniform", learner=learner, out=tmp_path), tmp_path)
+    monkeypatch.setattr(runs._Group, "_unit_tensors", lambda *_: {})
+    stop = stop_after(1)
+    with pytest.raises(Stop):
+        runs.run(jobs, on_record=lambda _, record: stop(record), checkpoint_seconds=0)
+    monkeypatch.undo()
+    with pytest.raises(RunError, match="did not standardise the numbers to predict; start the run again"):
+        runs.run(jobs)
 
 
 def test_of_programs_the_last_used_are_kept_and_none_keeps_rows(tasks, monkeypatch):
@@ -289,7 +324,7 @@ class TestMeanRewards:
     def test_a_run_that_an_earlier_version_began_goes_on_without_them(self, tasks, tmp_path, monkeypatch):
         (whole,) = runs.run(jobs_for("ucb", tasks))
         jobs = claim_folders(jobs_for("ucb", tasks, out=tmp_path), tmp_path)
-        flatten, stop = model_file.flatten, stop_after(2)
+        flatten, stop = model_file.flatten, stop_after(1)
 
         def without_sums(tree):
             return {name: leaf for name, leaf in flatten(tree).items() if name != ".stream.rewards"}

@@ -72,7 +72,7 @@ def compare(
         json: Print as JSON.
         schedulers: The old name of --methods.
     """
-    from metasched.runs.compare import DEFAULT
+    from metasched.comparison.methods import DEFAULT
 
     if schedulers and methods:
         raise ConfigError("--schedulers is the old name of --methods; give --methods alone")
@@ -123,8 +123,8 @@ def compared(
 ) -> None:
     """Compare, show how it goes, and print what came of it; ``legend`` explains the methods."""
     from metasched.cli import progress
-    from metasched.report.comparison import PAGE
-    from metasched.report.comparison import compare as run
+    from metasched.comparison.compare import PAGE
+    from metasched.comparison.compare import compare as run
 
     try:
         with progress.several(stderr(), quiet) as show:

@@ -133,9 +133,7 @@ def _template(folder: Path, about: About, network: Network) -> Weights:
     if len(found) != 2 or not named or (about.variance is None and found[1] != wanted):
         raise RunError(f"{folder}: the network gives {found}, the model needs (1, {wanted}); give the one it had")
     if any(len(part) not in (0, found[1]) for part in (about.centre, about.scale)):
-        raise RunError(
-            f"{folder / ABOUT}: is damaged (centre and scale are not those of {found[1]} numbers); {REPAIR}"
-        )
+        raise RunError(f"{folder / ABOUT}: is damaged (centre and scale are not those of {found[1]} numbers); {REPAIR}")
     return template
 
 

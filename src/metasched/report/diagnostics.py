@@ -7,12 +7,15 @@ import numpy as np
 from scipy.special import softmax
 
 from metasched.learners.folds import equal_splits
+from metasched.learners.metrics import MetricName
 from metasched.references.baseline import Baseline
 from metasched.references.linear import logistic, scaler
 from metasched.report.statistics import Interval, mean_of_means
 from metasched.runs.outcome import Outcome
 from metasched.tasks import Task, TaskSet
 
+BALANCED = ("balanced-accuracy", "auc", "f1")
+"""Metrics that a rare class counts in."""
 LARGEST_RATIO = 1000.0
 """Largest ratio between the largest values of two features."""
 LARGEST_SIZE = 30.0
@@ -36,7 +39,8 @@ NOTEWORTHY = 0.01
 
 def of_tasks(tasks: TaskSet, metric: MetricName | None = None) -> list[str]:
     """Warnings about the rows, for models that are judged by a metric."""
-    return [*unscaled(tasks), *shuffled(tasks), *rare_class(tasks)]
+    named = [] if metric in BALANCED else rare_class(tasks)
+    return [*unscaled(tasks), *shuffled(tasks), *named]
 
 
 def unscaled(tasks: TaskSet) -> list[str]:
@@ -143,7 +147,7 @@ def small_source(tasks: TaskSet, batch_size: int) -> list[str]:
     ]
 
 
-def of_runs(runs: Sequence[Outcome], baseline: Baseline, target_only: Sequence[Outcome] = ()) -> list[str]:
+def of_runs(runs: Sequence[Outcome], baseline: Baseline) -> list[str]:
     """Warnings about the runs of one method: they end below something simpler, or are still improving."""
     ends = [run.final.test_accuracy for run in runs if run.final]
     if not ends:
@@ -154,12 +158,6 @@ def of_runs(runs: Sequence[Outcome], baseline: Baseline, target_only: Sequence[O
         lines.append(
             f"{name} ({end:.3f}) ends below {baseline.name} on the {rows} target rows alone ({baseline.score:.3f}): "
             "use that, or look for sources closer to the target"
-        )
-    others = [run.final.test_accuracy for run in target_only if run.final]
-    if others and end < np.mean(others):
-        lines.append(
-            f"{name} ({end:.3f}) ends below target-only ({np.mean(others):.3f}): these sources mislead; use "
-            "target-only, or leave the worst source out"
         )
     return lines + still_improving(runs)
 

@@ -10,7 +10,17 @@ from numpy.typing import ArrayLike
 from metasched.learners.metrics import Metric
 from metasched.report import compare
 from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns
-from metasched.report.compare import MARGIN, Contrast, Kind, gaps_of, might_do, seeds_needed, tested, too_few, what_lacks
+from metasched.report.compare import (
+    MARGIN,
+    Contrast,
+    Kind,
+    gaps_of,
+    might_do,
+    seeds_needed,
+    tested,
+    too_few,
+    what_lacks,
+)
 from metasched.report.results import Results
 from metasched.report.statistics import Bounded, Interval
 from metasched.report.tables import ACCURACY, against, in_units, point, points

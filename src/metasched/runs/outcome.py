@@ -191,7 +191,9 @@ def _width(outcome: Outcome) -> int | None:
         return None
     rows, size = min(MOST_JUDGED, outcome.about.test_rows), len(outcome.final.outputs)
     width, rest = divmod(size, 4 * rows) if rows else (0, size)
-    return width if not rest and width >= max(1, len(outcome.about.classes)) else 0
+    # In regression the classes are those of the labels that schedulers see; outputs have nothing to do with them.
+    least = 1 if outcome.about.deviation is not None else max(1, len(outcome.about.classes))
+    return width if not rest and width >= least else 0
 
 
 def origin(command: str) -> Origin:
