@@ -1,6 +1,7 @@
 """``metasched compare``: does choosing help on these data?"""
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,30 +45,33 @@ def compare(
     out: Path | None = None,
     network: str = "auto",
     tune: bool = True,
+    references: bool = True,
+    budget: str | None = None,
     quiet: bool = False,
     json: bool = False,
     schedulers: str = "",
 ) -> None:
-    """Run several methods on the same rows and say whether choosing helps.
+    """Does choosing help, which model is best, and what is each source worth?
 
     Example: metasched compare shops/ --target shop5 --target-labels 40
 
     Args:
         set: A data set (see 'metasched data list'), a CSV, Parquet or .npz file, a folder of tables or of images.
-        asked: The learner and its settings; its rates are tuned from there, alike for all, on folds of the target's
-            labelled rows.
-        methods: Schedulers, separated by commas; by default thompson (ours), uniform, target-only and best-single, the
-            source that did best on the labelled rows. uniform and target-only are always there.
+        asked: The learner and its settings. Networks are the mean over several learning rates around the one given.
+        methods: Schedulers, separated by commas; by default thompson (ours), uniform and target-only, of which the last
+            two are always there. best-single is the source that does best on folds of the labelled rows.
         method: One more method beside those of --methods, NAME=SCHEDULER[:option=value,...], such as
             'wide=ucb:upper=2.0,reward=gain'. reward and abstain are the method's own, everything else is an option of
             the scheduler. May be repeated.
-        seeds: Run every method with this many seeds.
+        seeds: Fit every method with this many seeds; each draws its own labelled rows where there are enough.
         out: Folder of the runs and the page; by default a new one under runs/. The same command goes on there, and
             with more seeds runs those alone.
         rows: Which rows, and what to predict.
         where: Where runs are made.
         network: auto, mlp or cnn.
-        tune: With --no-tune no rates are tuned: every method has those of the settings.
+        tune: With --no-tune networks have one learning rate, that of the settings.
+        references: With --no-references no linear models, forests and boosting are fitted beside the networks.
+        budget: The longest that it may take, such as 90s, 2m or 1h; runs then have fewer steps.
         quiet: No progress.
         json: Print as JSON.
         schedulers: The old name of --methods.
@@ -87,6 +91,8 @@ def compare(
         seeds=seeds,
         network=network,
         tune=tune,
+        references=references,
+        budget=budget,
         quiet=quiet,
         json=json,
         executor=where.executor,
@@ -123,13 +129,14 @@ def compared(
 ) -> None:
     """Compare, show how it goes, and print what came of it; ``legend`` explains the methods."""
     from metasched.cli import progress
-    from metasched.comparison.compare import PAGE
+    from metasched.comparison.compare import PAGE, PREDICTIONS
     from metasched.comparison.compare import compare as run
 
     try:
         with progress.several(stderr(), quiet) as show:
             on_progress = show and (lambda what, done, total: show("compare", done, total, what))
-            comparison = run(tasks, methods, out=folder, on_progress=on_progress, **asked)
+            on_note = None if quiet else (lambda line: stderr().print(line, highlight=False, soft_wrap=True))
+            comparison = run(tasks, methods, out=folder, on_progress=on_progress, on_note=on_note, **asked)
     except KeyboardInterrupt:
         stderr().print(f"Continue with: the same command, --out {folder}", highlight=False, soft_wrap=True)
         raise
@@ -142,8 +149,16 @@ def compared(
     if json:
         print_json({**comparison.summary(), "out": str(folder), "page": page and str(page)})
         return
-    say(comparison.verdict + "\n")
+    for line in filter(None, [comparison.remarks.first, comparison.verdict]):
+        say(line)
+    put()
     put(comparison.table(stdout().width))
+    put()
+    put(str(comparison.sources()))
+    put()
     for line in (*filter(None, [legend]), *(f"! {line}" for line in comparison.warnings)):
         say(line)
-    say(f"Page: {page}" if page else f"Runs: {folder}")
+    say(f"{comparison.remarks.final}. Use it: metasched predict {shlex.quote(str(folder))} FILE")
+    if tasks.unlabelled is not None:
+        say(f"Predictions for the {len(tasks.unlabelled):,} unlabelled rows of the target: {folder / PREDICTIONS}")
+    say(f"Page: {page}" if page else f"Folder: {folder}")

@@ -1,7 +1,5 @@
 """``metasched predict``: put the model of a run to use."""
 
-import csv
-import io
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +16,6 @@ from metasched.untrusted import opened
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metasched.datasets.rows import NewRows
-    from metasched.learners.predictor import Predictor
 
 FIRST_COLUMNS = b"row,prediction"
 """How a file of predictions begins."""
@@ -44,15 +40,17 @@ def predict(
     Example: metasched predict runs/a new.csv --out predictions.csv
 
     Args:
-        run: The folder of a run, of several seeds, or of a saved model.
+        run: The folder of a comparison, whose final model is used; of a run; of several seeds, whose mean is used; or
+            of a saved model.
         rows: A table (.csv, .tsv, .parquet; columns by name as in training), an .npz file with inputs, or a folder of
             images. With labels in it, accuracy is printed too,
             or the metric that the model was trained for.
         out: Write every prediction to this CSV file; without it the first rows are printed.
-        seed: Of several seeds, this one; by default the first.
+        seed: Of several seeds, this one alone.
         data: An option of the table, key=value, such as separator=';'; may be repeated.
         json: Print as JSON.
     """
+    from metasched.comparison.predictions import columns, table
     from metasched.datasets.rows import Reading, read_rows
     from metasched.files import write_whole
     from metasched.runs.train import load_model
@@ -62,12 +60,12 @@ def predict(
     about = model.about
     found = read_rows(rows, Reading(about.shape, about.preparation, about.classes), **pairs("--data", data))
     try:
-        answers = _answers(model, found)
+        answers = columns(model, found.names, found.inputs)
         score = model.score(found.inputs[found.labelled], found.answers) if len(found.labelled) else None
     except DataError as error:
         raise DataError(f"{rows}: {error}") from None
     if out is not None:
-        write_whole(out, _as_csv(answers))
+        write_whole(out, table(answers))
     for note in found.notes:
         stderr().print(f"note: {escape(f'{rows}: {note}')}", highlight=False, soft_wrap=True)
     count = len(found.names)
@@ -107,24 +105,6 @@ def _in_place_of(out: Path, rows: Path) -> bool:
     if begin not in (b"", FIRST_COLUMNS):
         raise ConfigError(f"{out}: is there already and holds no predictions; choose another --out, or remove it")
     return begin == FIRST_COLUMNS
-
-
-def _answers(model: "Predictor", found: "NewRows") -> dict[str, "Sequence[Any]"]:
-    """Columns: what each row is called, what is predicted, and how likely each class is."""
-    predicted = model.predict(found.inputs)
-    if model.classes:
-        chances = model.predict_proba(found.inputs).T
-        named = {f"p({name})": chance for name, chance in zip(model.classes, chances, strict=True)}
-        return {"row": found.names, "prediction": predicted.tolist(), **named}
-    numbers = predicted.reshape(len(predicted), -1).T
-    names = [f"prediction {number}" for number in range(1, len(numbers) + 1)] if len(numbers) > 1 else ["prediction"]
-    return {"row": found.names, **dict(zip(names, numbers, strict=True))}
-
-
-def _as_csv(answers: "Mapping[str, Sequence[Any]]") -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([list(answers), *zip(*answers.values(), strict=True)])
-    return text.getvalue().encode()
 
 
 def _as_table(answers: "Mapping[str, Sequence[Any]]", classes: bool) -> Table:

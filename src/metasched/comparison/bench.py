@@ -113,16 +113,17 @@ class Bench:
         ]
 
     def references(
-        self, references: References, splits: Sequence[Split], weights: Sequence[Weights | None], phase: str
+        self, references: References, splits: Sequence[Split], weights: Sequence[Weights | None]
     ) -> dict[str, dict[int, Part]]:
         """Every reference model by title: what it predicts on each split, by place; fewer of what takes long."""
         self._read_outputs()
         units = list(dict.fromkeys(split.unit for split in splits))
         work: list[tuple[Recipe, int]] = []
         for recipe in references.recipes:
-            some = units if phase == "folds" else units_of(recipe, self.splits.official, units)
+            some = units_of(recipe, self.splits, units)
             work += [(recipe, place) for place, split in enumerate(splits) if split.unit in some]
-        keys = [f"{phase} {splits[place].seed} {place} {references.title(recipe)}" for recipe, place in work]
+        # The first repeat of a cross-validation is the folds themselves, and is not fitted again.
+        keys = [f"{splits[place].seed} {place} {references.title(recipe)}" for recipe, place in work]
         found: dict[str, dict[int, Part]] = {}
         show, done = self.steps.counting("reference models"), 0
 

@@ -36,7 +36,7 @@ from metasched.learners.settings import Joint, LearnerSettings, settings_of
 from metasched.references.mean import mean_of
 from metasched.references.recipes import Recipe
 from metasched.report import diagnostics
-from metasched.report.remarks import REMARKS, Between, MethodLine, Remarks
+from metasched.report.remarks import REMARKS, Between, MethodLine, Remarks, SourceLine
 from metasched.report.remarks import write as write_remarks
 from metasched.report.results import of_outcomes
 from metasched.report.verdict import Verdict, stated
@@ -44,6 +44,7 @@ from metasched.runs import outcome as outcomes
 from metasched.runs import runner
 from metasched.runs.executors import AUTO, Machines, executing
 from metasched.runs.executors.local import cores
+from metasched.runs.folder import FINAL
 from metasched.runs.outcome import OWN_RUNS, Outcome, Study
 from metasched.runs.spec import EARLIER
 from metasched.runs.status import WORK
@@ -54,8 +55,6 @@ from metasched.tasks import TaskSet
 
 __all__ = ["PAGE", "Comparison", "compare"]
 
-MODEL = "model"
-"""Folder of the final model."""
 OUTCOMES = "outcomes.jsonl"
 PREDICTIONS = "predictions.csv"
 EVALUATIONS = 10
@@ -329,7 +328,7 @@ def _compared(asked: _Asked, bench: Bench) -> Comparison:
     shares = selection.weights(candidates) if candidates else {ours.name: 1.0}
     weights = _final_weights(bench, ours.name, folds, fits)
     model = _final_model(bench, beside, shares, weights)
-    model.save(bench.out / MODEL)
+    model.save(bench.out / FINAL)
     # What came of it.
     runs = {method.name: benches.outcomes_of(bench, method, fits, variance) for method in methods}
     mean = _final_scores(judge, splits, fits, judged, shares)
@@ -354,7 +353,7 @@ def _compared(asked: _Asked, bench: Bench) -> Comparison:
         judged=judged_line(splits, bench.setup.learner, bench.rates, asked.setup.learner),
         table=table,
         sources=lines,
-        lines=tuple(_warnings(asked, tasks, runs[ours.name], beside)),
+        lines=tuple(_warnings(asked, tasks, runs[ours.name], beside, lines)),
     )
     outcomes.write(bench.out / OUTCOMES, found)
     write_remarks(bench.out / REMARKS, remarks)
@@ -382,11 +381,10 @@ def _references(
     if references is None:
         return {}, {}
     splits = bench.splits
-    work = [(splits.folds, folds, "folds"), (splits.judging, fits, "judging")]
     found: list[dict[str, Any]] = []
-    for several, known, phase in work:
+    for several, known in ((splits.folds, folds), (splits.judging, fits)):
         weights = benches.source_weights(bench, ours, known, several) if known else []
-        found.append(bench.references(references, several, weights, phase) if several else {})
+        found.append(bench.references(references, several, weights) if several else {})
     held = {title: benches.whole(parts, splits.folds) for title, parts in found[0].items()}
     judged = {title: benches.whole(parts, splits.judging) for title, parts in found[1].items()}
     return {title: next(iter(units.values())) for title, units in held.items() if units}, judged
@@ -455,7 +453,7 @@ def _final_scores(
     return judge.scores(parts)
 
 
-FINAL = "the final model"
+FINAL_TITLE = "the final model"
 
 
 def _table(
@@ -464,13 +462,13 @@ def _table(
     """Every method, best first."""
     baseline = scores[BASELINE]
     found = []
-    for name, mine in {**scores, FINAL: mean}.items():
+    for name, mine in {**scores, FINAL_TITLE: mean}.items():
         if not mine:
             continue
         gap = None if name == BASELINE else difference(mine, baseline, judges)
         line = MethodLine(
             name=name,
-            kind="final" if name == FINAL else "network" if name in own else "reference",
+            kind="final" if name == FINAL_TITLE else "network" if name in own else "reference",
             score=Between.of(estimate(mine, judges).interval),
             over=None if gap is None else Between.of(gap.interval),
             units=len(mine),
@@ -516,7 +514,13 @@ def replace_study(run: Outcome, study: Study) -> Outcome:
     return structs.replace(run, study=study)
 
 
-def _warnings(asked: _Asked, tasks: TaskSet, ours: Sequence[Outcome], references: References | None) -> list[str]:
+def _warnings(
+    asked: _Asked,
+    tasks: TaskSet,
+    ours: Sequence[Outcome],
+    references: References | None,
+    worth: Sequence[SourceLine],
+) -> list[str]:
     """A line for each thing that is off."""
     found = [*tasks.warnings, *diagnostics.of_tasks(tasks, asked.setup.learner.metric)]
     if asked.setup.learner.batching == "per_source":
@@ -526,6 +530,11 @@ def _warnings(asked: _Asked, tasks: TaskSet, ours: Sequence[Outcome], references
             f"forests and boosting are left out, because {references.lacking} is not installed; install it with: pip "
             "install 'metasched[references]'"
         )
+    found += [
+        f"'{line.name}' is harmful: {line.why}; check how it was labelled, or leave it out"
+        for line in worth
+        if line.word == "harmful" and not any(f"'{line.name}'" in warning for warning in found)
+    ]
     return [*found, *diagnostics.still_improving(ours)]
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from metasched.comparison.estimate import Part
 from metasched.comparison.networks import answers_of
-from metasched.comparison.splits import Split
+from metasched.comparison.splits import Split, Splits
 from metasched.learners.evaluation import judged_rows
 from metasched.optional import available
 from metasched.references.grams import Grams
@@ -20,11 +20,13 @@ from metasched.references.threads import one_thread
 from metasched.runs.executors.local import cores
 from metasched.tasks import TaskSet
 
-MANY_CELLS = 4e6
-"""Numbers in the rows of a pooled fit, times classes for boosting, from which it is made for ``FEW_UNITS`` units."""
-TOO_MANY_CELLS = 1e8
-"""From here on it is made once, for the final model's rows and their folds alone."""
-FEW_UNITS = 4
+MOST_ROWS = 4000
+"""Rows of sources that a fit which is only judged learns from; the final model learns from all."""
+MOST_FINAL_ROWS = 100_000
+POOLED_UNITS = 5
+"""Forests and boosting of pooled rows take longest, so they are fitted for this many seeds at most."""
+POOLED_REPEATS = 2
+"""Of a cross-validation."""
 Weights = Mapping[str, float]
 """The weight of one row of each source."""
 
@@ -38,12 +40,16 @@ class References:
         grams: sums over the rows of the sources; None where sources cannot be pooled with the target.
         regression: whether numbers are predicted.
         lacking: what is not installed, so that some models are left out.
+        few: the sources with at most ``MOST_ROWS`` rows, which stand for them in fits that are only judged.
+        many: the sources with at most ``MOST_FINAL_ROWS`` rows.
     """
 
     recipes: tuple[Recipe, ...]
     grams: Grams | None
     regression: bool
     lacking: str | None
+    few: TaskSet
+    many: TaskSet
 
     @classmethod
     def of(cls, tasks: TaskSet, *, chosen: bool) -> "References":
@@ -55,7 +61,9 @@ class References:
             if trees or recipe.estimator not in ("forest", "boosting")
         ]
         grams = Grams.of(tasks) if tasks.shared_labels else None
-        return cls(tuple(recipes), grams, tasks.target_size is not None, None if trees else "scikit-learn")
+        few, many = thinned(tasks, MOST_ROWS), thinned(tasks, MOST_FINAL_ROWS)
+        lacking = None if trees else "scikit-learn"
+        return cls(tuple(recipes), grams, tasks.target_size is not None, lacking, few, many)
 
     def title(self, recipe: Recipe) -> str:
         """What tables call a model."""
@@ -63,6 +71,9 @@ class References:
 
     def fit(self, recipe: Recipe, tasks: TaskSet, weights: Weights | None, seed: int) -> ReferenceModel:
         """A model of the sources and the target's labelled rows."""
+        return self._fit(recipe, _of_sources(tasks, self.many), weights, seed)
+
+    def _fit(self, recipe: Recipe, tasks: TaskSet, weights: Weights | None, seed: int) -> ReferenceModel:
         selection = None
         if recipe.rows == "greedy" and self.grams is not None:
             selection = greedy_sources(self.grams, tasks.validation)
@@ -70,7 +81,7 @@ class References:
 
     def part(self, recipe: Recipe, split: Split, weights: Weights | None) -> Part:
         """What a model that is fitted on a split predicts for the rows that judge it."""
-        model = self.fit(recipe, split.tasks, weights, split.seed)
+        model = self._fit(recipe, _of_sources(split.tasks, self.few), weights, split.seed)
         return Part(outputs_of(model, split.tasks), answers_of(split), split.rows)
 
 
@@ -82,15 +93,33 @@ def outputs_of(model: Any, tasks: TaskSet) -> Any:
     return np.asarray(model.predict(inputs), np.float32).reshape(len(inputs), -1)
 
 
-def units_of(recipe: Recipe, tasks: TaskSet, units: Sequence[int]) -> Sequence[int]:
-    """The units that a model is fitted for: fewer where its fit takes long, which the size of the rows decides."""
-    if recipe.rows == "target" or recipe.estimator in ("majority", "linear"):
+def units_of(recipe: Recipe, splits: Splits, units: Sequence[int]) -> Sequence[int]:
+    """The units that a model is judged in: fewer where its fit takes long."""
+    if recipe.rows == "target" or recipe.estimator == "linear":
         return units
-    classes = len(tasks.classes) if recipe.estimator == "boosting" else 1
-    cells = float(sum(tasks.sizes)) * float(np.prod(tasks.shape)) * max(classes, 1)
-    if cells >= TOO_MANY_CELLS:
-        return units[:0]
-    return units[:FEW_UNITS] if cells >= MANY_CELLS else units
+    return units[: POOLED_REPEATS if splits.kind == "cross-validation" else POOLED_UNITS]
+
+
+def thinned(tasks: TaskSet, most: int) -> TaskSet:
+    """The task set with at most so many source rows, drawn at random, as many of each source as its share."""
+    total = sum(tasks.sizes)
+    if total <= most:
+        return tasks
+    random = np.random.default_rng(0)
+    fewer, provenance = [], dict(tasks.provenance)
+    for task in tasks.tasks:
+        rows = np.sort(random.permutation(len(task))[: max(1, len(task) * most // total)])
+        fewer.append(task.take(rows))
+        provenance[task.name] = tasks.provenance[task.name].take(rows)
+    return replace(tasks, tasks=tuple(fewer), provenance=provenance, recipe=None)
+
+
+def _of_sources(tasks: TaskSet, sources: TaskSet) -> TaskSet:
+    """The target's rows of the one with the sources of the other."""
+    if sources.tasks is tasks.tasks:
+        return tasks
+    own = {task.name: sources.provenance[task.name] for task in sources.tasks}
+    return replace(tasks, tasks=sources.tasks, provenance={**tasks.provenance, **own}, recipe=None)
 
 
 def in_parallel(work: Sequence[Callable[[], Any]], on_done: Callable[[int, Any], None]) -> None:

@@ -53,7 +53,9 @@ class Sources(Sequence[SourceLine]):
         return iter(self._lines)
 
     def __repr__(self) -> str:
-        return text(overview.source_headings(self._metric), overview.source_rows(self._lines))
+        # The reasons would not fit beside the numbers; ``why`` of each line has them.
+        headings = [heading.replace(" lost", "\nlost") for heading in overview.source_headings(self._metric)[:-1]]
+        return text(headings, [row[:-1] for row in overview.source_rows(self._lines)])
 
     def to_frame(self) -> Any:
         """A pandas DataFrame, a row for each source.

@@ -16,7 +16,7 @@ from metasched.references.trees import DEEPEST, Trees, of_boosting, of_forest
 Estimator: TypeAlias = Literal["majority", "linear", "forest", "boosting"]
 ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)
 EXTRA = "references"
-FOREST_TREES = 200
+FOREST_TREES = 100
 BOOSTING: dict[str, Any] = {
     "max_iter": 40,
     "max_leaf_nodes": 8,

@@ -101,7 +101,7 @@ def _method_row(cell: CellRuns, method: MethodRuns) -> tuple[str, Number, Number
 
 def source_headings(metric: Metric) -> list[str]:
     """The headings of :func:`source_rows`."""
-    return ["source", "rows", "drawn", "transfer", f"{metric.word} lost without it", "", "why"]
+    return ["source", "rows", "drawn", "transfer", f"{metric.word} lost without it", "verdict", "why"]
 
 
 def source_rows(lines: Iterable[SourceLine]) -> list[tuple[Value, ...]]:

@@ -37,6 +37,8 @@ RUN = "run.json"
 OUTCOME = "outcome.jsonl"
 COMPARISON = "comparison.json"
 """In the folder of a comparison: what was asked. Its runs are below."""
+FINAL = "model"
+"""Folder of the final model of a comparison."""
 LOCK = ".lock"
 _AGAIN = "start the run again in another folder"
 
@@ -158,30 +160,49 @@ def refuse_comparison(folder: Path) -> None:
             raise RunError(f"{each}: is a comparison; to go on with it give its own command again{again}")
 
 
-def model_folder(folder: Path, seed: int | None = None) -> Path:
-    """Where a model is: that folder, or the one of the run below it that has the seed, by default the first."""
+def model_folders(folder: Path, seed: int | None = None) -> list[Path]:
+    """Where the models are whose mean is meant: that folder, or the ended runs of one method below it.
+
+    In the folder of a comparison it is the final model. With a ``seed`` only runs of that seed count.
+    """
     if not folder.is_dir():
-        raise RunError(f"{folder}: no such folder; give a run that has ended, or a saved model")
+        raise RunError(f"{folder}: no such folder; give a comparison, a run that has ended, or a saved model")
+    if seed is None and (folder / COMPARISON).is_file():
+        if not (folder / FINAL / MODEL).exists():
+            raise RunError(f"{folder}: the comparison has not ended; give its command again")
+        return [folder / FINAL]
     if seed is None and (folder / MODEL).exists():
-        return folder
-    runs = list(runs_in(folder))
-    if not runs:
-        return folder
-    seeds = [describe(run).spec.seed for run in runs]
-    if len(set(seeds)) != len(seeds):
-        listed = ", ".join(str(run.relative_to(folder)) for run in runs[:5]) + (", …" if len(runs) > 5 else "")
-        raise RunError(f"{folder}: holds {len(runs)} runs, of more than one method; name one of them ({listed})")
+        return [folder]
+    described = {run: describe(run) for run in runs_in(folder)}
+    if not described:
+        return [folder]
+    if len({about.method for about in described.values()}) > 1:
+        listed = ", ".join(str(run.relative_to(folder)) for run in list(described)[:5])
+        more = ", …" if len(described) > 5 else ""
+        raise RunError(
+            f"{folder}: holds {len(described)} runs, of more than one method; name one of them ({listed}{more})"
+        )
+    seeds = sorted({about.spec.seed for about in described.values()})
     if seed is not None and seed not in seeds:
-        raise RunError(f"{folder}: has no seed {seed}, only {' and '.join(map(str, sorted(seeds)))}; give one of them")
-    chosen = runs[seeds.index(min(seeds) if seed is None else seed)]
-    if not (chosen / MODEL).exists():
-        why = "the run was made by an earlier metasched; train again in another folder"
-        if not (chosen / OUTCOME).exists():
-            why = f"the run has not ended: metasched resume {chosen}"
-        elif any("diverged" in record for record in records.read(chosen)[-1:]):
-            why = "the run diverged; choose another seed"
-        raise RunError(f"{chosen}: has no model; {why}")
-    return chosen
+        raise RunError(f"{folder}: has no seed {seed}, only {' and '.join(map(str, seeds))}; give one of them")
+    runs = [run for run, about in described.items() if seed in (None, about.spec.seed)]
+    missing = {run: why for run in runs if (why := _why_no_model(run)) is not None}
+    ended = [run for run in runs if run not in missing]
+    if not ended or any((run / OUTCOME).exists() is False for run in missing):
+        run, why = next(iter(missing.items()))
+        raise RunError(f"{run}: has no model; {why}")
+    return ended
+
+
+def _why_no_model(run: Path) -> str | None:
+    """Why a run has no model; None if it has one."""
+    if (run / MODEL).exists():
+        return None
+    if not (run / OUTCOME).exists():
+        return f"the run has not ended: metasched resume {run}"
+    if any("diverged" in record for record in records.read(run)[-1:]):
+        return "the run diverged; choose another seed"
+    return "the run was made by an earlier metasched; train again in another folder"
 
 
 def refuse_links(folder: Path) -> None:

@@ -21,10 +21,11 @@ from metasched.learners.renamed import clear_arguments
 from metasched.learners.rewards import DEFAULT as DEFAULT_REWARD
 from metasched.learners.rewards import Reward
 from metasched.learners.settings import LearnerSettings
+from metasched.references.mean import mean_of
 from metasched.references.stored import read_predictor
 from metasched.runs import folder, runner
 from metasched.runs import trackers as tracker_room
-from metasched.runs.folder import model_folder
+from metasched.runs.folder import model_folders
 from metasched.runs.jobs import Job, claim_folders, make_jobs, stored_job
 from metasched.runs.outcome import Outcome
 from metasched.runs.runner import CHECKPOINT_SECONDS
@@ -259,9 +260,9 @@ def load_model(folder: str | os.PathLike[str], network: Network | None = None, *
     """The model that :meth:`Predictor.save`, or a run that has ended, left in a folder; no code of it runs.
 
     Args:
-        folder: the folder; of several seeds, the one that holds theirs.
+        folder: the folder; of several seeds, the one that holds theirs; of a comparison, for its final model.
         network: your own, for a model that was trained with one.
-        seed: of several seeds, this one; by default the first.
+        seed: of several seeds, this one alone; by default the mean of all of them.
 
     Returns:
         The model: a :class:`Model` where it is a network.
@@ -272,7 +273,8 @@ def load_model(folder: str | os.PathLike[str], network: Network | None = None, *
         >>> bool((again.predict(tasks.test.inputs) == run.model().predict(tasks.test.inputs)).all())
         True
     """
-    return read_predictor(model_folder(Path(folder), seed), network)
+    members = [read_predictor(each, network) for each in model_folders(Path(folder), seed)]
+    return members[0] if len(members) == 1 else mean_of(members)
 
 
 def _stored_rows(path: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
