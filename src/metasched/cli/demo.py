@@ -10,13 +10,11 @@ from metasched.runs.sweep import Method
 
 METHODS = (
     Method("ours", "auto", role=OURS),
-    Method("ucb", "ucb"),
     Method("uniform", "uniform"),
-    Method("cyclic", "cyclic"),
     Method("target-only", "target-only"),
     Method("useful alone", "useful"),
 )
-LEARNER = Joint(updates=10, batches_per_update=15, target_batch="all", eval_every=1, eval_rows=500)
+LEARNER = Joint(updates=10, batches_per_update=30, target_batch="all")
 LEGEND = (
     "ours: what 'metasched train' does by itself. useful alone: uniform over {useful}, which are known to be useful "
     "here; with your own data nobody knows that beforehand."

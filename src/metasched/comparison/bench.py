@@ -4,21 +4,21 @@ Everything that has been fitted is kept in the folder, so that a comparison that
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from metasched.comparison import networks
 from metasched.comparison.estimate import Part, together
 from metasched.comparison.methods import runs_of
 from metasched.comparison.networks import Fitted, Key, answers_of, by_unit
-from metasched.comparison.references import References, Weights, in_parallel, units_of
+from metasched.comparison.references import Fit, References, Weights, in_parallel, predictions_of, units_of
 from metasched.comparison.sources import weights_of
 from metasched.comparison.splits import Split, Splits
 from metasched.errors import RunError
@@ -127,28 +127,29 @@ class Bench:
         found: dict[str, dict[int, Part]] = {}
         show, done = self.steps.counting("reference models"), 0
 
-        def keep(number: int, outputs: np.ndarray | None) -> None:
+        def keep(number: int, outputs: NDArray[np.float32]) -> None:
             nonlocal done
             done += 1
             show(done, "")
             recipe, place = work[number]
-            if outputs is None:
-                return
             if keys[number] not in self._outputs:
                 self._write_outputs(keys[number], outputs)
             split = splits[place]
             found.setdefault(references.title(recipe), {})[place] = Part(outputs, answers_of(split), split.rows)
 
-        def fit(number: int) -> np.ndarray | None:
-            recipe, place = work[number]
-            known = self._outputs.get(keys[number])
-            if known is not None:
-                return np.frombuffer(known, "<f4").reshape(len(splits[place].rows), -1)
-            if monotonic() > self.deadline:
-                return None
-            return references.part(recipe, splits[place], weights[place]).outputs
+        missing = [number for number, key in enumerate(keys) if key not in self._outputs]
+        for number in set(range(len(work))).difference(missing):
+            known = np.frombuffer(self._outputs[keys[number]], "<f4")
+            keep(number, known.reshape(len(splits[work[number][1]].rows), -1))
 
-        in_parallel([partial(fit, number) for number in range(len(work))], keep)
+        def fits() -> Iterator[Fit]:
+            for number in missing:
+                recipe, place = work[number]
+                if monotonic() > self.deadline:
+                    return
+                yield references.judged(recipe, splits[place], weights[place])
+
+        in_parallel(predictions_of, fits(), len(missing), lambda number, outputs: keep(missing[number], outputs))
         self.steps.ended(len(work))
         return found
 
@@ -168,7 +169,7 @@ class Bench:
                     raise RunError(f"{path}: is damaged; remove it, and its models are fitted again") from None
                 self._outputs[known.key] = known.outputs
 
-    def _write_outputs(self, key: str, outputs: np.ndarray) -> None:
+    def _write_outputs(self, key: str, outputs: NDArray[np.float32]) -> None:
         stored = _Kept(key, np.ascontiguousarray(outputs, "<f4").tobytes())
         self._outputs[key] = stored.outputs
         append(self.out / OUTPUTS, msgspec.json.encode(stored) + b"\n", durable=True)

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from metasched.comparison.budget import Pace
 from metasched.comparison.estimate import FEWEST_UNITS, Judge, Scores, contrasts, difference, estimate
 from metasched.comparison.methods import methods_of, plain, subject
 from metasched.comparison.networks import Fitted, Key
-from metasched.comparison.references import References, in_parallel
+from metasched.comparison.references import References, model_of
 from metasched.comparison.result import PAGE, Comparison
 from metasched.comparison.splits import Splits, split
 from metasched.comparison.wording import final_line, first_line, judged_line
@@ -27,6 +26,7 @@ from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
 from metasched.files import write_whole
 from metasched.learners import rewards
+from metasched.learners.evaluation import MOST_JUDGED
 from metasched.learners.losses import unit_of
 from metasched.learners.metrics import Metric, MetricName, metric_of
 from metasched.learners.networks import Network
@@ -34,7 +34,6 @@ from metasched.learners.predictor import Predictor
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.settings import Joint, LearnerSettings, settings_of
 from metasched.references.mean import mean_of
-from metasched.references.recipes import Recipe
 from metasched.report import diagnostics
 from metasched.report.remarks import REMARKS, Between, MethodLine, Remarks, SourceLine
 from metasched.report.remarks import write as write_remarks
@@ -197,7 +196,8 @@ def _with_length(settings: LearnerSettings, tasks: TaskSet) -> LearnerSettings:
         settings = replace(settings, batches_per_update=-(-steps // settings.updates))
     if settings.eval_every is None:
         settings = replace(settings, eval_every=max(1, settings.updates // EVALUATIONS))
-    return settings
+    # Curves are of the rows that judge, so that a curve ends where the same rows say.
+    return replace(settings, eval_rows=max(settings.eval_rows, MOST_JUDGED))
 
 
 @contextmanager
@@ -420,16 +420,11 @@ def _final_model(
         if share and own:
             members += own
             given += [share / len(own)] * len(own)
-    recipes: list[Recipe] = []
     if references is not None:
-        recipes = [recipe for recipe in references.recipes if references.title(recipe) in shares]
-        made: dict[int, Predictor] = {}
-        in_parallel(
-            [partial(references.fit, recipe, bench.splits.official, weights, 0) for recipe in recipes],
-            made.__setitem__,
-        )
-        members += [made[number] for number in range(len(recipes))]
-        given += [shares[references.title(recipe)] for recipe in recipes]
+        for recipe in references.recipes:
+            if (title := references.title(recipe)) in shares:
+                members.append(model_of(references.final(recipe, bench.splits.official, weights)))
+                given.append(shares[title])
     return members[0] if len(members) == 1 else mean_of(members, given)
 
 

@@ -1,22 +1,20 @@
 """The models that people would use, fitted on the same splits as the networks, and on the rows that choosing weighs."""
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from metasched.comparison.estimate import Part
-from metasched.comparison.networks import answers_of
 from metasched.comparison.splits import Split, Splits
 from metasched.learners.evaluation import judged_rows
-from metasched.optional import available
+from metasched.optional import available, require
 from metasched.references.grams import Grams
 from metasched.references.greedy import greedy_sources
+from metasched.references.linear import FEATURES
 from metasched.references.model import ReferenceModel
 from metasched.references.recipes import Recipe, all_recipes, fit_recipe
-from metasched.references.threads import one_thread
 from metasched.runs.executors.local import cores
 from metasched.tasks import TaskSet
 
@@ -27,6 +25,10 @@ POOLED_UNITS = 5
 """Forests and boosting of pooled rows take longest, so they are fitted for this many seeds at most."""
 POOLED_REPEATS = 2
 """Of a cross-validation."""
+MOST_BOOSTED = 2000
+"""Features times classes up to which boosting is fitted on pooled rows."""
+FEWEST_PARALLEL = 20
+"""Fits that are worth starting other processes, which takes some seconds."""
 Weights = Mapping[str, float]
 """The weight of one row of each source."""
 
@@ -58,7 +60,7 @@ class References:
         recipes = [
             recipe
             for recipe in all_recipes(tasks, chosen=chosen)
-            if trees or recipe.estimator not in ("forest", "boosting")
+            if (trees or recipe.estimator not in ("forest", "boosting")) and not _is_slow(recipe, tasks)
         ]
         grams = Grams.of(tasks) if tasks.shared_labels else None
         few, many = thinned(tasks, MOST_ROWS), thinned(tasks, MOST_FINAL_ROWS)
@@ -69,33 +71,59 @@ class References:
         """What tables call a model."""
         return recipe.title(regression=self.regression)
 
-    def fit(self, recipe: Recipe, tasks: TaskSet, weights: Weights | None, seed: int) -> ReferenceModel:
-        """A model of the sources and the target's labelled rows."""
-        return self._fit(recipe, _of_sources(tasks, self.many), weights, seed)
+    def final(self, recipe: Recipe, tasks: TaskSet, weights: Weights | None) -> "Fit":
+        """The fit of a model that is to be kept, on all sources."""
+        return Fit(recipe, _of_sources(tasks, self.many), weights, self._selection(recipe, tasks), 0)
 
-    def _fit(self, recipe: Recipe, tasks: TaskSet, weights: Weights | None, seed: int) -> ReferenceModel:
-        selection = None
-        if recipe.rows == "greedy" and self.grams is not None:
-            selection = greedy_sources(self.grams, tasks.validation)
-        return fit_recipe(recipe, tasks, source_weights=weights, selection=selection, seed=seed)
+    def judged(self, recipe: Recipe, split: Split, weights: Weights | None) -> "Fit":
+        """The fit of a model on a split, which is only judged."""
+        tasks = _of_sources(split.tasks, self.few)
+        return Fit(recipe, tasks, weights, self._selection(recipe, tasks), split.seed)
 
-    def part(self, recipe: Recipe, split: Split, weights: Weights | None) -> Part:
-        """What a model that is fitted on a split predicts for the rows that judge it."""
-        model = self._fit(recipe, _of_sources(split.tasks, self.few), weights, split.seed)
-        return Part(outputs_of(model, split.tasks), answers_of(split), split.rows)
+    def _selection(self, recipe: Recipe, tasks: TaskSet) -> tuple[str, ...] | None:
+        wanted = recipe.rows == "greedy" and self.grams is not None
+        return greedy_sources(self.grams, tasks.validation) if wanted and self.grams is not None else None
 
 
-def outputs_of(model: Any, tasks: TaskSet) -> Any:
+class Fit(NamedTuple):
+    """Everything that a fit takes."""
+
+    recipe: Recipe
+    tasks: TaskSet
+    weights: Weights | None
+    selection: tuple[str, ...] | None
+    seed: int
+
+
+def model_of(fit: Fit) -> ReferenceModel:
+    """The fitted model."""
+    recipe, tasks, weights, selection, seed = fit
+    return fit_recipe(recipe, tasks, source_weights=weights, selection=selection, seed=seed)
+
+
+def predictions_of(fit: Fit) -> NDArray[np.float32]:
+    """What the fitted model predicts for the rows that judge it (n, k)."""
+    return outputs_of(model_of(fit), fit.tasks)
+
+
+def outputs_of(model: Any, tasks: TaskSet) -> NDArray[np.float32]:
     """Probabilities, or numbers, for the judging rows (n, k)."""
     inputs = tasks.test.inputs[judged_rows(tasks)]
     if tasks.target_size is None:
-        return model.predict_proba(inputs)
+        return np.asarray(model.predict_proba(inputs), np.float32)
     return np.asarray(model.predict(inputs), np.float32).reshape(len(inputs), -1)
+
+
+def _is_slow(recipe: Recipe, tasks: TaskSet) -> bool:
+    """Whether a model is left out: boosting on pixels takes a minute a fit, and nobody would use it there."""
+    features = int(np.prod(tasks.shape)) * max(1, len(tasks.classes))
+    return recipe.estimator == "boosting" and recipe.rows != "target" and features > MOST_BOOSTED
 
 
 def units_of(recipe: Recipe, splits: Splits, units: Sequence[int]) -> Sequence[int]:
     """The units that a model is judged in: fewer where its fit takes long."""
-    if recipe.rows == "target" or recipe.estimator == "linear":
+    wide = np.prod(splits.official.shape) > FEATURES
+    if recipe.rows == "target" or (recipe.estimator == "linear" and not wide):
         return units
     return units[: POOLED_REPEATS if splits.kind == "cross-validation" else POOLED_UNITS]
 
@@ -122,16 +150,23 @@ def _of_sources(tasks: TaskSet, sources: TaskSet) -> TaskSet:
     return replace(tasks, tasks=sources.tasks, provenance={**tasks.provenance, **own}, recipe=None)
 
 
-def in_parallel(work: Sequence[Callable[[], Any]], on_done: Callable[[int, Any], None]) -> None:
-    """Call every function, as many at once as there are cores; ``on_done`` is told of each in their order.
+Done = TypeVar("Done")
 
-    Fits of trees let go of the interpreter, so threads are enough.
+
+def in_parallel(
+    work: Callable[[Fit], Done], fits: Iterable[Fit], count: int, on_done: Callable[[int, Done], None]
+) -> None:
+    """Do the work of every fit; ``on_done`` is told of each in their order.
+
+    Many fits go to other processes, one for each core: much of a fit of trees holds the interpreter's lock. joblib,
+    which comes with scikit-learn, starts them without importing the user's program again.
     """
-    with one_thread(), ThreadPoolExecutor(max(1, cores())) as pool:
-        futures = [pool.submit(each) for each in work]
-        try:
-            for number, future in enumerate(futures):
-                on_done(number, future.result())
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    several = cores() if count >= FEWEST_PARALLEL and available("joblib") else 1
+    if several == 1:
+        for number, fit in enumerate(fits):
+            on_done(number, work(fit))
+        return
+    joblib = require("joblib", "references")
+    calls = (joblib.delayed(work)(fit) for fit in fits)
+    for number, done in enumerate(joblib.Parallel(several, return_as="generator")(calls)):
+        on_done(number, done)

@@ -3,8 +3,9 @@
 A model is judged by the log-likelihood of held-out labelled rows. With few rows it is uncertain which model has the
 largest: the rows might have been others. So the rows are weighted at random again and again (the Bayesian bootstrap), a
 model gets in each case a weight ∝ exp(τ·log-likelihood), and its final weight is the mean of these. This is the
-pseudo-BMA+ of Yao, Vehtari, Simpson & Gelman (2018), with a temperature τ that allows for fits on folds, which share
-most of their rows. With clear evidence one model alone is left, with little of it the mean is over many.
+pseudo-BMA+ of Yao, Vehtari, Simpson & Gelman (2018), with a temperature τ below 1: fits on folds share most of their
+rows, and a mean of several good models is better than one of them. Probabilities are mixed with a tenth of a guess
+first, so that no single row decides. With clear evidence few models are left, with little of it the mean is over many.
 """
 
 from collections.abc import Mapping
@@ -14,13 +15,13 @@ from numpy.typing import NDArray
 
 from metasched.comparison.estimate import Part
 
-TEMPERATURE = 0.5
+TEMPERATURE = 0.25
 RESAMPLES = 1000
-SMALLEST = 1e-3
-"""Probabilities count as at least this much, so that one row never decides."""
+GUESS = 0.1
+"""The share of a guess among all classes that probabilities are mixed with."""
 LEAST_WEIGHT = 0.02
 """Models with a smaller weight are left out."""
-MOST_MODELS = 6
+MOST_MODELS = 10
 
 
 def weights(parts: Mapping[str, Part]) -> dict[str, float]:
@@ -48,7 +49,7 @@ def likelihoods(part: Part) -> NDArray[np.float64]:
     outputs = np.asarray(part.outputs, np.float64)
     if part.answers.ndim == 1:
         right = outputs[np.arange(len(outputs)), part.answers.astype(np.int64)]
-        return np.asarray(np.log(np.clip(right, SMALLEST, 1.0)))
+        return np.asarray(np.log((1 - GUESS) * right + GUESS / outputs.shape[1]))
     errors = ((outputs - part.answers.astype(np.float64)) ** 2).sum(axis=1)
     variance = max(float(errors.mean()), np.finfo(np.float64).tiny)
     return np.asarray(-0.5 * errors / variance - 0.5 * np.log(variance))

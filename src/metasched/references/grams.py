@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.learners.folds import stratified_folds
-from metasched.references.linear import Scale, scaler
+from metasched.references.linear import Scale, leading, scaler
 from metasched.references.rows import answers_of, flat
 from metasched.references.threads import one_thread
 from metasched.tasks import Split, TaskSet
@@ -31,8 +31,6 @@ COMPONENTS = 300
 FOLDS = 5
 JUDGED = 500
 """Rows of the target that errors are computed on, at most."""
-_SAMPLE = 4000
-"""Rows that directions are found from, at most."""
 
 
 class Known(NamedTuple):
@@ -72,7 +70,9 @@ class Grams:
         classes = len(tasks.classes)
         with one_thread():
             pooled = np.concatenate([flat(task.inputs) for task in tasks.tasks])
-            scale = _projected(scaler(pooled)._replace(turn=None), pooled)
+            scale = scaler(pooled)._replace(turn=None)
+            if pooled.shape[1] > FEATURES:
+                scale = leading(scale, pooled, COMPONENTS)
             sums = [_sums(scale(task.inputs), answers_of(task, classes)) for task in tasks.tasks]
         names = tuple(task.name for task in tasks.tasks)
         grams, crosses = (np.stack(parts) for parts in zip(*sums, strict=True))
@@ -130,20 +130,3 @@ class Grams:
 
 def _sums(rows: Floats, answers: Floats) -> tuple[Floats, Floats]:
     return rows.T @ rows, rows.T @ answers
-
-
-def _projected(scale: Scale, pooled: NDArray[np.float32]) -> Scale:
-    """The scale with a turn onto the leading directions, where there are too many features.
-
-    The directions are those of a randomised singular value decomposition of at most ``_SAMPLE`` rows (Halko,
-    Martinsson & Tropp 2011).
-    """
-    if pooled.shape[1] <= FEATURES:
-        return scale
-    random = np.random.default_rng(0)
-    some = pooled[np.sort(random.permutation(len(pooled))[:_SAMPLE])]
-    values = scale(some)[:, :-1]
-    turn = random.normal(size=(values.shape[1], min(COMPONENTS, len(values))))
-    for _ in range(3):
-        turn = np.linalg.qr(values.T @ (values @ turn))[0]
-    return scale._replace(turn=turn)
