@@ -117,11 +117,7 @@ class Bench:
     ) -> dict[str, dict[int, Part]]:
         """Every reference model by title: what it predicts on each split, by place; fewer of what takes long."""
         self._read_outputs()
-        units = list(dict.fromkeys(split.unit for split in splits))
-        work: list[tuple[Recipe, int]] = []
-        for recipe in references.recipes:
-            some = units_of(recipe, self.splits, units)
-            work += [(recipe, place) for place, split in enumerate(splits) if split.unit in some]
+        work = self.work(references, splits)
         # The first repeat of a cross-validation is the folds themselves, and is not fitted again.
         keys = [f"{splits[place].seed} {place} {references.title(recipe)}" for recipe, place in work]
         found: dict[str, dict[int, Part]] = {}
@@ -152,6 +148,16 @@ class Bench:
         in_parallel(predictions_of, fits(), len(missing), lambda number, outputs: keep(missing[number], outputs))
         self.steps.ended(len(work))
         return found
+
+    def work(self, references: References, splits: Sequence[Split]) -> list[tuple[Recipe, int]]:
+        """The fits of reference models on these splits: which model, and the place of the split."""
+        units = list(dict.fromkeys(split.unit for split in splits))
+        return [
+            (recipe, place)
+            for recipe in references.recipes
+            for place, split in enumerate(splits)
+            if split.unit in units_of(recipe, self.splits, units)
+        ]
 
     def _read_outputs(self) -> None:
         path = self.out / OUTPUTS

@@ -274,7 +274,8 @@ def _with_stored_length(asked: _Asked, known: Mapping[str, Any]) -> _Asked:
 def _announced(asked: _Asked, rates: Sequence[Any], runs: int, pace: Pace | None) -> str:
     learner = asked.setup.learner
     steps = learner.updates * (learner.batches_per_update or 1)
-    what = f"{runs:,} runs of {steps:,} steps ({len(asked.methods)} methods, {len(rates)} learning rates)"
+    rated = f", {len(rates)} learning rates" if len(rates) > 1 else ""
+    what = f"{runs:,} runs of {steps:,} steps ({len(asked.methods)} methods{rated})"
     if pace is None:
         return f"{what}; going on"
     seconds = budgets.in_words(pace.seconds(runs, learner.updates))
@@ -310,6 +311,10 @@ def _compared(asked: _Asked, bench: Bench) -> Comparison:
     metric = _metric(bench)
     unit = unit_of(tasks)
     variance = None if unit is None else float(unit.variance)
+    chooses = _chooses(bench, ours)
+    beside = References.of(tasks, chosen=chooses) if asked.references else None
+    if beside is not None:
+        bench.steps.total += sum(len(bench.work(beside, several)) for several in (splits.folds, splits.judging))
     folds = bench.networks(splits.folds, "folds", TUNING) if splits.folds else {}
     if folds:
         updates = networks.updates_to_make(bench.setup, folds, splits.folds, methods)
@@ -319,8 +324,6 @@ def _compared(asked: _Asked, bench: Bench) -> Comparison:
     fits = bench.networks(splits.judging, "judging", JUDGING)
     judge = Judge(metric, splits.judges, variance)
     by_method = {method.name: judge.scores(networks.by_unit(fits, splits.judging, method.name)) for method in methods}
-    chooses = ours.family == "active"
-    beside = References.of(tasks, chosen=chooses) if asked.references else None
     held, judged = _references(bench, beside, ours.name, folds, fits)
     scores = by_method | {title: judge.scores(parts) for title, parts in judged.items() if parts}
     # The final model.
@@ -334,7 +337,7 @@ def _compared(asked: _Asked, bench: Bench) -> Comparison:
     mean = _final_scores(judge, splits, fits, judged, shares)
     table = _table(scores, mean, {method.name for method in methods}, splits.judges)
     margin = metric.margin_of(_deviation(tasks))
-    verdict = _verdict(scores, ours, splits, metric, margin)
+    verdict = _verdict(scores, ours.name, chooses, splits, metric, margin)
     lines = sources.lines(splits, judge, beside.grams if beside else None, runs[ours.name], margin)
     own = _study(asked, bench)
     found = [replace_study(run, own) for several in runs.values() for run in several]
@@ -359,6 +362,12 @@ def _compared(asked: _Asked, bench: Bench) -> Comparison:
     write_remarks(bench.out / REMARKS, remarks)
     _predict_unlabelled(tasks, model, bench.out)
     return Comparison(asked.tasks, found, remarks, results.remarked(remarks), model, weights, bench.out)
+
+
+def _chooses(bench: Bench, method: Method) -> bool:
+    """Whether the method learns which sources to draw from."""
+    ready = bench.setup.jobs(method, [(0, bench.splits.official)], bench.rates[0])
+    return ready[0].description.family == "active"
 
 
 def _metric(bench: Bench) -> Metric:
@@ -473,7 +482,12 @@ def _table(
 
 
 def _verdict(
-    scores: Mapping[str, Mapping[int, Scores]], ours: Method, splits: Splits, metric: Metric, margin: float
+    scores: Mapping[str, Mapping[int, Scores]],
+    ours: str,
+    chooses: bool,
+    splits: Splits,
+    metric: Metric,
+    margin: float,
 ) -> Verdict:
     """The sentence on ours, uniform and target-only."""
     if splits.units < FEWEST_UNITS and splits.kind != "cross-validation":
@@ -482,10 +496,10 @@ def _verdict(
             f"Too few seeds to tell whether choosing is better than {BASELINE} or {TARGET_ONLY}: give at least "
             f"{FEWEST_UNITS}",
         )
-    mine, uniform, alone = (scores[name] for name in (ours.name, BASELINE, TARGET_ONLY))
+    mine, uniform, alone = (scores[name] for name in (ours, BASELINE, TARGET_ONLY))
     pairs = [(mine, uniform), (mine, alone), (uniform, alone)]
     gaps = [gap for first, second in pairs if (gap := difference(first, second, splits.judges)) is not None]
-    who = "Choosing" if ours.family == "active" else ours.name.capitalize()
+    who = "Choosing" if chooses else ours.capitalize()
     return stated(contrasts(gaps, margin), subject=who, metric=metric, margin=margin)
 
 
