@@ -33,6 +33,7 @@ from metasched.learners.networks import Network
 from metasched.learners.predictor import Predictor
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.settings import Joint, LearnerSettings, settings_of
+from metasched.references.grams import Grams
 from metasched.references.mean import mean_of
 from metasched.report import diagnostics
 from metasched.report.remarks import REMARKS, Between, MethodLine, Remarks, SourceLine
@@ -338,7 +339,8 @@ def _compared(asked: _Asked, bench: Bench) -> Comparison:
     table = _table(scores, mean, {method.name for method in methods}, splits.judges)
     margin = metric.margin_of(_deviation(tasks))
     verdict = _verdict(scores, ours.name, chooses, splits, metric, margin)
-    lines = sources.lines(splits, judge, beside.grams if beside else None, runs[ours.name], margin)
+    grams = beside.grams if beside else Grams.of(tasks) if tasks.shared_labels else None
+    lines = sources.lines(splits, judge, grams, runs[ours.name], margin)
     own = _study(asked, bench)
     found = [replace_study(run, own) for several in runs.values() for run in several]
     results = of_outcomes(found)
