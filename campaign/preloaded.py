@@ -1,7 +1,8 @@
 """What every victim has imported before it is forked; importing it computes nothing."""
 
+import metasched.report.comparison
+
 import metasched.cli
 import metasched.experiments.paper
-import metasched.report.comparison
 import metasched.report.page
 import metasched.runs.train  # noqa: F401

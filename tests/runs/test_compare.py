@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import msgspec
 import numpy as np
 import pytest
+from metasched.runs.compare import FOLDS, fold_sets, methods_of, run_methods
 
 import metasched as ms
 from helpers import Stop, make_regression, make_tasks
@@ -16,7 +17,6 @@ from metasched.runs import compare as comparing
 from metasched.runs import outcome as outcomes
 from metasched.runs import records as metrics
 from metasched.runs import runner as engine
-from metasched.runs.compare import FOLDS, fold_sets, methods_of, run_methods
 from metasched.runs.sweep import Setup
 
 LEARNER = ms.Joint(batch_size=4, batches_per_update=3, updates=4, eval_every=1)

@@ -123,7 +123,10 @@ class Bench:
             some = units_of(recipe, self.splits, units)
             work += [(recipe, place) for place, split in enumerate(splits) if split.unit in some]
         # The first repeat of a cross-validation is the folds themselves, and is not fitted again.
-        keys = [f"{splits[place].seed} {place} {references.title(recipe)}" for recipe, place in work]
+        keys = [
+            f"{splits[place].tasks.fingerprint} {splits[place].seed} {references.title(recipe)}"
+            for recipe, place in work
+        ]
         found: dict[str, dict[int, Part]] = {}
         show, done = self.steps.counting("reference models"), 0
 

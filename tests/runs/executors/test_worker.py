@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from metasched.runs.compare import fold_sets
 
 from helpers import make_own_label_tasks, make_regression, make_tasks
 from metasched.errors import DataError
-from metasched.runs.compare import fold_sets
 from metasched.runs.executors.worker import RowFiles, read_rows
 from metasched.tasks import Preparation
 
