@@ -115,6 +115,17 @@ class TestCrossValidation:
         assert split(unlabelled_target(labelled=10), SEEDS).judges == 10
 
 
+@pytest.mark.parametrize("tasks", [make_tasks(), unlabelled_target(), replace(make_regression(), split="drawn")])
+def test_final_networks_learn_from_all_labelled_rows_and_have_rows_to_score_themselves_on(tasks):
+    splits = split(tasks, SEEDS)
+    found = splits.scored
+    assert keys(found.validation.inputs) == keys(splits.official.validation.inputs)
+    assert len(found.test.labels)
+    assert found.tasks is tasks.tasks
+    assert (found is tasks) is (splits.kind == "given")
+    assert ("there are no others" in found.summary()) is (splits.kind == "cross-validation")
+
+
 class TestGiven:
     def test_rows_stay_as_they_are(self):
         tasks = make_tasks()

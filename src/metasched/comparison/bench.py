@@ -97,7 +97,8 @@ class Bench:
 
     def final_networks(self, method: Method) -> list[Predictor]:
         """The networks of a method that learn from all official labelled rows, with every rate and several seeds."""
-        rows = [(seed, self.splits.official) for seed in FINAL_SEEDS]
+        tasks = self.splits.scored
+        rows = [(seed, tasks) for seed in FINAL_SEEDS]
         place = runs_of(self.out, method)
         jobs = [
             job._replace(folder=place / f"rate-{rates[0]:g}-seed-{job.spec.seed}")

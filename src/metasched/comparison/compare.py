@@ -146,14 +146,14 @@ def compare(
     seconds = budgets.seconds_of(budget)
     with _folder(out) as path:
         setup = Setup(_with_length(settings, splits.official), network)
-        asked = _Asked(tasks, setup, found, numbers, tune, references, seconds)
+        asked = _Asked(tasks, setup, found, numbers, tune, references, seconds, settings.batch_size)
         with _bench(asked, splits, machines, path, on_progress, on_note) as bench:
             comparison = _compared(asked, bench)
         return replace(comparison, out=None if out is None else path)
 
 
 class _Asked(NamedTuple):
-    """What was asked for, checked."""
+    """What was asked for, checked; ``batch_size`` is the one before it was fitted to the smallest source."""
 
     tasks: TaskSet
     setup: Setup
@@ -162,6 +162,7 @@ class _Asked(NamedTuple):
     tune: bool
     references: bool
     budget: float | None
+    batch_size: int
 
     def as_json(self) -> dict[str, Any]:
         """What ``comparison.json`` says."""
@@ -544,7 +545,7 @@ def _warnings(
     """A line for each thing that is off."""
     found = [*tasks.warnings, *diagnostics.of_tasks(tasks, asked.setup.learner.metric)]
     if asked.setup.learner.batching == "per_source":
-        found += diagnostics.small_source(asked.tasks, asked.setup.learner.batch_size)
+        found += diagnostics.small_source(asked.tasks, asked.batch_size)
     if references is not None and references.lacking:
         found.append(
             f"forests and boosting are left out, because {references.lacking} is not installed; install it with: pip "
