@@ -18,7 +18,7 @@ from metasched.errors import DataError
 from metasched.learners.evaluation import judged_rows
 from metasched.learners.folds import stratified_folds
 from metasched.tasks import RowNumbers, TaskSet
-from metasched.tasks.task import TEST, VALIDATION
+from metasched.tasks.task import TEST, Provenance
 
 Kind = Literal["redrawn", "cross-validation", "given"]
 FOLDS = 5
@@ -62,8 +62,7 @@ class Splits(NamedTuple):
         tasks = self.official
         if len(tasks.test.labels):
             return tasks
-        origin = tasks.provenance[VALIDATION]
-        seen = origin.take(np.arange(len(origin.rows)), "the validation rows: there are no others")
+        seen = Provenance("the validation rows: there are no others", np.arange(len(tasks.validation.labels)))
         return replace(tasks, test=tasks.validation, provenance={**tasks.provenance, TEST: seen}, recipe=None)
 
     @property
