@@ -280,10 +280,14 @@ class TestGoingOn:
         with pytest.raises(RunError, match="holds a comparison of another version of metasched, which cannot go on"):
             compared(out=tmp_path)
 
-    def test_damaged_predictions_of_reference_models_say_what_to_do(self, finished, tmp_path):
+    @pytest.mark.parametrize(
+        "damage", [lambda line: b'{"key": 3}', lambda line: line.replace(b'"outputs":"', b'"outputs":"AAAA')]
+    )
+    def test_damaged_predictions_of_reference_models_say_what_to_do(self, finished, tmp_path, damage):
         out = tmp_path / "b"
         shutil.copytree(finished.out, out)
-        (out / benches.OUTPUTS).write_text('{"key": 3}\n')
+        lines = (out / benches.OUTPUTS).read_bytes().splitlines()
+        (out / benches.OUTPUTS).write_bytes(b"".join(damage(line) + b"\n" for line in lines))
         with pytest.raises(
             RunError, match=r"references\.jsonl: is damaged; remove it, and its models are fitted again"
         ):

@@ -36,6 +36,7 @@ FINAL_SEEDS = (0, 1, 2)
 """Of the final networks, with each rate."""
 TUNING, JUDGING = Path(WORK) / "folds.jsonl", Path(WORK) / "judging.jsonl"
 OUTPUTS = Path(WORK) / "references.jsonl"
+DAMAGED = "is damaged; remove it, and its models are fitted again"
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, the fits finished and all fits, whenever one has finished."""
@@ -147,7 +148,7 @@ class Bench:
             recipe, place = work[number]
             known = self._outputs.get(keys[number])
             if known is not None:
-                return np.frombuffer(known, "<f4").reshape(len(splits[place].rows), -1)
+                return self._read(known, len(splits[place].rows))
             if monotonic() > self.deadline:
                 return None
             return references.part(recipe, splits[place], weights[place]).outputs
@@ -155,6 +156,12 @@ class Bench:
         in_parallel([partial(fit, number) for number in range(len(work))], keep)
         self.steps.ended(len(work))
         return found
+
+    def _read(self, outputs: bytes, rows: int) -> np.ndarray:
+        """Stored outputs (rows, k)."""
+        if not outputs or len(outputs) % (4 * rows):
+            raise RunError(f"{self.out / OUTPUTS}: {DAMAGED}")
+        return np.frombuffer(outputs, "<f4").reshape(rows, -1)
 
     def _read_outputs(self) -> None:
         path = self.out / OUTPUTS
@@ -169,7 +176,7 @@ class Bench:
                 try:
                     known = msgspec.json.decode(line, type=_Kept)
                 except msgspec.MsgspecError:
-                    raise RunError(f"{path}: is damaged; remove it, and its models are fitted again") from None
+                    raise RunError(f"{path}: {DAMAGED}") from None
                 self._outputs[known.key] = known.outputs
 
     def _write_outputs(self, key: str, outputs: np.ndarray) -> None:
