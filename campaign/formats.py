@@ -19,11 +19,14 @@ import numpy as np
 import metasched as ms
 from campaign.mutate import Edit, edits, json_edits
 from metasched.chooser import Chooser
+from metasched.comparison.place import stored
 from metasched.datasets.npz import read_npy
 from metasched.datasets.rows import Reading, read_rows
 from metasched.experiments.datasets import cifar100, climatenet, extreme_weather, glyphs, mnist, reviews, uci
 from metasched.learners import model_file
-from metasched.report import results
+from metasched.references.mean import mean_of
+from metasched.references.recipes import Recipe, fit_recipe
+from metasched.report import remarks, results
 from metasched.runs import checkpoint, folder, outcome, records
 
 Damage = Callable[[Random, Sequence[bytes]], list[Edit]]
@@ -43,6 +46,11 @@ def prepare(place: Path) -> None:
     if find_spec("h5py"):
         _write_hdf5(place / "weather.h5")
     ms.train(_tasks(), "uniform", network="mlp", learner=config, out=place / "run", checkpoint_seconds=0)
+    asked = {"learner": config, "network": "mlp", "seeds": 2, "tune": False, "references": False}
+    ms.compare(_tasks(), ["uniform"], **asked, out=place / "comparison")
+    linear = fit_recipe(Recipe("linear", "pooled"), _tasks())
+    linear.save(place / "reference")
+    mean_of([linear, fit_recipe(Recipe("majority", "target"), _tasks())], [3.0, 1.0]).save(place / "mean")
 
 
 def formats(place: Path) -> dict[str, Format]:
@@ -74,6 +82,13 @@ def formats(place: Path) -> dict[str, Format]:
         "chooser state": Format(_states(), _json_or_bytes, _read_state),
         "model.json": Format((files["model.json"],), _json_or_bytes, _reads_model(files)),
         "model.safetensors": Format((files["model.safetensors"],), edits, _reads_weights(files)),
+        "reference model.json": _in_tree(place / "reference", "model.json", _json_or_bytes, ms.load_model),
+        "reference model.safetensors": _in_tree(place / "reference", "model.safetensors", edits, ms.load_model),
+        "mean model.json": _in_tree(place / "mean", "model.json", _json_or_bytes, ms.load_model),
+        "comparison.json": _in_tree(place / "comparison", "comparison.json", _json_or_bytes, stored),
+        "remarks.json": _in_tree(
+            place / "comparison", "remarks.json", _json_or_bytes, lambda at: remarks.read(at / "remarks.json")
+        ),
         "run.json": Format((files["run.json"],), _json_or_bytes, _in_run("run.json", files, folder.describe)),
         "metrics": Format((files["metrics.jsonl"],), _lines, _in_run("metrics.jsonl", files, records.read)),
         "outcome": Format(
@@ -106,7 +121,14 @@ def formats(place: Path) -> dict[str, Format]:
     return found
 
 
+def _in_tree(folder: Path, name: str, damage: Damage, read: Callable[[Path], object]) -> Format:
+    """A folder, with all that lies in it, in which one file is damaged."""
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return Format((files[name],), damage, _in_run(name, files, read))
+
+
 def _put(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
 

@@ -1,7 +1,7 @@
 """What every victim has imported before it is forked; importing it computes nothing."""
 
 import metasched.cli
+import metasched.comparison.compare
 import metasched.experiments.paper
-import metasched.report.comparison
 import metasched.report.page
 import metasched.runs.train  # noqa: F401

@@ -26,6 +26,7 @@ ROOMS = [
     "references",
     "runs",
     "report",
+    "comparison",
     "torch",
     "transformers",
     "cli",

@@ -6,8 +6,6 @@ import pytest
 import metasched as ms
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError, DataError
-from metasched.runs import compare
-from metasched.tasks.checks import FEWEST_ROWS
 from small_sets import build, build_regression, rows
 
 
@@ -126,9 +124,6 @@ class TestFewRows:
         assert make(validation=8, test=8).warnings == ()
         assert "7 labelled rows and 8 test rows" in make(validation=7, test=8).warnings[0]
         assert "8 labelled rows and 1 test row:" in make(validation=8, test=1).warnings[0]
-
-    def test_the_floor_is_the_one_below_which_methods_are_not_compared(self):
-        assert FEWEST_ROWS == compare.FEWEST_ROWS
 
 
 def test_two_classes_of_one_name_are_refused(tasks):

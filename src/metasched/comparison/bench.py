@@ -36,6 +36,7 @@ FINAL_SEEDS = (0, 1, 2)
 """Of the final networks, with each rate."""
 TUNING, JUDGING = Path(WORK) / "folds.jsonl", Path(WORK) / "judging.jsonl"
 OUTPUTS = Path(WORK) / "references.jsonl"
+DAMAGED = "is damaged; remove it, and its models are fitted again"
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, the fits finished and all fits, whenever one has finished."""
@@ -97,7 +98,8 @@ class Bench:
 
     def final_networks(self, method: Method) -> list[Predictor]:
         """The networks of a method that learn from all official labelled rows, with every rate and several seeds."""
-        rows = [(seed, self.splits.official) for seed in FINAL_SEEDS]
+        tasks = self.splits.scored
+        rows = [(seed, tasks) for seed in FINAL_SEEDS]
         place = runs_of(self.out, method)
         jobs = [
             job._replace(folder=place / f"rate-{rates[0]:g}-seed-{job.spec.seed}")
@@ -119,7 +121,8 @@ class Bench:
         self._read_outputs()
         work = self.work(references, splits)
         # The first repeat of a cross-validation is the folds themselves, and is not fitted again.
-        keys = [f"{splits[place].seed} {place} {references.title(recipe)}" for recipe, place in work]
+        names = [f"{split.tasks.fingerprint} {split.seed}" for split in splits]
+        keys = [f"{names[place]} {references.title(recipe)}" for recipe, place in work]
         found: dict[str, dict[int, Part]] = {}
         show, done = self.steps.counting("reference models"), 0
 
@@ -134,9 +137,8 @@ class Bench:
             found.setdefault(references.title(recipe), {})[place] = Part(outputs, answers_of(split), split.rows)
 
         missing = [number for number, key in enumerate(keys) if key not in self._outputs]
-        for number in set(range(len(work))).difference(missing):
-            known = np.frombuffer(self._outputs[keys[number]], "<f4")
-            keep(number, known.reshape(len(splits[work[number][1]].rows), -1))
+        for number in sorted(set(range(len(work))).difference(missing)):
+            keep(number, self._read(self._outputs[keys[number]], len(splits[work[number][1]].rows)))
 
         def fits() -> Iterator[Fit]:
             for number in missing:
@@ -159,6 +161,12 @@ class Bench:
             if split.unit in units_of(recipe, self.splits, units)
         ]
 
+    def _read(self, outputs: bytes, rows: int) -> NDArray[np.float32]:
+        """Stored outputs (rows, k)."""
+        if not outputs or len(outputs) % (4 * rows):
+            raise RunError(f"{self.out / OUTPUTS}: {DAMAGED}")
+        return np.frombuffer(outputs, "<f4").reshape(rows, -1)
+
     def _read_outputs(self) -> None:
         path = self.out / OUTPUTS
         if not path.exists():
@@ -172,7 +180,7 @@ class Bench:
                 try:
                     known = msgspec.json.decode(line, type=_Kept)
                 except msgspec.MsgspecError:
-                    raise RunError(f"{path}: is damaged; remove it, and its models are fitted again") from None
+                    raise RunError(f"{path}: {DAMAGED}") from None
                 self._outputs[known.key] = known.outputs
 
     def _write_outputs(self, key: str, outputs: NDArray[np.float32]) -> None:

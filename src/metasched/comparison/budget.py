@@ -48,9 +48,10 @@ def within(learner: LearnerSettings, pace: Pace, runs: int, seconds: float) -> L
     share = FOR_NETWORKS * seconds / max(pace.seconds(runs, learner.updates), 1e-9)
     if share >= 1:
         return learner
-    steps = int(share * batches * learner.updates)
+    affordable = share * batches * learner.updates
+    steps = int(affordable)
     if steps < FEWEST_STEPS:
-        least = seconds * FEWEST_STEPS / max(steps, 1)
+        least = seconds * FEWEST_STEPS / affordable
         raise ConfigError(
             f"a budget of {seconds:,.0f} s is too short for {runs} runs; give about {in_words(least)}, or fewer seeds "
             "or methods"

@@ -4,11 +4,13 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from metasched.comparison import bench as benches
 from metasched.comparison import budget as budgets
@@ -35,6 +37,7 @@ from metasched.learners.renamed import clear_arguments
 from metasched.learners.settings import Joint, LearnerSettings, settings_of
 from metasched.references.grams import Grams
 from metasched.references.mean import mean_of
+from metasched.references.recipes import Recipe, fit_recipe
 from metasched.report import diagnostics
 from metasched.report.remarks import REMARKS, Between, MethodLine, Remarks, SourceLine
 from metasched.report.remarks import write as write_remarks
@@ -45,8 +48,8 @@ from metasched.runs import runner
 from metasched.runs.executors import AUTO, Machines, executing
 from metasched.runs.executors.local import cores
 from metasched.runs.folder import FINAL
+from metasched.runs.jobs import plain_settings
 from metasched.runs.outcome import OWN_RUNS, Outcome, Study
-from metasched.runs.spec import EARLIER
 from metasched.runs.status import WORK
 from metasched.runs.sweep import SINGLE_BEST, Finished, Method, Setup, best_single
 from metasched.schedulers.resolve import BASELINE, SINGLE, TARGET_ONLY, USEFUL
@@ -144,14 +147,14 @@ def compare(
     seconds = budgets.seconds_of(budget)
     with _folder(out) as path:
         setup = Setup(_with_length(settings, splits.official), network)
-        asked = _Asked(tasks, setup, found, numbers, tune, references, seconds)
+        asked = _Asked(tasks, setup, found, numbers, tune, references, seconds, settings.batch_size)
         with _bench(asked, splits, machines, path, on_progress, on_note) as bench:
             comparison = _compared(asked, bench)
         return replace(comparison, out=None if out is None else path)
 
 
 class _Asked(NamedTuple):
-    """What was asked for, checked."""
+    """What was asked for, checked; ``batch_size`` is the one before it was fitted to the smallest source."""
 
     tasks: TaskSet
     setup: Setup
@@ -160,6 +163,7 @@ class _Asked(NamedTuple):
     tune: bool
     references: bool
     budget: float | None
+    batch_size: int
 
     def as_json(self) -> dict[str, Any]:
         """What ``comparison.json`` says."""
@@ -173,19 +177,21 @@ class _Asked(NamedTuple):
             "tuned": self.tune,
             "references": self.references,
             "budget": self.budget,
-            "settings": {key: value for key, value in asdict(setup.learner).items() if EARLIER.get(key) != value},
+            "settings": plain_settings(setup.learner),
         }
 
 
-def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(seeds, int):
+def _seeds(seeds: Any) -> tuple[int, ...]:
+    if not isinstance(seeds, int | np.integer):
+        if not isinstance(seeds, Iterable) or isinstance(seeds, str):
+            raise ConfigError(f"seeds is {seeds!r}; give how many, at least 2, or a list of them")
         found = tuple(check_seed(seed) for seed in seeds)
         if len(found) < 2 or len(set(found)) < len(found):
             raise ConfigError(f"seeds are {list(found)}; give at least 2 different whole numbers ≥ 0")
         return found
     if isinstance(seeds, bool) or seeds < 2:
         raise ConfigError(f"seeds is {seeds}; a comparison needs at least 2, and 10 to tell")
-    return tuple(counting(seeds))
+    return tuple(counting(int(seeds)))
 
 
 def _with_length(settings: LearnerSettings, tasks: TaskSet) -> LearnerSettings:
@@ -328,10 +334,12 @@ def _compared(asked: _Asked, bench: Bench) -> Comparison:
     held, judged = _references(bench, beside, ours.name, folds, fits)
     scores = by_method | {title: judge.scores(parts) for title, parts in judged.items() if parts}
     # The final model.
-    candidates = _candidates(bench, folds, held)
-    shares = selection.weights(candidates) if candidates else {ours.name: 1.0}
+    finals = {method.name: bench.final_networks(method) for method in methods}
+    candidates = _candidates(bench, finals, folds, held)
+    alone = ours.name if finals[ours.name] else FALLBACK.title(regression=tasks.target_size is not None)
+    shares = selection.weights(candidates) if candidates else {alone: 1.0}
     weights = _final_weights(bench, ours.name, folds, fits)
-    model = _final_model(bench, beside, shares, weights)
+    model = _final_model(bench, finals, beside, shares, weights)
     model.save(bench.out / FINAL)
     # What came of it.
     runs = {method.name: benches.outcomes_of(bench, method, fits, variance) for method in methods}
@@ -401,9 +409,14 @@ def _references(
     return {title: next(iter(units.values())) for title, units in held.items() if units}, judged
 
 
-def _candidates(bench: Bench, folds: Mapping[Key, Fitted], held: Mapping[str, Any]) -> dict[str, Any]:
-    """What every model that may be the final one predicts for held-out labelled rows."""
-    named = [method for method in bench.methods if folds and method.scheduler != USEFUL]
+def _candidates(
+    bench: Bench, finals: Mapping[str, Sequence[Predictor]], folds: Mapping[Key, Fitted], held: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What every model that may be the final one predicts for held-out labelled rows.
+
+    A method all final networks of which diverged has no model.
+    """
+    named = [method for method in bench.methods if folds and method.scheduler != USEFUL and finals[method.name]]
     own = {
         method.name: next(iter(networks.by_unit(folds, bench.splits.folds, method.name).values())) for method in named
     }
@@ -419,16 +432,23 @@ def _final_weights(
     return sources.weights_of(bench.splits.official, runs)
 
 
+FALLBACK = Recipe("majority", "target")
+"""The final model where all networks diverged and there are no others."""
+
+
 def _final_model(
-    bench: Bench, references: References | None, shares: Mapping[str, float], weights: Mapping[str, float]
+    bench: Bench,
+    finals: Mapping[str, Sequence[Predictor]],
+    references: References | None,
+    shares: Mapping[str, float],
+    weights: Mapping[str, float],
 ) -> Predictor:
     """The mean of the chosen models, each fitted on all official labelled rows."""
     members: list[Predictor] = []
     given: list[float] = []
-    for method in bench.methods:
-        own = bench.final_networks(method)
-        share = shares.get(method.name, 0.0)
-        if share and own:
+    for name, own in finals.items():
+        share = shares.get(name, 0.0)
+        if share:
             members += own
             given += [share / len(own)] * len(own)
     if references is not None:
@@ -436,6 +456,8 @@ def _final_model(
             if (title := references.title(recipe)) in shares:
                 members.append(model_of(references.final(recipe, bench.splits.official, weights)))
                 given.append(shares[title])
+    if not members:
+        return fit_recipe(FALLBACK, bench.splits.official)
     return members[0] if len(members) == 1 else mean_of(members, given)
 
 
@@ -535,7 +557,7 @@ def _warnings(
     """A line for each thing that is off."""
     found = [*tasks.warnings, *diagnostics.of_tasks(tasks, asked.setup.learner.metric)]
     if asked.setup.learner.batching == "per_source":
-        found += diagnostics.small_source(asked.tasks, asked.setup.learner.batch_size)
+        found += diagnostics.small_source(asked.tasks, asked.batch_size)
     if references is not None and references.lacking:
         found.append(
             f"forests and boosting are left out, because {references.lacking} is not installed; install it with: pip "

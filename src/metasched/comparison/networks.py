@@ -74,7 +74,7 @@ def _mean_outputs(runs: Sequence[Outcome], split: Split) -> NDArray[np.float32]:
     ended = [outputs_of(run) for run in runs if run.final]
     if ended:
         # Sources may have more classes than the target; what a run gives to those counts for none of the target's.
-        width = len(split.tasks.classes) or ended[0].shape[1]
+        width = split.tasks.target_size or len(split.tasks.classes)
         return np.asarray(np.mean(np.stack(ended)[:, :, :width], axis=0, dtype=np.float64), np.float32)
     count, known = len(split.rows), split.tasks.validation
     if known.targets is None:

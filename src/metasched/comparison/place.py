@@ -10,7 +10,7 @@ from metasched.errors import RunError
 from metasched.files import make_folder, write_json
 from metasched.runs import folder
 from metasched.runs.folder import COMPARISON
-from metasched.runs.spec import EARLIER, differences, first_in_words
+from metasched.runs.spec import differences, first_in_words
 
 AGAIN = "compare again in another folder"
 FORMAT = 2
@@ -40,8 +40,6 @@ def claimed(out: Path, asked: Mapping[str, Any]) -> Iterator[None]:
     with folder.locked(out):
         asked = {"format": FORMAT, **asked}
         before = stored(out) or dict(asked)
-        if isinstance(settings := before.get("settings"), dict):
-            before = {**before, "settings": {**EARLIER, **settings}}
         known = before.get("seeds")
         known = known if isinstance(known, list) else [known]
         if missing := [seed for seed in known if seed not in asked["seeds"]]:

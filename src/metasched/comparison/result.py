@@ -106,6 +106,12 @@ class Comparison:
         True
         >>> sorted(comparison.source_weights())
         ['north', 'south']
+        >>> len(comparison.sources())
+        2
+        >>> comparison.summary()["metric"]
+        'accuracy'
+        >>> sorted(set(comparison.to_frame()["kind"]))
+        ['final', 'network', 'reference']
         >>> comparison.model.predict(tasks.test.inputs).shape
         (50,)
         >>> page = comparison.report("page.html")

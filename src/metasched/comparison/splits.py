@@ -9,6 +9,7 @@ The verdict has to hold for other labelled rows than those at hand, so fits diff
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from metasched.errors import DataError
 from metasched.learners.evaluation import judged_rows
 from metasched.learners.folds import stratified_folds
 from metasched.tasks import RowNumbers, TaskSet
-from metasched.tasks.task import TEST
+from metasched.tasks.task import TEST, Provenance
 
 Kind = Literal["redrawn", "cross-validation", "given"]
 FOLDS = 5
@@ -51,6 +52,18 @@ class Splits(NamedTuple):
     official: TaskSet
     judging: tuple[Split, ...]
     folds: tuple[Split, ...]
+
+    @property
+    def scored(self) -> TaskSet:
+        """The official set for final networks, which need rows to score themselves on.
+
+        Where all rows are labelled rows, they are scored on these. Nothing reads those scores.
+        """
+        tasks = self.official
+        if len(tasks.test.labels):
+            return tasks
+        seen = Provenance("the validation rows: there are no others", np.arange(len(tasks.validation.labels)))
+        return replace(tasks, test=tasks.validation, provenance={**tasks.provenance, TEST: seen}, recipe=None)
 
     @property
     def units(self) -> int:

@@ -43,7 +43,7 @@ def final_line(
     listed = ", ".join(named) + (f" and {more} more" if more else "")
     what = f"the mean of {listed}" if len(shares) > 1 else next(iter(shares))
     if not candidates:
-        return f"The final model is {what}."
+        return f"The final model is {what}"
     part = mean_part(candidates, shares)
     score = metric.oriented(metric.score(part.outputs, part.answers, unit=variance))
     return (

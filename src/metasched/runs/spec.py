@@ -23,6 +23,7 @@ _PARTS = (
     (_METHOD, r"\2 of '\1'"),
     (re.compile(r"abstain"), "setting abstain"),
     (re.compile(r"tuned"), "setting tune"),
+    (re.compile(r"references"), "setting references"),
     (re.compile(r"own"), "part made in Python"),
 )
 """Paths of :func:`differences`, and how users know them; the first that fits."""

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from helpers import make_own_label_tasks, make_regression, make_tasks
+from metasched.comparison.splits import FOLDS, repeat_of
 from metasched.errors import DataError
-from metasched.runs.compare import fold_sets
 from metasched.runs.executors.worker import RowFiles, read_rows
 from metasched.tasks import Preparation
 
@@ -28,9 +28,9 @@ def test_what_a_model_needs_for_new_rows_comes_along(tmp_path):
 def test_folds_of_one_target_share_the_files_of_the_sources(tmp_path):
     tasks = make_tasks(validation=16)
     files = RowFiles(tmp_path)
-    paths = {files.add(part) for part in fold_sets(tasks)}
-    assert len(paths) == 4
-    assert len(list(tmp_path.glob("*.npy"))) <= 2 * len(tasks.tasks) + 4 * 4
+    paths = {files.add(fold.tasks) for fold in repeat_of(tasks, 0)}
+    assert len(paths) == FOLDS
+    assert len(list(tmp_path.glob("*.npy"))) <= 2 * len(tasks.tasks) + FOLDS * 4
 
 
 def test_rows_that_changed_on_disk_are_refused(tmp_path):

@@ -1,0 +1,81 @@
+"""The weights of models in the final one: against loops over the same random weights of rows, and at the limits."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from metasched.comparison.estimate import Part
+from metasched.comparison.selection import (
+    LEAST_WEIGHT,
+    MOST_MODELS,
+    RESAMPLES,
+    SMALLEST,
+    TEMPERATURE,
+    likelihoods,
+    mean_part,
+    weights,
+)
+
+
+def said(sharpness, rows=25, seed=0):
+    """A model that gives the right one of two classes higher odds the sharper it is."""
+    random = np.random.default_rng(seed)
+    labels = np.random.default_rng(99).integers(0, 2, rows)
+    odds = sharpness * (2 * labels - 1) + random.normal(size=rows)
+    right = 1 / (1 + np.exp(-odds))
+    return Part(np.stack([1 - right, right], axis=1), labels, np.arange(rows))
+
+
+PARTS = {f"model {number}": said(sharpness, seed=number) for number, sharpness in enumerate((0.5, 0.8, 0.9, 0.2))}
+
+
+def test_weights_are_the_mean_over_random_weights_of_rows():
+    count = 25
+    logs = np.array([np.log(part.outputs[np.arange(count), part.answers]) for part in PARTS.values()])
+    total = np.zeros(len(PARTS))
+    for drawn in np.random.default_rng(0).dirichlet(np.ones(count), RESAMPLES):
+        chances = np.exp(TEMPERATURE * count * (logs * drawn).sum(axis=1))
+        total += chances / chances.sum()
+    total /= RESAMPLES
+    kept = {name: share for name, share in zip(PARTS, total, strict=True) if share >= LEAST_WEIGHT}
+    expected = {name: share / sum(kept.values()) for name, share in kept.items()}
+    found = weights(PARTS)
+    assert found == pytest.approx(expected)
+    assert list(found) == sorted(expected, key=expected.get, reverse=True)
+
+
+def test_models_that_say_the_same_weigh_the_same_and_at_most_six_are_left():
+    found = weights({str(number): PARTS["model 0"] for number in range(9)})
+    assert found == pytest.approx({str(number): 1 / MOST_MODELS for number in range(MOST_MODELS)})
+
+
+def test_a_model_that_is_clearly_the_best_is_left_alone():
+    sure = PARTS["model 0"]._replace(outputs=np.eye(2)[PARTS["model 0"].answers])
+    assert weights({**PARTS, "sure": sure}) == {"sure": 1.0}
+
+
+def test_one_row_never_decides():
+    part = PARTS["model 0"]
+    outputs = np.eye(2)[part.answers]
+    outputs[0] = outputs[0][::-1]
+    assert likelihoods(part._replace(outputs=outputs)).min() == pytest.approx(np.log(SMALLEST))
+
+
+def test_in_regression_errors_are_normal_with_the_variance_found():
+    random = np.random.default_rng(0)
+    answers = random.normal(size=(30, 1))
+    errors = random.normal(scale=0.3, size=(30, 1))
+    found = likelihoods(Part(answers + errors, answers, np.arange(30)))
+    known = stats.norm.logpdf(errors[:, 0], scale=np.sqrt(np.mean(errors**2)))
+    assert found == pytest.approx(known + 0.5 * np.log(2 * np.pi), abs=1e-5)
+    perfect = likelihoods(Part(answers, answers, np.arange(30)))
+    assert np.isfinite(perfect).all()
+    assert perfect.min() > found.max()
+
+
+def test_the_mean_is_weighted():
+    shares = {"model 1": 0.75, "model 3": 0.25}
+    found = mean_part(PARTS, shares)
+    wanted = 0.75 * PARTS["model 1"].outputs + 0.25 * PARTS["model 3"].outputs
+    assert found.outputs == pytest.approx(wanted, abs=1e-6)
+    assert np.array_equal(found.answers, PARTS["model 1"].answers)
