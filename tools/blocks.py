@@ -33,6 +33,7 @@ OPTIONAL = {
     "pandas",
     "polars",
     "ray",
+    "sklearn",
     "torch",
     "transformers",
     "trl",
