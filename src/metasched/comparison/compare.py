@@ -530,12 +530,19 @@ def _warnings(
             f"forests and boosting are left out, because {references.lacking} is not installed; install it with: pip "
             "install 'metasched[references]'"
         )
-    found += [
-        f"'{line.name}' is harmful: {line.why}; check how it was labelled, or leave it out"
-        for line in worth
-        if line.word == "harmful" and not any(f"'{line.name}'" in warning for warning in found)
-    ]
-    return [*found, *diagnostics.still_improving(ours)]
+    return [*found, *_harmful(worth), *diagnostics.still_improving(ours)]
+
+
+def _harmful(worth: Sequence[SourceLine]) -> list[str]:
+    """A line about the sources that are harmful; those whose labels look shuffled have one already."""
+    names = [line.name for line in worth if line.word == "harmful" and line.why != sources.SHUFFLED]
+    if not names:
+        return []
+    if len(names) == 1:
+        why = "learning its rows lowers the score, and leaving it out raises it; check how it was labelled"
+        return [f"{diagnostics.some_of(names)} is harmful: {why}, or leave it out"]
+    why = "learning their rows lowers the score, and leaving one of them out raises it; check how they were labelled"
+    return [f"{diagnostics.some_of(names)} are harmful: {why}, or leave them out"]
 
 
 def _predict_unlabelled(tasks: TaskSet, model: Predictor, out: Path) -> None:

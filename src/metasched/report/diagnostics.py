@@ -29,6 +29,8 @@ SHUFFLED_ROWS = 500
 """Most rows of a source that are tested; a source with fewer than a tenth of that is not tested."""
 SHUFFLED_ITERATIONS = 10
 """Of the fit. The test is exact however good the fit is, and a rough one is enough to find a rule."""
+MOST_NAMED = 3
+"""A sentence names up to this many sources."""
 RARE = 0.05
 """Largest share of the target's labelled rows that a class has which accuracy says little about."""
 FEWEST_LABELS = 20
@@ -62,15 +64,31 @@ def unscaled(tasks: TaskSet) -> list[str]:
 
 
 def shuffled(tasks: TaskSet) -> list[str]:
-    """A warning for each source whose labels a linear model cannot predict, though those of most sources it can."""
+    """A warning about the sources whose labels a linear model cannot predict, though those of most sources it can."""
     strengths = {task.name: label_strength(task) for task in tasks.tasks}
     found = look_shuffled(tasks, strengths)
+    if not found:
+        return []
+    largest = max(strengths[name] for name in found)
+    many = len(found) > 1
+    whose, which, most = ("their", "they were", "at most ") if many else ("its", "it was", "")
     return [
-        f"labels of '{name}' look shuffled: its inputs predict them no better than labels in random order "
-        f"({strengths[name]:.1f} standard deviations better, {SHUFFLED_BELOW:g} needed); check how it was labelled, or "
-        "leave it out"
-        for name in found
+        f"labels of {some_of(found)} look shuffled: {whose} inputs predict them no better than labels in random order "
+        f"({most}{largest:.1f} standard deviations better, {SHUFFLED_BELOW:g} needed); check how {which} labelled, or "
+        f"leave {'them' if many else 'it'} out"
     ]
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Sources in a sentence: all of a few, the first of many.
+
+    >>> some_of(["a"]), some_of(["a", "b"]), some_of(list("abcde"))
+    ("'a'", "'a' and 'b'", "'a', 'b' and 3 more")
+    """
+    if len(names) > MOST_NAMED:
+        return f"'{names[0]}', '{names[1]}' and {len(names) - 2} more"
+    *others, last = (f"'{name}'" for name in names)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def look_shuffled(tasks: TaskSet, strengths: Mapping[str, float]) -> list[str]:
