@@ -25,6 +25,8 @@ ALWAYS = ("cyclic", "ucb", "gittins", "mdp")
 """Schedulers that a figure draws wherever a cell has them and no method was named beforehand."""
 MOST_SCHEDULES = 3
 """Methods of a cell whose schedules are drawn, where none was planned."""
+LONG_TITLE = 15
+"""Letters of a metric from which on the title of an axis has two lines, so that a phone has room for it."""
 BAND_NOTE = "Lines: median over seeds; bands: its bootstrap 95 % interval."
 SHAPES = {"network": "circle", "reference": "square", "final": "diamond"}
 KINDS = {"network": "network", "reference": "reference model", "final": "the final model"}
@@ -99,8 +101,9 @@ def _of_comparison(output: Output, cell: CellRuns, remarks: Remarks) -> Figure:
             facts = {"label": line.name, "name": line.name, "words": "ours" if ours else KINDS[line.kind]}
             rows.append({**facts, **_ends(line.over, cell), **look, "shown": line.kind != "reference"})
     strokes = [_stroke_of(line, remarks.ours) for line in remarks.table if line.over is not None]
-    better = "" if metric.higher_is_better else " (below 0 is better)"
-    x_title = f"{metric.title} less that of {BASELINE}{better}"
+    x_title = [metric.title, f"less that of {BASELINE}"]
+    x_title = x_title if len(metric.title) > LONG_TITLE else [" ".join(x_title)]
+    x_title += ["(below 0 is better)"] * (not metric.higher_is_better)
     plot = plots.differences(output.name, rows, strokes, x_title, strong=[remarks.ours])
     listed = "; ".join(f"{row['label']} {row['value']:+.4g} [{row['low']:+.4g}, {row['high']:+.4g}]" for row in rows)
     note = (

@@ -86,11 +86,12 @@ def method_rows(cell: CellRuns) -> list[tuple[str, Number, Number]]:
     """
     metric = cell.metric
     if cell.remarks is not None:
+        size = median(abs(line.score.value) for line in cell.remarks.table)
         return [
             (
                 line.name,
-                spread(line.score.interval, metric),
-                MISSING if line.over is None else signed(line.over.interval, metric),
+                spread(line.score.interval, metric, size),
+                MISSING if line.over is None else signed(line.over.interval, metric, size),
             )
             for line in cell.remarks.table
         ]
@@ -147,7 +148,9 @@ def sources_worth(output: Output, results: Results) -> list[Table]:
         remarks = cell.remarks
         if remarks is None:
             continue
-        columns = [(heading, itemgetter(place)) for place, heading in enumerate(source_headings(cell.metric))]
+        headings = source_headings(cell.metric)
+        in_order = sorted(range(len(headings)), key=lambda place: headings[place] not in ("source", "verdict"))
+        columns = [(headings[place], itemgetter(place)) for place in in_order]  # a phone shows the first ones
         part, title = (cell.key, cell.title) if len(cells) > 1 else ("", "")
         rows = source_rows(remarks.sources, cell.metric)
         found.append(table(output, note, columns, rows, [cell], part=part, title=title))

@@ -160,7 +160,7 @@ def lines(
 
 
 def differences(
-    key: str, rows: Data, strokes: Sequence[Stroke], x_title: str, strong: Sequence[str] = ()
+    key: str, rows: Data, strokes: Sequence[Stroke], x_title: str | list[str], strong: Sequence[str] = ()
 ) -> Plot:
     """A row for each ``label``: ``value`` of method ``name`` with its interval; filled where ``shown``.
 

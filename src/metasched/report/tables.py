@@ -119,21 +119,21 @@ def scored(interval: Interval | None, metric: Metric) -> Number:
     return MISSING if interval is None else estimate(as_values(interval, metric), _form(metric, interval.value))
 
 
-def spread(interval: Interval | None, metric: Metric) -> Number:
-    """A mean over seeds ± half of its interval."""
+def spread(interval: Interval | None, metric: Metric, size: float | None = None) -> Number:
+    """A mean over seeds ± half of its interval, with the decimals that a number of this size has."""
     if interval is None:
         return MISSING
     shown = as_values(interval, metric)
-    form = _form(metric, interval.value)
+    form = _form(metric, interval.value if size is None else size)
     half = "" if math.isnan(shown.low) else f" ± {form.format((shown.high - shown.low) / 2)}"
     return Number(form.format(shown.value) + half, *shown)
 
 
-def signed(interval: Interval | None, metric: Metric = ACCURACY) -> Number:
-    """A difference of scores, as the difference of values: below 0 where a loss is lower."""
+def signed(interval: Interval | None, metric: Metric = ACCURACY, size: float | None = None) -> Number:
+    """A difference of scores, as the difference of values: below 0 where a loss is lower; decimals as of ``size``."""
     if interval is None:
         return MISSING
-    return estimate(as_values(interval, metric), difference_form(metric, interval.value))
+    return estimate(as_values(interval, metric), difference_form(metric, interval.value if size is None else size))
 
 
 def difference_form(metric: Metric, size: float) -> str:

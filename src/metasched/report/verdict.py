@@ -242,8 +242,8 @@ def opening(results: Results) -> Opening:
     simulated = [Sentence("Simulated data.", "")] * any(cell.simulated for cell in spoken_of(results))
     if told and len(cells) == 1:
         (_, remarks) = told[0]
-        sentences = (Sentence("", _ended(remarks.final)), Sentence("", f"Judged by {_ended(remarks.judged)}"))
-        return Opening(remarks.verdict, (*sentences, *simulated), (), remarks.first, warnings)
+        beside = (Sentence("", _ended(remarks.final)), Sentence("", f"Judged by {_ended(remarks.judged)}"))
+        return Opening(remarks.verdict, (*beside, *simulated), (), remarks.first, warnings)
     if not found and not told:
         title, advice = _nothing(cells)
         return Opening(title, advice)
