@@ -22,7 +22,7 @@ from metasched.comparison.networks import Fitted, Key
 from metasched.comparison.references import References, in_parallel
 from metasched.comparison.result import PAGE, Comparison
 from metasched.comparison.splits import Splits, split
-from metasched.comparison.wording import final_line, first_line, judged_line
+from metasched.comparison.wording import final_line, first_line, harmful_lines, judged_line
 from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
 from metasched.files import write_whole
@@ -530,19 +530,8 @@ def _warnings(
             f"forests and boosting are left out, because {references.lacking} is not installed; install it with: pip "
             "install 'metasched[references]'"
         )
-    return [*found, *_harmful(worth), *diagnostics.still_improving(ours)]
-
-
-def _harmful(worth: Sequence[SourceLine]) -> list[str]:
-    """A line about the sources that are harmful; those whose labels look shuffled have one already."""
-    names = [line.name for line in worth if line.word == "harmful" and line.why != sources.SHUFFLED]
-    if not names:
-        return []
-    if len(names) == 1:
-        why = "learning its rows lowers the score, and leaving it out raises it; check how it was labelled"
-        return [f"{diagnostics.some_of(names)} is harmful: {why}, or leave it out"]
-    why = "learning their rows lowers the score, and leaving one of them out raises it; check how they were labelled"
-    return [f"{diagnostics.some_of(names)} are harmful: {why}, or leave them out"]
+    harmful = [line.name for line in worth if line.word == "harmful" and line.why != sources.SHUFFLED]
+    return [*found, *harmful_lines(harmful), *diagnostics.still_improving(ours)]
 
 
 def _predict_unlabelled(tasks: TaskSet, model: Predictor, out: Path) -> None:

@@ -36,7 +36,8 @@ RARE = 0.05
 FEWEST_LABELS = 20
 """With fewer labelled rows, a share of the rows says little about the share of the class."""
 NOTEWORTHY = 0.01
-"""Smallest gain in the last third of a run for which it counts as still improving."""
+"""Smallest gain in the last third of a run for which it counts as still improving; of errors in the unit of numbers to
+predict, as a share of the standard deviation."""
 
 
 def of_tasks(tasks: TaskSet, metric: MetricName | None = None) -> list[str]:
@@ -186,7 +187,7 @@ def is_above_zero(interval: Interval) -> bool:
 
 
 def still_improving(runs: Sequence[Outcome]) -> list[str]:
-    """A warning if test accuracy still rises in the last third of the updates, with how many more updates to try.
+    """A warning if the score still rises in the last third of the updates, with how many more updates to try.
 
     If each third gains ρ times as much as the one before, the gain is below ``NOTEWORTHY`` after log(NOTEWORTHY / gain)
     / log(ρ) more thirds.
@@ -201,13 +202,16 @@ def still_improving(runs: Sequence[Outcome]) -> list[str]:
     ends = points - 2 * third, points - third, points
     start, middle, last = (values[:, end - third : end].mean(axis=1) for end in ends)
     gain, before = mean_of_means([last - middle]), float(np.mean(middle - start))
-    if gain.value < NOTEWORTHY or not is_above_zero(gain):
+    metric = runs[0].metric
+    noteworthy = NOTEWORTHY * (runs[0].about.deviation or 0.0) if metric.relative else NOTEWORTHY
+    if gain.value <= 0 or gain.value < noteworthy or not is_above_zero(gain):
         return []
     ratio = float(np.clip(gain.value / before if before > 0 else 1.0, 0.2, 0.8))
-    thirds = max(1, int(np.ceil(np.log(NOTEWORTHY / gain.value) / np.log(ratio))))
+    thirds = max(1, int(np.ceil(np.log(max(noteworthy, gain.value / 100) / gain.value) / np.log(ratio))))
     updates = int(runs[0].spec.settings["updates"])
     more = -(-updates * thirds // 3)
+    how = f"+{gain.value:.3f}" if metric.higher_is_better else f"{metric.word} lower by {gain.value:.4g}"
     return [
-        f"{runs[0].method} is still improving at the end (+{gain.value:.3f} in the last third): about {more:,} updates "
+        f"{runs[0].method} is still improving at the end ({how} in the last third): about {more:,} updates "
         f"more; give --updates {updates + more}"
     ]

@@ -19,8 +19,8 @@ from metasched.report.tables import (
     Number,
     Table,
     Value,
-    estimate,
     difference_form,
+    estimate,
     number,
     p_value,
     percent,
@@ -37,8 +37,8 @@ OF_RUNS = (
     "several comparisons."
 )
 OF_COMPARISON = (
-    "Score ± half of its 95 % interval, and the difference from uniform with its own. Both count seeds and judging rows; "
-    "they are not corrected for several comparisons."
+    "Score ± half of its 95 % interval, and the difference from uniform with its own. Both count seeds and judging "
+    "rows; they are not corrected for several comparisons."
 )
 OWN_TABLES = "a comparison has tables of its own, methods and sources-worth"
 NONE_NAMED = "no method was named as ours before the runs: every comparison is exploratory"
@@ -140,8 +140,8 @@ def sources_worth(output: Output, results: Results) -> list[Table]:
         raise UnavailableError("no comparison, which says what each source is worth")
     note = (
         "Drawn: share of the rows that ours drew. Transfer: mean reward of its rows, above 0 where learning them "
-        "helps the target. Without it: how much worse a linear model of all sources is without this one. Both with 95 % "
-        "intervals. Harmful: its labels look shuffled, or it is below 0 by both measures."
+        "helps the target. Without it: how much worse a linear model of all sources is without this one. Both with 95 "
+        "% intervals. Harmful: its labels look shuffled, or it is below 0 by both measures."
     )
     found = []
     for cell in cells:

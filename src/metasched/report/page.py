@@ -85,7 +85,7 @@ def build(results: Results, only: Sequence[str] = ()) -> Report:
     names = only or [
         name
         for name, output in outputs().items()
-        if (not own or output.section in OF_ANY_RUNS) and (some_own or name not in ("runs", "methods"))
+        if (not own or output.section in OF_ANY_RUNS) and (some_own or name not in ("runs", "methods", "sources-worth"))
     ]
     found: list[Made] = []
     missing: list[tuple[str, str]] = []
