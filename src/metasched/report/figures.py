@@ -107,9 +107,9 @@ def _of_comparison(output: Output, cell: CellRuns, remarks: Remarks) -> Figure:
     plot = plots.differences(output.name, rows, strokes, x_title, strong=[remarks.ours])
     listed = "; ".join(f"{row['label']} {row['value']:+.4g} [{row['low']:+.4g}, {row['high']:+.4g}]" for row in rows)
     note = (
-        "The same numbers as in the table of methods, with their 95 % intervals. "
-        f"Large dot: {remarks.ours} (ours). Dots: networks. Squares: reference models. Diamond: the final model. The intervals are not corrected for several "
-        "comparisons; those of the verdict are tested together."
+        f"The same numbers as in the table of methods, with their 95 % intervals. Large dot: {remarks.ours} (ours). "
+        "Dots: networks. Squares: reference models. Diamond: the final model. The intervals are not corrected for "
+        "several comparisons; those of the verdict are tested together."
     )
     panel = Panel("", plot, f"Differences in {metric.title} from {BASELINE}: {listed}.", "")
     return Figure(output.name, output.title, note, (panel,), (cell,))
