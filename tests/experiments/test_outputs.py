@@ -20,7 +20,7 @@ def test_every_output_needs_experiments_and_regimes_that_there_are(name):
 
 
 def test_every_output_but_those_of_own_runs_says_what_it_needs():
-    assert set(registered()) - set(outputs.NEEDS) == {"methods", "runs"}
+    assert set(registered()) - set(outputs.NEEDS) == {"methods", "sources-worth", "runs"}
     assert set(outputs.NEEDS) <= set(registered())
 
 

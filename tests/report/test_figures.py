@@ -6,6 +6,7 @@ from metasched.report import figures, plots
 from metasched.report.figures import Figure
 from metasched.report.outputs import UnavailableError, outputs
 from metasched.report.page import make
+from metasched.report.results import load
 
 pytest.importorskip("altair")
 CURVES = [name for name, output in outputs().items() if output.curves]
@@ -116,6 +117,53 @@ class TestContrasts:
         singles = [made.run(f"single:{n}", seed, (0.1, 0.1 * n)) for n in (1, 2) for seed in range(8)]
         rows = self.rows(tmp_path, [*self.planned("30 labels", 0.1), *singles])
         assert [row["name"] for row in rows] == ["ucb", "cyclic", "single:2"]
+
+
+class TestContrastsOfAComparison:
+    def rows(self, results):
+        (figure,) = make("contrasts", results)
+        return data(figure.panels[0], "rows"), figure.panels[0].plot.chart.to_dict(validate=False)
+
+    def test_are_the_stored_table_line_by_line(self, tmp_path):
+        rows, chart = self.rows(made.compared(tmp_path))
+        stored = [line for line in made.COMPARED if line.over]
+        assert [row["label"] for row in rows] == [line.name for line in stored]
+        for end in ("value", "low", "high"):
+            assert [row[end] for row in rows] == pytest.approx([getattr(line.over, end) for line in stored])
+        assert [row["shape"] for row in rows] == ["square", "diamond", "circle", "circle"]
+        assert chart["layer"][1]["encoding"]["x"]["title"] == ["test accuracy less that of uniform"]
+
+    def test_of_a_loss_are_values_below_zero_where_it_is_better(self, tmp_path):
+        results = made.compared(tmp_path, metric="log-loss")
+        rows, chart = self.rows(results)
+        assert (rows[0]["value"], rows[0]["low"], rows[0]["high"]) == pytest.approx((-0.2, -0.23, -0.17))
+        assert chart["layer"][1]["encoding"]["x"]["title"][-1] == "(below 0 is better)"
+        assert rows[0]["label"] == "boosting, pooled"
+
+    def test_beside_other_cells_are_those_of_ours(self, tmp_path):
+        made.compared(tmp_path / "a")
+        made.write(tmp_path / "b", TestContrasts().planned("30 labels", 0.2))
+        rows, _ = self.rows(load([tmp_path]))
+        assert [(row["label"], row["name"]) for row in rows] == [
+            ("coffee, joint learner", "thompson"),
+            ("digits, 30 labels", "ucb"),
+        ]
+
+    def test_ours_has_a_colour_and_the_ceiling_has_none(self):
+        assert plots.stroke("mine", ours=True).colour == plots.OURS
+        assert plots.stroke("thompson", ours=True) == plots.stroke("thompson")
+        assert plots.stroke("useful alone") == ("useful alone", plots.GREY, (4, 3))
+
+
+def test_curves_are_values_of_the_metric_and_levels_are_of_single_networks(tmp_path):
+    (figure,) = make("runs", made.compared(tmp_path, metric="log-loss"))
+    (panel,) = figure.panels
+    assert figure.title == "How fast log-loss falls"
+    assert "single networks" in figure.note
+    assert panel.plot.chart.to_dict(validate=False)["layer"][1]["encoding"]["y"]["title"] == "test log-loss"
+    ends = {row["name"]: row["y"] for row in points(panel)}
+    assert ends == pytest.approx({"thompson": -0.55, "uniform": -0.45})
+    assert data(panel, "levels") == [{"name": "target-only", "y": pytest.approx(-0.35)}]
 
 
 class TestSchedules:

@@ -30,5 +30,5 @@ def test_one_stands_where_it_says_on_the_page():
 
 def test_the_page_keeps_its_order():
     names = list(outputs.outputs())
-    assert names[:6] == ["contrasts", "sources", "methods", "runs", "schedules", "planned"]
-    assert names[6:13] == ["useful-draws", "summary", "leaderboard", "time", "cost", "few-label", "robust"]
+    assert names[:7] == ["contrasts", "sources", "methods", "sources-worth", "runs", "schedules", "planned"]
+    assert names[7:14] == ["useful-draws", "summary", "leaderboard", "time", "cost", "few-label", "robust"]

@@ -2,7 +2,6 @@
 
 from itertools import product
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -68,10 +67,8 @@ class TestOwnRuns:
         ]
         return made.loaded(tmp_path, *([run] for run in runs))
 
-    @pytest.mark.parametrize("name", ["summary", "planned"])
-    def test_have_no_regime(self, tmp_path, name):
-        results = made.compared(tmp_path) if name == "planned" else self.results(tmp_path)
-        (table,) = make(name, results)
+    def test_have_no_regime(self, tmp_path):
+        (table,) = make("summary", self.results(tmp_path))
         assert "regime" not in [column.name for column in without_gaps(table).columns]
 
     def test_are_told_by_their_mean_as_on_the_terminal_and_the_note_says_so(self, tmp_path):
@@ -128,10 +125,11 @@ class TestPlanned:
             make("planned", everything)
 
 
-def test_the_linear_model_stands_among_the_methods_best_first(tmp_path):
+def test_of_a_comparison_the_table_is_the_stored_one(tmp_path):
     (cell,) = made.compared(tmp_path).cells
     assert [(row[0], row[1].value) for row in overview.method_rows(cell)] == [
-        ("logistic regression alone", 0.7),
+        ("boosting, pooled", 0.7),
+        ("the final model", 0.69),
         ("thompson", 0.6),
         ("uniform", 0.5),
         ("target-only", 0.4),
@@ -139,19 +137,47 @@ def test_the_linear_model_stands_among_the_methods_best_first(tmp_path):
     assert overview.method_headings(cell)[1] == "accuracy"
 
 
+@pytest.mark.parametrize("name", ["planned", "summary", "leaderboard"])
+def test_of_a_comparison_nothing_is_computed_anew(tmp_path, name):
+    with pytest.raises(UnavailableError, match="a comparison has tables of its own"):
+        make(name, made.compared(tmp_path))
+
+
+def test_errors_have_the_same_decimals_in_every_row(tmp_path):
+    table = tuple(
+        made.line(name, "network", -score, None if name == "uniform" else 42.17 - score, half=3)
+        for name, score in (("thompson", 16.19), ("ucb", 41.4382), ("uniform", 42.17))
+    )
+    (cell,) = made.compared(tmp_path, metric="mae", table=table).cells
+    assert [str(row[1]) for row in overview.method_rows(cell)] == ["16.19 ± 3.00", "41.44 ± 3.00", "42.17 ± 3.00"]
+    assert [row[2].text for row in overview.method_rows(cell)] == ["-25.98", "-0.73", "–"]
+
+
+class TestWhatSourcesAreWorth:
+    def test_has_the_word_beside_the_name(self, tmp_path):
+        (table,) = make("sources-worth", made.compared(tmp_path))
+        assert made.column(table, "source") == ["peru", "chile", "brazil"]
+        assert [column.name for column in table.columns][:2] == ["source", "verdict"]
+        assert made.column(table, "verdict") == ["keep", "cannot tell", "harmful"]
+        assert made.column(table, "why")[2] == "its labels look shuffled"
+        assert made.column(table, "accuracy lost without it")[0] == "+0.100 [+0.080, +0.120]"
+
+    def test_a_loss_is_added(self, tmp_path):
+        (table,) = make("sources-worth", made.compared(tmp_path, metric="log-loss"))
+        assert made.column(table, "log-loss added without it")[0] == "+0.100 [+0.080, +0.120]"
+
+    def test_other_runs_do_not_tell(self, tmp_path):
+        with pytest.raises(UnavailableError, match="no comparison"):
+            make("sources-worth", made.loaded(tmp_path, [made.own("ucb")]))
+
+
 def test_scores_are_means_over_seeds_and_not_those_of_the_middle_half(tmp_path):
     finals = [0.1, 0.5, 0.5, 0.6]
     runs = [made.own("ucb", seed, curve=(0.1, final)) for seed, final in enumerate(finals)]
-    ((_, score, _, _),) = overview.method_rows(made.loaded(tmp_path, *([run] for run in runs)).cells[0])
+    ((_, score, _),) = overview.method_rows(made.loaded(tmp_path, *([run] for run in runs)).cells[0])
     assert score.value == np.mean(finals)
     half = (score.high - score.low) / 2
     assert score.text == f"{np.mean(finals):.3f} ± {half:.3f}"
-
-
-def test_numbers_to_predict_have_scores(tmp_path):
-    (cell,) = made.compared(tmp_path).cells
-    cell = type(cell)(**{**vars(cell), "remarks": msgspec.structs.replace(cell.remarks, measure="score")})
-    assert overview.method_headings(cell)[1] == "score"
 
 
 def test_the_page_has_a_table_for_each_cell_of_own_runs(tmp_path):
@@ -159,4 +185,5 @@ def test_the_page_has_a_table_for_each_cell_of_own_runs(tmp_path):
     results = made.loaded(tmp_path, [made.own("ucb")], made.plain_cell({"ucb": [(0.1, 0.5)]}, samples=(1, 2)))
     tables = make("methods", results)
     assert [table.key for table in tables] == ["methods-coffee 0a joint", "methods-mine/own runs"]
-    assert "Logistic regression has the 30 labelled rows of the target alone." in tables[0].note
+    assert tables[0].strong == ("thompson",)
+    assert (tables[0].note, tables[1].note) == (overview.OF_COMPARISON, overview.OF_RUNS)

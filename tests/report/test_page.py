@@ -158,6 +158,52 @@ class TestRunsOfOnesOwn:
         ]
 
 
+class TestAComparison:
+    def text(self, tmp_path, **changes):
+        return page.render(page.build(made.compared(tmp_path, **changes)), "page_files")
+
+    def test_has_what_the_terminal_says_in_its_order_and_the_curves_below(self, tmp_path):
+        text, stored = self.text(tmp_path), made.told()
+        marks = [
+            f'<p class="first">{stored.first}',
+            f"<h1>{stored.verdict}",
+            stored.final,
+            stored.judged,
+            'id="methods"',
+            'id="contrasts"',
+            "<strong>!</strong>",
+            'id="sources-worth"',
+            'id="runs"',
+        ]
+        places = [text.index(mark) for mark in marks]
+        assert places == sorted(places)
+        assert re.findall(r"<summary><h2>(.*?)</h2>", text) == ["How to read the numbers"]
+
+    def test_words_about_sources_are_coloured_and_ours_is_bold(self, tmp_path):
+        text = self.text(tmp_path)
+        for word, tone in (("keep", "good"), ("harmful", "bad"), ("cannot tell", "plain")):
+            assert f'class="{tone}">{word}</td>' in text
+        assert re.search(r'<tr class="strong">\s*<th scope="row" data-sort="thompson">', text)
+
+    @pytest.mark.parametrize(("count", "folded"), [(3, None), (4, "and 1 more warning"), (12, "and 9 more warnings")])
+    def test_warnings_after_the_third_are_folded(self, tmp_path, count, folded):
+        text = self.text(tmp_path, lines=tuple(f"number {place} is off" for place in range(count)))
+        assert [text.count(f"number {place} is off") for place in range(count)] == [1] * count
+        found = re.findall(r"<summary>(and .*?)</summary>", text)
+        assert found == ([folded] if folded else [])
+        if folded:
+            assert text.index("number 2 is off") < text.index(folded) < text.index("number 3 is off")
+
+    def test_never_speaks_of_accuracy_where_another_metric_judged(self, tmp_path):
+        notes = made.told(metric="log-loss")
+        report = page.build(made.compared(tmp_path, metric=notes.metric))
+        said = [part for piece in (*report.figures, *report.tables) for part in (piece.title, piece.note)]
+        said += [column.name for table in report.tables for column in table.columns]
+        said += [panel.alt for figure in report.figures for panel in figure.panels]
+        assert [line for line in said if "accuracy" in line] == []
+        assert "accuracy" not in json.dumps([page.panel_spec(panel) for f in report.figures for panel in f.panels])
+
+
 class TestOnly:
     def test_draws_what_is_named(self, everything):
         report = page.build(everything, ["fig3", "table1"])

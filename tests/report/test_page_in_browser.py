@@ -174,3 +174,47 @@ def test_text_in_result_files_is_only_ever_text(new_tab, tmp_path):
     assert tab.evaluate("document.querySelectorAll('img').length") == 0
     assert tab.evaluate("document.querySelectorAll('.chart svg').length") > 1
     assert "<script>alert(1)</script>" in tab.evaluate("document.querySelector('.sentences').textContent")
+
+
+def luminance(colour):
+    parts = [float(part) / 255 for part in colour.strip("rgba()").split(",")[:3]]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.fixture(scope="module")
+def own(new_tab, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("comparison")
+    path = folder / "page.html"
+    path.write_text(page.render(page.build(made.compared(folder / "out")), "page_files"), encoding="utf-8")
+    tab = new_tab()
+    tab.resize(1280)
+    tab.open(path)
+    return tab
+
+
+class TestAComparison:
+    def test_the_first_screen_has_the_table_the_figure_and_the_sources(self, own):
+        own.resize(1280)
+        bottom = "document.querySelector('{}').getBoundingClientRect().bottom".format
+        for place in ("#methods table", "#contrasts .chart", "#sources-worth table"):
+            assert 0 < own.evaluate(bottom(place)) < 900
+        assert own.evaluate("document.querySelector('#runs').getBoundingClientRect().top") > own.evaluate(
+            bottom("#sources-worth table")
+        )
+
+    @pytest.mark.parametrize("width", [360, 768, 1280])
+    def test_never_scrolls_sideways(self, own, width):
+        own.resize(width, 780, phone=width < 700)
+        assert own.evaluate("document.documentElement.scrollWidth") <= width
+        word = "document.querySelector('#sources-worth td.bad').getBoundingClientRect().right"
+        assert own.evaluate(word) <= width
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.parametrize("tone", ["good", "bad", "plain"])
+    def test_words_about_sources_can_be_read(self, own, scheme, tone):
+        own.resize(1280)
+        own.colours(scheme)
+        word = own.evaluate(f"getComputedStyle(document.querySelector('#sources-worth td.{tone}')).color")
+        dark, light = sorted(map(luminance, (word, own.evaluate("getComputedStyle(document.body).backgroundColor"))))
+        assert (light + 0.05) / (dark + 0.05) >= 4.5

@@ -56,6 +56,35 @@ class TestGoodFiles:
         assert load([tmp_path, tmp_path / "digits"]).faults == ()
 
 
+class TestComparisons:
+    def test_the_runs_below_are_those_of_its_final_models_and_no_cells(self, tmp_path):
+        run = tmp_path / "runs" / "thompson" / "rate-1-seed-0"
+        run.mkdir(parents=True)
+        outcome.write(run / "outcome.jsonl", [made.own()])
+        (tmp_path / "runs" / "other.jsonl").write_text("no outcome\n")
+        results = made.compared(tmp_path)
+        assert results.faults == ()
+        assert [cell.key for cell in results.cells] == ["coffee 0a joint"]
+
+    def test_earlier_ones_have_runs_alone(self, tmp_path):
+        (tmp_path / "comparison.json").write_text('{"methods": {}}')
+        made.write(tmp_path / "runs", [made.own()])
+        assert [cell.experiment for cell in load([tmp_path]).cells] == ["mine"]
+
+    def test_one_that_has_not_ended_says_so(self, tmp_path):
+        made.write(tmp_path, few())
+        (tmp_path / "begun").mkdir()
+        (tmp_path / "begun" / "comparison.json").write_text('{"format": 2}')
+        (fault,) = load([tmp_path]).faults
+        assert fault.endswith("begun: the comparison has not ended; left out, give its command again to go on")
+
+    def test_what_was_asked_may_be_damaged(self, tmp_path):
+        made.compared(tmp_path)
+        (tmp_path / "comparison.json").write_text("{")
+        made.write(tmp_path / "runs", [made.own()])
+        assert [cell.key for cell in load([tmp_path]).cells] == ["coffee 0a joint"]
+
+
 class TestSaysWhatIsMixed:
     def test_versions_and_devices(self, tmp_path):
         old = made.spec("ucb", 2, versions={**made.VERSIONS, "jax": "0.9.0"})

@@ -52,8 +52,10 @@ def report(
             {
                 "page": str(out),
                 "files": str(folder),
+                "first": made.opening.first,
                 "verdict": made.opening.title,
                 "sentences": [str(line) for line in made.opening.sentences],
+                "warnings": [str(line) for line in made.opening.warnings],
                 "figures": [figure.key for figure in made.figures],
                 "tables": [table.key for table in made.tables],
                 "missing": dict(made.missing),
@@ -61,7 +63,7 @@ def report(
             }
         )
         return
-    say("\n".join([made.opening.title, *map(str, made.opening.sentences)]))
+    say("\n".join(made.opening.lines))
     counted = ", ".join(
         f"{len(items)} {name}{'' if len(items) == 1 else 's'}"
         for name, items in (("figure", made.figures), ("table", made.tables), ("cell", found.cells))

@@ -23,7 +23,7 @@ from metasched.comparison.networks import Fitted, Key
 from metasched.comparison.references import References, model_of
 from metasched.comparison.result import PAGE, Comparison
 from metasched.comparison.splits import Splits, split
-from metasched.comparison.wording import final_line, first_line, judged_line
+from metasched.comparison.wording import final_line, first_line, harmful_lines, judged_line
 from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
 from metasched.files import write_whole
@@ -563,12 +563,8 @@ def _warnings(
             f"forests and boosting are left out, because {references.lacking} is not installed; install it with: pip "
             "install 'metasched[references]'"
         )
-    found += [
-        f"'{line.name}' is harmful: {line.why}; check how it was labelled, or leave it out"
-        for line in worth
-        if line.word == "harmful" and not any(f"'{line.name}'" in warning for warning in found)
-    ]
-    return [*found, *diagnostics.still_improving(ours)]
+    harmful = [line.name for line in worth if line.word == "harmful" and line.why != sources.SHUFFLED]
+    return [*found, *harmful_lines(harmful), *diagnostics.still_improving(ours)]
 
 
 def _predict_unlabelled(tasks: TaskSet, model: Predictor, out: Path) -> None:

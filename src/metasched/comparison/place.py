@@ -9,11 +9,10 @@ from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import make_folder, write_json
 from metasched.runs import folder
-from metasched.runs.folder import COMPARISON
+from metasched.runs.folder import COMPARISON, COMPARISON_FORMAT
 from metasched.runs.spec import differences, first_in_words
 
 AGAIN = "compare again in another folder"
-FORMAT = 2
 
 
 def stored(out: Path) -> dict[str, Any] | None:
@@ -22,7 +21,7 @@ def stored(out: Path) -> dict[str, Any] | None:
     if not mark.exists():
         return None
     known = untrusted.read_json(mark, dict[str, Any], AGAIN)
-    if known.get("format") != FORMAT:
+    if known.get("format") != COMPARISON_FORMAT:
         raise RunError(f"{out}: holds a comparison of another version of metasched, which cannot go on; {AGAIN}")
     return known
 
@@ -38,7 +37,7 @@ def claimed(out: Path, asked: Mapping[str, Any]) -> Iterator[None]:
         folder.refuse_content(out, COMPARISON)
         make_folder(out)
     with folder.locked(out):
-        asked = {"format": FORMAT, **asked}
+        asked = {"format": COMPARISON_FORMAT, **asked}
         before = stored(out) or dict(asked)
         known = before.get("seeds")
         known = known if isinstance(known, list) else [known]

@@ -54,8 +54,9 @@ class Sources(Sequence[SourceLine]):
 
     def __repr__(self) -> str:
         # The reasons would not fit beside the numbers; ``why`` of each line has them.
-        headings = [heading.replace(" lost", "\nlost") for heading in overview.source_headings(self._metric)[:-1]]
-        return text(headings, [row[:-1] for row in overview.source_rows(self._lines)])
+        word = self._metric.word
+        headings = [each.replace(f"{word} ", f"{word}\n") for each in overview.source_headings(self._metric)[:-1]]
+        return text(headings, [row[:-1] for row in overview.source_rows(self._lines, self._metric)])
 
     def to_frame(self) -> Any:
         """A pandas DataFrame, a row for each source.

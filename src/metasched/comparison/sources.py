@@ -30,6 +30,8 @@ from metasched.tasks import TaskSet
 LEVEL = 0.01
 """At which something has to be shown of a source."""
 SMALLEST_PROBABILITY = 1e-3
+SHUFFLED = "its labels look shuffled"
+"""Why a source is harmful; otherwise it is by both measures."""
 
 
 def lines(
@@ -64,7 +66,7 @@ def judged(transfer: Estimate | None, lost: Estimate | None, shuffled: bool, mar
     helps, harms = (shown(transfer, side) for side in (1, -1))
     missed, better = (shown(lost, side) for side in (1, -1))
     if shuffled:
-        return "harmful", "its labels look shuffled"
+        return "harmful", SHUFFLED
     if harms and better:
         return "harmful", "learning its rows lowers the score, and leaving it out raises it"
     if harms or better:

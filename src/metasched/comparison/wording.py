@@ -7,6 +7,7 @@ from metasched.comparison.selection import mean_part
 from metasched.comparison.splits import Splits
 from metasched.learners.metrics import Metric
 from metasched.learners.settings import LearnerSettings
+from metasched.report.diagnostics import some_of
 from metasched.report.remarks import MethodLine
 from metasched.report.tables import against, in_units
 from metasched.runs.sweep import Rates
@@ -67,3 +68,18 @@ def judged_line(splits: Splits, learner: LearnerSettings, rates: Sequence[Rates]
     listed = ", ".join(f"{first:g}" for first, *_ in rates)
     mean = f"the mean of {len(rates)} learning rates ({listed})" if len(rates) > 1 else f"learning rate {listed}"
     return f"{how}; networks: {steps:,} steps{early}, {mean}"
+
+
+def harmful_lines(names: Sequence[str]) -> list[str]:
+    """A line about the sources that are harmful by both measures, if there are any.
+
+    >>> harmful_lines(["west"])[0][:26], harmful_lines(list("abcde"))[0][:62]
+    ("'west' is harmful: learnin", "'a', 'b' and 3 more are harmful: learning their rows lowers th")
+    """
+    if not names:
+        return []
+    if len(names) == 1:
+        why = "learning its rows lowers the score, and leaving it out raises it; check how it was labelled"
+        return [f"{some_of(names)} is harmful: {why}, or leave it out"]
+    why = "learning their rows lowers the score, and leaving one of them out raises it; check how they were labelled"
+    return [f"{some_of(names)} are harmful: {why}, or leave them out"]

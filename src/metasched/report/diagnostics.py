@@ -29,12 +29,15 @@ SHUFFLED_ROWS = 500
 """Most rows of a source that are tested; a source with fewer than a tenth of that is not tested."""
 SHUFFLED_ITERATIONS = 10
 """Of the fit. The test is exact however good the fit is, and a rough one is enough to find a rule."""
+MOST_NAMED = 3
+"""A sentence names up to this many sources."""
 RARE = 0.05
 """Largest share of the target's labelled rows that a class has which accuracy says little about."""
 FEWEST_LABELS = 20
 """With fewer labelled rows, a share of the rows says little about the share of the class."""
 NOTEWORTHY = 0.01
-"""Smallest gain in the last third of a run for which it counts as still improving."""
+"""Smallest gain in the last third of a run for which it counts as still improving; of errors in the unit of numbers to
+predict, as a share of the standard deviation."""
 
 
 def of_tasks(tasks: TaskSet, metric: MetricName | None = None) -> list[str]:
@@ -62,15 +65,31 @@ def unscaled(tasks: TaskSet) -> list[str]:
 
 
 def shuffled(tasks: TaskSet) -> list[str]:
-    """A warning for each source whose labels a linear model cannot predict, though those of most sources it can."""
+    """A warning about the sources whose labels a linear model cannot predict, though those of most sources it can."""
     strengths = {task.name: label_strength(task) for task in tasks.tasks}
     found = look_shuffled(tasks, strengths)
+    if not found:
+        return []
+    largest = max(strengths[name] for name in found)
+    many = len(found) > 1
+    whose, which, most = ("their", "they were", "at most ") if many else ("its", "it was", "")
     return [
-        f"labels of '{name}' look shuffled: its inputs predict them no better than labels in random order "
-        f"({strengths[name]:.1f} standard deviations better, {SHUFFLED_BELOW:g} needed); check how it was labelled, or "
-        "leave it out"
-        for name in found
+        f"labels of {some_of(found)} look shuffled: {whose} inputs predict them no better than labels in random order "
+        f"({most}{largest:.1f} standard deviations better, {SHUFFLED_BELOW:g} needed); check how {which} labelled, or "
+        f"leave {'them' if many else 'it'} out"
     ]
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Sources in a sentence: all of a few, the first of many.
+
+    >>> some_of(["a"]), some_of(["a", "b"]), some_of(list("abcde"))
+    ("'a'", "'a' and 'b'", "'a', 'b' and 3 more")
+    """
+    if len(names) > MOST_NAMED:
+        return f"'{names[0]}', '{names[1]}' and {len(names) - 2} more"
+    *others, last = (f"'{name}'" for name in names)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def look_shuffled(tasks: TaskSet, strengths: Mapping[str, float]) -> list[str]:
@@ -168,7 +187,7 @@ def is_above_zero(interval: Interval) -> bool:
 
 
 def still_improving(runs: Sequence[Outcome]) -> list[str]:
-    """A warning if test accuracy still rises in the last third of the updates, with how many more updates to try.
+    """A warning if the score still rises in the last third of the updates, with how many more updates to try.
 
     If each third gains ρ times as much as the one before, the gain is below ``NOTEWORTHY`` after log(NOTEWORTHY / gain)
     / log(ρ) more thirds.
@@ -183,13 +202,16 @@ def still_improving(runs: Sequence[Outcome]) -> list[str]:
     ends = points - 2 * third, points - third, points
     start, middle, last = (values[:, end - third : end].mean(axis=1) for end in ends)
     gain, before = mean_of_means([last - middle]), float(np.mean(middle - start))
-    if gain.value < NOTEWORTHY or not is_above_zero(gain):
+    metric = runs[0].metric
+    noteworthy = NOTEWORTHY * (runs[0].about.deviation or 0.0) if metric.relative else NOTEWORTHY
+    if gain.value <= 0 or gain.value < noteworthy or not is_above_zero(gain):
         return []
     ratio = float(np.clip(gain.value / before if before > 0 else 1.0, 0.2, 0.8))
-    thirds = max(1, int(np.ceil(np.log(NOTEWORTHY / gain.value) / np.log(ratio))))
+    thirds = max(1, int(np.ceil(np.log(max(noteworthy, gain.value / 100) / gain.value) / np.log(ratio))))
     updates = int(runs[0].spec.settings["updates"])
     more = -(-updates * thirds // 3)
+    how = f"+{gain.value:.3f}" if metric.higher_is_better else f"{metric.word} lower by {gain.value:.4g}"
     return [
-        f"{runs[0].method} is still improving at the end (+{gain.value:.3f} in the last third): about {more:,} updates "
+        f"{runs[0].method} is still improving at the end ({how} in the last third): about {more:,} updates "
         f"more; give --updates {updates + more}"
     ]

@@ -9,9 +9,13 @@ from metasched.report import compare, plots, statistics
 from metasched.report.cells import TARGET_ONLY, USEFUL, CellRuns, MethodRuns, Source
 from metasched.report.outputs import EXPERIMENTS, FIRST, Output, UnavailableError, makes
 from metasched.report.plots import MOST_SOURCES, SLICES, Data, Plot, Share, Stroke, rounded, stroke
+from metasched.report.remarks import Between, MethodLine, Remarks
 from metasched.report.results import Results
 from metasched.report.statistics import Floats
-from metasched.report.verdict import Answer, answers
+from metasched.report.tables import ACCURACY, as_values, in_units
+from metasched.report.verdict import Answer, answers, spoken_of
+from metasched.runs.outcome import OURS
+from metasched.schedulers.resolve import BASELINE
 
 MOST_POINTS = 120
 """Points of a curve that a figure keeps."""
@@ -21,7 +25,16 @@ ALWAYS = ("cyclic", "ucb", "gittins", "mdp")
 """Schedulers that a figure draws wherever a cell has them and no method was named beforehand."""
 MOST_SCHEDULES = 3
 """Methods of a cell whose schedules are drawn, where none was planned."""
+LONG_TITLE = 15
+"""Letters of a metric from which on the title of an axis has two lines, so that a phone has room for it."""
 BAND_NOTE = "Lines: median over seeds; bands: its bootstrap 95 % interval."
+SHAPES = {"network": "circle", "reference": "square", "final": "diamond"}
+KINDS = {"network": "network", "reference": "reference model", "final": "the final model"}
+SINGLE_NOTE = (
+    "Lines: single networks, the mean over learning rates; median over seeds, with its bootstrap 95 % interval. The "
+    "table of methods scores the mean of their predictions, which is usually better. "
+    "Level line: target-only, which draws no source rows."
+)
 THRESHOLD = Stroke("threshold", "#8c8c8c", (1, 3))
 
 
@@ -46,27 +59,88 @@ class Figure(NamedTuple):
 
 @makes("contrasts", "Does choosing help?", FIRST)
 def contrasts(output: Output, results: Results) -> list[Figure]:
-    """Final accuracy less that of the baseline: by cell, or, where there is one cell, by method."""
+    """Final score less that of the baseline: by cell, or, where there is one cell, by method."""
     found = answers(results)
-    if not found:
+    told = [(cell, cell.remarks) for cell in results.cells if cell.remarks is not None]
+    if len(told) == 1 and not found:
+        return [_of_comparison(output, *told[0])]
+    if not found and not told:
         raise UnavailableError("no cell has a method that chooses beside a static one, with a seed in common")
-    rows = _rows(found)
-    baselines = " or ".join(dict.fromkeys(answer.baseline.name for answer in found))
-    strokes = [stroke(name) for name in dict.fromkeys(row["name"] for row in rows)]
-    plot = plots.differences(output.name, rows, strokes, f"test accuracy less that of {baselines}")
-    listed = "; ".join(f"{row['label']} {row['value']:+.3f} ({row['words']})" for row in rows)
-    what = "Each method" if len(found) == 1 else " and ".join(dict.fromkeys(answer.ours.name for answer in found))
+    alone = len(found) == 1 and not told
+    rows = [*(row for cell, remarks in told for row in _ours_of(cell, remarks)), *_rows(found, alone)]
+    baselines = " or ".join(dict.fromkeys([*[BASELINE] * bool(told), *(answer.baseline.name for answer in found)]))
+    metrics = list(dict.fromkeys(cell.metric.title for cell in spoken_of(results)))
+    ours = list(dict.fromkeys(_ours_in(results)))
+    strokes = [stroke(name, name in ours) for name in dict.fromkeys(row["name"] for row in rows)]
+    plot = plots.differences(output.name, rows, strokes, f"{' or '.join(metrics)} less that of {baselines}")
+    listed = "; ".join(f"{row['label']} {row['value']:+.3g} ({row['words']})" for row in rows)
+    what = "Each method" if alone else " and ".join(ours)
     if len(found) > 1 and not any(answer.planned for answer in found):
         what = "The best method that chooses, picked after the fact,"
     note = f"{what} less {baselines}, paired by seed, with the bootstrap 95 % interval; filled: a difference is shown."
-    panel = Panel("", plot, f"Differences in final test accuracy from {baselines}: {listed}.", "")
-    return [Figure(output.name, output.title, note, (panel,), tuple(answer.cell for answer in found))]
+    if told:
+        note += " Comparisons: the interval that their pages give."
+    panel = Panel("", plot, f"Differences in final {' or '.join(metrics)} from {baselines}: {listed}.", "")
+    return [Figure(output.name, output.title, note, (panel,), tuple(spoken_of(results)))]
 
 
-def _rows(found: Sequence[Answer]) -> Data:
-    """Every cell, the largest difference first; of one cell every method, of single tasks the best alone."""
+def _ours_in(results: Results) -> list[str]:
+    """The methods that the verdicts are on."""
+    told = [cell.remarks.ours for cell in results.cells if cell.remarks is not None]
+    return [*told, *(answer.ours.name for answer in answers(results))]
+
+
+def _of_comparison(output: Output, cell: CellRuns, remarks: Remarks) -> Figure:
+    """The table of a comparison as a figure, in the same order and with the same numbers."""
+    metric = cell.metric
+    rows: Data = []
+    for line in remarks.table:
+        if line.over is not None:
+            ours = line.name == remarks.ours
+            look = {"shape": SHAPES[line.kind], "size": 130 if ours or line.kind == "final" else 55}
+            facts = {"label": line.name, "name": line.name, "words": "ours" if ours else KINDS[line.kind]}
+            rows.append({**facts, **_ends(line.over, cell), **look, "shown": line.kind != "reference"})
+    strokes = [_stroke_of(line, remarks.ours) for line in remarks.table if line.over is not None]
+    x_title = [metric.title, f"less that of {BASELINE}"]
+    x_title = x_title if len(metric.title) > LONG_TITLE else [" ".join(x_title)]
+    x_title += ["(below 0 is better)"] * (not metric.higher_is_better)
+    plot = plots.differences(output.name, rows, strokes, x_title, strong=[remarks.ours])
+    listed = "; ".join(f"{row['label']} {row['value']:+.4g} [{row['low']:+.4g}, {row['high']:+.4g}]" for row in rows)
+    note = (
+        f"The same numbers as in the table of methods, with their 95 % intervals. Large dot: {remarks.ours} (ours). "
+        "Dots: networks. Squares: reference models. Diamond: the final model. The intervals are not corrected for "
+        "several comparisons; those of the verdict are tested together."
+    )
+    panel = Panel("", plot, f"Differences in {metric.title} from {BASELINE}: {listed}.", "")
+    return Figure(output.name, output.title, note, (panel,), (cell,))
+
+
+def _stroke_of(line: MethodLine, ours: str) -> Stroke:
+    if line.kind == "network":
+        return stroke(line.name, line.name == ours)
+    return Stroke(line.name, plots.FINAL if line.kind == "final" else plots.GREY)
+
+
+def _ends(over: Between, cell: CellRuns) -> dict[str, float]:
+    """A stored difference as values of the metric; without an interval its ends are the value."""
+    value, low, high = as_values(over.interval, cell.metric)
+    ends = (value if np.isnan(end) else end for end in (value, low, high))
+    return dict(zip(("value", "low", "high"), map(rounded, ends), strict=True))
+
+
+def _ours_of(cell: CellRuns, remarks: Remarks) -> Data:
+    """Ours of one comparison among several."""
+    over = next((line.over for line in remarks.table if line.name == remarks.ours), None)
+    if over is None:
+        return []
+    shown = remarks.case in ("helps", "hurts")
+    return [{"label": cell.label, "name": remarks.ours, **_ends(over, cell), "shown": shown, "words": remarks.case}]
+
+
+def _rows(found: Sequence[Answer], alone: bool) -> Data:
+    """Every cell, the largest difference first; of one cell ``alone`` every method, of single tasks the best alone."""
     tests = [(answer.cell.label, answer.ours, answer.contrast) for answer in found]
-    if len(found) == 1:
+    if alone:
         (one,) = found
         by_method = compare.against(one.cell, one.baseline) | {one.ours: one.contrast}
         single = compare.best_single(one.cell)
@@ -77,7 +151,8 @@ def _rows(found: Sequence[Answer]) -> Data:
         ]
     rows = []
     for label, method, test in sorted(tests, key=lambda row: -row[2].difference.value):
-        value, low, high = (test.difference.value if np.isnan(end) else rounded(end) for end in test.difference)
+        difference = as_values(test.difference, method.metric)
+        value, low, high = (difference.value if np.isnan(end) else rounded(end) for end in difference)
         shown = test.kind in ("better", "worse")
         ends = {"value": value, "low": low, "high": high}
         rows.append({"label": label, "name": method.name, **ends, "shown": shown, "words": test.words})
@@ -108,24 +183,41 @@ def shown(cell: CellRuns) -> list[MethodRuns]:
 
 
 def curves(output: Output, cells: Sequence[CellRuns]) -> Figure:
-    """Accuracy against source rows drawn, a panel for each cell."""
+    """The score against source rows drawn, a panel for each cell."""
     cells = [cell for cell in cells if any(method.updates for method in cell.methods.values())]
     if not cells:
         raise UnavailableError("no cell with its accuracy over time")
     panels = []
     for cell in cells:
+        metric = cell.metric
         methods = [method for method in shown(cell) if method.name != TARGET_ONLY]
         points = [point for method in methods for point in points_of(method, _known_medians(method.curves("samples")))]
         levels: Data = [
-            {"name": method.name, "y": rounded(method.median_final)} for method in shown(cell) if method not in methods
+            {"name": method.name, "y": rounded(metric.shown(_level(cell, method)))}
+            for method in shown(cell)
+            if method not in methods
         ]
         if cell.threshold is not None and compare.named(cell) is None:
             levels.append({"name": THRESHOLD.name, "y": cell.threshold, "optional": True})
-        strokes = [*(stroke(method.name) for method in shown(cell)), THRESHOLD]
-        plot = plots.lines(cell.key, points, strokes, "source rows drawn", "test accuracy", levels)
+        strokes = [*(stroke(method.name, method.runs[0].role == OURS) for method in shown(cell)), THRESHOLD]
+        plot = plots.lines(cell.key, points, strokes, "source rows drawn", metric.title, levels)
         panels.append(Panel(cell.label, plot, in_words(cell, "source rows drawn"), cell.label))
+    told = [cell.remarks is not None for cell in cells]
     note = f"{BAND_NOTE} Level line: target-only, which draws no source rows (median final accuracy)."
-    return Figure(output.name, output.title, note, tuple(panels), tuple(cells))
+    if any(told):
+        note = SINGLE_NOTE if all(told) else f"{note} Of comparisons: {SINGLE_NOTE}"
+    title = output.title
+    words = {(cell.metric.word, cell.metric.higher_is_better) for cell in cells}
+    if len(words) == 1 and cells[0].metric != ACCURACY:
+        title = f"How fast {cells[0].metric.word} {'rises' if cells[0].metric.higher_is_better else 'falls'}"
+    return Figure(output.name, title, note, tuple(panels), tuple(cells))
+
+
+def _level(cell: CellRuns, method: MethodRuns) -> float:
+    """Where a method that draws nothing ends; in a comparison a single network of it, as the lines beside it are."""
+    ends = method.curves("test_accuracy")[:, -1] if cell.remarks and method.updates else np.array([])
+    known = ends[~np.isnan(ends)]
+    return float(np.median(known)) if known.size else method.median_final
 
 
 def typical(results: Results) -> list[CellRuns]:
@@ -140,7 +232,7 @@ def typical(results: Results) -> list[CellRuns]:
 @makes("schedules", "Which source when", FIRST)
 def schedules(output: Output, results: Results) -> list[Figure]:
     """Which source when: of the cells that the page speaks of first, and of typical and spoilt ones."""
-    first = [answer.cell for answer in answers(results)]
+    first = spoken_of(results)
     spoilt = [cell for cell in results.cells if cell.regime in EXPERIMENTS.every_schedule]
     others = [cell for cell in [*typical(results), *spoilt] if cell not in first]
     figures: list[Figure] = []
@@ -170,7 +262,7 @@ def _shares(cell: CellRuns) -> list[Panel]:
             continue
         sources = _sources(counts, cell)
         rows = float(counts[:, :-1].sum()) * method.runs[0].spec.rows_per_choice
-        plot = plots.shares(f"{cell.key} {method.name}", sources, rows, stroke(method.name).colour)
+        plot = plots.shares(f"{cell.key} {method.name}", sources, rows, stroke(method.name, bool(planned)).colour)
         alt = f"Share of draws by source over rows drawn, {cell.label}, {method.name}: "
         panels.append(Panel(f"{cell.label}: {method.name}", plot, alt + ", ".join(s.name for s in sources), cell.label))
     return panels
@@ -197,10 +289,12 @@ def _sources(counts: Floats, cell: CellRuns) -> list[Share]:
 
 
 def points_of(method: MethodRuns, x: Floats) -> Iterable[dict[str, Any]]:
-    """The band of a method's accuracy over ``x`` (P,), as rows of a chart."""
+    """The band of a method's accuracy, or of the value of another metric, over ``x`` (P,), as rows of a chart."""
     if not method.updates:
         return
-    bands = np.stack([x, *statistics.median_band(method.curves("test_accuracy"))])
+    middle, low, high = statistics.median_band(method.curves("test_accuracy"))
+    scores = (middle, low, high) if method.metric.higher_is_better else (-middle, -high, -low)
+    bands = np.stack([x, *scores])
     for index in thinned(len(x)):
         if np.isfinite(bands[:, index]).all():
             values = map(rounded, bands[:, index])
@@ -220,5 +314,6 @@ def _known_medians(values: Floats) -> Floats:
 
 def in_words(cell: CellRuns, against: str) -> str:
     """What the lines of a cell show, for people who cannot see them."""
-    ends = ", ".join(f"{method.name} {method.median_final:.3f}" for method in shown(cell))
-    return f"Lines of test accuracy against {against}, {cell.label}. Median final accuracy: {ends}."
+    metric = cell.metric
+    ends = ", ".join(f"{method.name} {in_units(_level(cell, method), metric)}" for method in shown(cell))
+    return f"Lines of {metric.title} against {against}, {cell.label}. Median at the end: {ends}."

@@ -1,4 +1,4 @@
-"""The tables of any runs: methods beside a linear model, planned contrasts, the best of each kind, leaderboards."""
+"""The tables of any runs: every method, what each source is worth, planned contrasts, leaderboards."""
 
 import math
 from collections.abc import Iterable
@@ -19,6 +19,7 @@ from metasched.report.tables import (
     Number,
     Table,
     Value,
+    difference_form,
     estimate,
     number,
     p_value,
@@ -31,6 +32,15 @@ from metasched.report.tables import (
 )
 from metasched.schedulers.resolve import BASELINE
 
+OF_RUNS = (
+    "Mean over seeds ± half of its 95 % interval; the mean difference by seed with its interval, not corrected for "
+    "several comparisons."
+)
+OF_COMPARISON = (
+    "Score ± half of its 95 % interval, and the difference from uniform with its own. Both count seeds and judging "
+    "rows; they are not corrected for several comparisons."
+)
+OWN_TABLES = "a comparison has tables of its own, methods and sources-worth"
 NONE_NAMED = "no method was named as ours before the runs: every comparison is exploratory"
 
 
@@ -47,7 +57,7 @@ def _corrected(over: int, what: str) -> str:
     return f"p (Holm over {over} {what})" if over > 1 else "p (not corrected)"
 
 
-@makes("methods", "Every method and the linear model", FIRST, after="contrasts")
+@makes("methods", "Every method", FIRST, after="contrasts")
 def methods(output: Output, results: Results) -> list[Table]:
     """The table that ``metasched compare`` prints, for every cell of the user's own runs."""
     cells = [cell for cell in results.cells if cell.own]
@@ -56,14 +66,11 @@ def methods(output: Output, results: Results) -> list[Table]:
     found = []
     for cell in cells:
         columns = [(heading, itemgetter(index)) for index, heading in enumerate(method_headings(cell))]
-        note = (
-            "Mean over seeds ± half of its 95 % interval; the mean difference by seed with its interval, not corrected "
-            "for several comparisons."
-        )
-        if cell.remarks:
-            note += f" Judged by {cell.remarks.judged}."
+        note = OF_RUNS if cell.remarks is None else OF_COMPARISON
+        ours = (cell.remarks.ours,) if cell.remarks else ()
         part, title = (cell.key, cell.title) if len(cells) > 1 else ("", "")
-        found.append(table(output, note, columns, method_rows(cell), [cell], part=part, title=title))
+        shown = table(output, note, columns, method_rows(cell), [cell], part=part, title=title)
+        found.append(shown._replace(strong=ours))
     return found
 
 
@@ -79,11 +86,12 @@ def method_rows(cell: CellRuns) -> list[tuple[str, Number, Number]]:
     """
     metric = cell.metric
     if cell.remarks is not None:
+        size = median(abs(line.score.value) for line in cell.remarks.table)
         return [
             (
                 line.name,
-                spread(line.score.interval, metric),
-                MISSING if line.over is None else signed(line.over.interval, metric),
+                spread(line.score.interval, metric, size),
+                MISSING if line.over is None else signed(line.over.interval, metric, size),
             )
             for line in cell.remarks.table
         ]
@@ -101,18 +109,22 @@ def _method_row(cell: CellRuns, method: MethodRuns) -> tuple[str, Number, Number
 
 def source_headings(metric: Metric) -> list[str]:
     """The headings of :func:`source_rows`."""
-    return ["source", "rows", "drawn", "transfer", f"{metric.word} lost without it", "verdict", "why"]
+    lost = "lost" if metric.higher_is_better else "added"
+    return ["source", "rows", "drawn", "transfer", f"{metric.word} {lost} without it", "verdict", "why"]
 
 
-def source_rows(lines: Iterable[SourceLine]) -> list[tuple[Value, ...]]:
-    """What each source is worth."""
+def source_rows(lines: Iterable[SourceLine], metric: Metric) -> list[tuple[Value, ...]]:
+    """What each source is worth. A score that is lost without it is a loss that is added: the same number."""
+    lines = list(lines)
+    largest = max((abs(line.lost.value) for line in lines if line.lost), default=0.0)
+    form = difference_form(metric, largest)
     return [
         (
             line.name,
             number(line.rows, "{:,.0f}"),
             percent(line.share),
             MISSING if line.transfer is None else estimate(line.transfer.interval, "{:+.3f}"),
-            MISSING if line.lost is None else estimate(line.lost.interval, "{:+.3f}"),
+            MISSING if line.lost is None else estimate(line.lost.interval, form),
             line.word,
             line.why,
         )
@@ -128,17 +140,19 @@ def sources_worth(output: Output, results: Results) -> list[Table]:
         raise UnavailableError("no comparison, which says what each source is worth")
     note = (
         "Drawn: share of the rows that ours drew. Transfer: mean reward of its rows, above 0 where learning them "
-        "raises the score. Lost: how much the score of a linear model of all sources falls without this one. Both with "
-        "95 % intervals. Harmful: its labels look shuffled, or it lowers the score by both measures."
+        "helps the target. Without it: how much worse a linear model of all sources is without this one. Both with 95 "
+        "% intervals. Harmful: its labels look shuffled, or it is below 0 by both measures."
     )
     found = []
     for cell in cells:
         remarks = cell.remarks
         if remarks is None:
             continue
-        columns = [(heading, itemgetter(place)) for place, heading in enumerate(source_headings(cell.metric))]
+        headings = source_headings(cell.metric)
+        in_order = sorted(range(len(headings)), key=lambda place: headings[place] not in ("source", "verdict"))
+        columns = [(headings[place], itemgetter(place)) for place in in_order]  # a phone shows the first ones
         part, title = (cell.key, cell.title) if len(cells) > 1 else ("", "")
-        rows = source_rows(remarks.sources)
+        rows = source_rows(remarks.sources, cell.metric)
         found.append(table(output, note, columns, rows, [cell], part=part, title=title))
     return found
 
@@ -146,9 +160,9 @@ def sources_worth(output: Output, results: Results) -> list[Table]:
 @makes("planned", "Planned contrasts", COMPARISONS)
 def planned(output: Output, results: Results) -> list[Table]:
     """What was to be shown: in each cell, the method named before the runs against the baseline."""
-    pairs = {cell: pair for cell in results.cells if (pair := compare.planned(cell))}
+    pairs = {cell: pair for cell in results.untold if (pair := compare.planned(cell))}
     if not pairs:
-        raise UnavailableError(NONE_NAMED)
+        raise UnavailableError(NONE_NAMED if results.untold else OWN_TABLES)
     tests = compare.planned_contrasts(pairs)
     over = (len(tests), "cells") if len(pairs) > 1 else (3 * (TARGET_ONLY in next(iter(pairs)).methods), "contrasts")
     columns: Columns[CellRuns] = (
@@ -176,9 +190,9 @@ def planned(output: Output, results: Results) -> list[Table]:
 @makes("summary", "Best of each kind, and the controls", COMPARISONS)
 def summary(output: Output, results: Results) -> list[Table]:
     """Each cell in one row: the best static, active and single-task methods, the control and the ceiling."""
-    active = {cell: method for cell in results.cells if (method := compare.best_active(cell))}
+    active = {cell: method for cell in results.untold if (method := compare.best_active(cell))}
     if not active:
-        raise UnavailableError("no cell has a method that chooses")
+        raise UnavailableError("no cell has a method that chooses" if results.untold else OWN_TABLES)
     static = {cell: compare.best_static(cell) for cell in active}
     tests = {cell: compare.against_best_static(cell).get(best) for cell, best in active.items()}
 
@@ -226,9 +240,9 @@ def median(values: Iterable[float]) -> float:
 @makes("leaderboard", "Every method", COMPARISONS)
 def leaderboards(output: Output, results: Results) -> list[Table]:
     """Every method of every cell."""
-    if not results.cells:
-        raise UnavailableError("no cell")
-    return [_leaderboard(output, cell) for cell in results.cells]
+    if not results.untold:
+        raise UnavailableError(OWN_TABLES if results.cells else "no cell")
+    return [_leaderboard(output, cell) for cell in results.untold]
 
 
 def _leaderboard(output: Output, cell: CellRuns) -> Table:

@@ -46,6 +46,11 @@ class Report(NamedTuple):
     """Whether only some were asked for; then they are not folded."""
 
     @property
+    def compared(self) -> bool:
+        """Whether it is the page of one comparison."""
+        return len(self.results.cells) == 1 and self.results.cells[0].remarks is not None and not self.asked
+
+    @property
     def figures(self) -> list[Figure]:
         """All of them."""
         return [piece for piece in self._pieces() if isinstance(piece, Figure)]
@@ -80,7 +85,7 @@ def build(results: Results, only: Sequence[str] = ()) -> Report:
     names = only or [
         name
         for name, output in outputs().items()
-        if (not own or output.section in OF_ANY_RUNS) and (some_own or name not in ("runs", "methods"))
+        if (not own or output.section in OF_ANY_RUNS) and (some_own or name not in ("runs", "methods", "sources-worth"))
     ]
     found: list[Made] = []
     missing: list[tuple[str, str]] = []
@@ -92,7 +97,7 @@ def build(results: Results, only: Sequence[str] = ()) -> Report:
         except UnavailableError as reason:
             missing.append((name, str(reason)))
     curves = [name for name, output in outputs().items() if output.curves]
-    wanted = [["contrasts"], curves, ["schedules"]] + [["methods"]] * (len(results.cells) == 1)
+    wanted = [["contrasts"], curves, ["schedules"]] + [["methods"], ["sources-worth"]] * (len(results.cells) == 1)
     made = {one.output.name: one for one in found}
     first = (next((made[name] for name in names if name in made), None) for names in wanted)
     above = tuple(Made(one.output, one.pieces[:1]) for one in first if one)

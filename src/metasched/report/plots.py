@@ -5,6 +5,7 @@ from each other; variants of a scheduler (``ucb-gain``, ``ucb-gain+abstain``) sh
 method without a colour is grey; its name at the end of the line tells it apart.
 """
 
+import json
 import math
 import zlib
 from collections.abc import Sequence
@@ -61,7 +62,6 @@ COLOURS = {
     "target-only": "#e0115f",
     "single": "#a33bc4",
     "best single": "#a33bc4",
-    "useful": "#00918c",
     "supervised": "#5f6f2f",
     "ucb": "#1aa260",
     "gittins": "#d55e00",
@@ -72,6 +72,12 @@ COLOURS = {
     "proportional": "#5ca500",
 }
 GREY = "#7f7f7f"
+OURS = "#00918c"
+"""Of the method that a verdict is on, where its name has no colour."""
+FINAL = "#b4530a"
+"""Of the final model of a comparison."""
+CEILINGS = ("useful", "oracle")
+"""What nobody knows beforehand; names that begin so are drawn in dashed grey."""
 DASHES: dict[str, tuple[int, ...]] = {
     "": (),
     "-transfer": (12, 3),
@@ -86,15 +92,21 @@ IN_ORDER = ("#0b75bc", "#d55e00", "#1aa260", "#c2569b", "#9c8400", "#a33bc4", "#
 """For classes, in order; past the last they begin again with dashes."""
 
 
-def stroke(name: str) -> Stroke:
+def stroke(name: str, ours: bool = False) -> Stroke:
     """The line of a method: colour of its scheduler, dashes of its variant; grey where either is unknown.
+
+    The method that a verdict is on, ``ours``, always has a colour.
 
     >>> stroke("gittins-refresh"), stroke("lottery")
     (Stroke(name='gittins-refresh', colour='#d55e00', dash=(3, 2)), Stroke(name='lottery', colour='#7f7f7f', dash=()))
     """
+    if name.startswith(CEILINGS):
+        return Stroke(name, GREY, (4, 3))
     base = max((known for known in COLOURS if name.startswith(known)), key=len, default="")
     rest = "" if base in ("single", "best single") else name[len(base) :]
-    return Stroke(name, COLOURS[base], DASHES[rest]) if base and rest in DASHES else Stroke(name, GREY)
+    if base and rest in DASHES:
+        return Stroke(name, COLOURS[base], DASHES[rest])
+    return Stroke(name, OURS if ours else GREY)
 
 
 def in_order(names: Sequence[str]) -> list[Stroke]:
@@ -126,7 +138,7 @@ def lines(
     x = altair.X("x:Q", title=x_title, scale=altair.Scale(domain=[0, end * _room(strokes)], nice=False), axis=ticks)
     scale = altair.Scale(domain=[low, high], zero=False, nice=False)
     y = altair.Y("y:Q", title=y_title, scale=scale, axis=altair.Axis(tickCount=5))
-    height = altair.Tooltip("y:Q", title=y_title, format=".3f")
+    height = altair.Tooltip("y:Q", title=y_title, format=",.4~r")
     what = [altair.Tooltip("name:N", title="method"), altair.Tooltip("x:Q", title=x_title, format=",.4~f"), height]
     curve = altair.Chart(altair.NamedData(series))
     layers = []
@@ -147,39 +159,51 @@ def lines(
     return Plot(chart, {series: points, rules: within, names: _labels(points, within, low, high, end)})
 
 
-def differences(key: str, rows: Data, strokes: Sequence[Stroke], x_title: str) -> Plot:
-    """A row for each ``label``: ``value`` of method ``name`` with its interval; filled where a difference is shown."""
+def differences(
+    key: str, rows: Data, strokes: Sequence[Stroke], x_title: str | list[str], strong: Sequence[str] = ()
+) -> Plot:
+    """A row for each ``label``: ``value`` of method ``name`` with its interval; filled where ``shown``.
+
+    A row may have a ``shape`` and a ``size`` of its own. Labels that are ``strong`` are bold.
+    """
     altair = require("altair", "report")
     series = _named("rows", key)
     colour = _by_name(altair.Color, strokes, [entry.colour for entry in strokes])
     fill = _by_name(altair.Fill, strokes, [entry.colour for entry in strokes])
+    bold = {"test": f"indexof({json.dumps(list(strong))}, datum.value) >= 0", "value": "bold"}
+    weight = {"condition": bold, "value": "normal"}
     y = altair.Y(
         "label:N",
         sort=[row["label"] for row in rows],
         title=None,
-        axis=altair.Axis(labelLimit=230, labelFontSize=10, ticks=False, domain=False, grid=True),
+        axis=altair.Axis(
+            labelLimit=230, labelFontSize=10, labelFontWeight=weight, ticks=False, domain=False, grid=True
+        ),
     )
-    extent = 1.05 * max((abs(row[end]) for row in rows for end in ("low", "high", "value")), default=0.1)
+    ends = [row[end] for row in rows for end in ("low", "high", "value")]
     axis = altair.Axis(format=SIGNED, tickCount=4, grid=False)
-    scale = altair.Scale(domain=[min([0.0, *(1.2 * row["low"] for row in rows)]), extent], nice=True)
+    scale = altair.Scale(domain=[1.05 * min([0.0, *ends]), 1.05 * max([0.0, *ends]) or 0.1], nice=True)
     x, low = (altair.X(f"{field}:Q", title=x_title, scale=scale, axis=axis) for field in ("value", "low"))
     table = altair.Chart(altair.NamedData(series))
     what = [
         "label:N",
         altair.Tooltip("name:N", title="method"),
-        *(altair.Tooltip(f"{field}:Q", format="+.3f") for field in ("value", "low", "high")),
+        *(altair.Tooltip(f"{field}:Q", format="+,.4~r") for field in ("value", "low", "high")),
         altair.Tooltip("words:N", title="verdict"),
     ]
+    shape = altair.Shape("shape:N", scale=None, legend=None)
+    size = altair.Size("size:Q", scale=None, legend=None)
     filled = altair.condition("datum.shown", altair.value(1), altair.value(0))
     layers = (
         table.mark_rule(strokeWidth=1, strokeDash=[2, 2], color=GREY).encode(x=altair.datum(0)),
         table.mark_rule(strokeWidth=2).encode(x=low, x2="high:Q", y=y, color=colour),
-        table.mark_point(size=60, strokeWidth=2, opacity=1).encode(
-            x=x, y=y, color=colour, fill=fill, fillOpacity=filled, tooltip=what
+        table.mark_point(strokeWidth=2, opacity=1).encode(
+            x=x, y=y, color=colour, fill=fill, fillOpacity=filled, shape=shape, size=size, tooltip=what
         ),
     )
-    step = 22 if len(rows) <= 16 else 13
-    return Plot(altair.layer(*layers).properties(height=max(60, step * len(rows))), {series: rows})
+    step = 22 if len(rows) <= 12 else 17 if len(rows) <= 24 else 13
+    drawn = [{"shape": "circle", "size": 60, **row} for row in rows]
+    return Plot(altair.layer(*layers).properties(height=max(60, step * len(rows))), {series: drawn})
 
 
 def shares(key: str, sources: Sequence[Share], rows_drawn: float, colour: str) -> Plot:

@@ -112,12 +112,12 @@ class Remarks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return set(self.methods) == set(methods) and set(self.units) == set(units)
 
 
-def read(path: Path) -> Remarks:
-    """The remarks in a file."""
+def read(path: Path) -> Remarks | None:
+    """The remarks in a file; None of those of format 1, which say too little for a page."""
     again = "give the command of the comparison again, with another folder"
     content = untrusted.read_json(path, dict[str, Any], again, DataError)
     if content.get("format") == 1:
-        raise DataError(f"{path}: was written by an earlier metasched; {again}")
+        return None
     return untrusted.checked(content, Remarks, path, again, DataError)
 
 

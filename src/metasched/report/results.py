@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from metasched import untrusted
 from metasched.errors import DataError, MetaschedError
 from metasched.files import natural_order
 from metasched.report.cells import TARGET_ONLY, CellRuns, MethodRuns, Source
@@ -15,13 +16,15 @@ from metasched.report.outputs import EXPERIMENTS, READERS, outputs
 from metasched.report.remarks import REMARKS, Remarks
 from metasched.report.remarks import read as read_remarks
 from metasched.runs import outcome
-from metasched.runs.folder import RUN
+from metasched.runs.folder import COMPARISON, COMPARISON_FORMAT, RUN
 from metasched.runs.outcome import OWN_RUNS, About, Origin, Outcome, Study
 from metasched.runs.records import METRICS
 from metasched.runs.spec import part_in_words
 
 OWN = ("outcome.jsonl", "outcomes.jsonl")
 """What is read in the folder of a run."""
+COMPARED = ("outcomes.jsonl", REMARKS)
+"""What is read in the folder of a comparison. The runs below it are those of its final models."""
 MAY_DIFFER = ("seed", "versions", "data")
 """In which parts of their specs the runs of a method of a cell may differ."""
 WITHOUT_SOURCES = ("batches_per_update", "abstain")
@@ -47,6 +50,11 @@ class Results:
         """How many were read."""
         return sum(len(method.runs) for cell in self.cells for method in cell.methods.values())
 
+    @property
+    def untold(self) -> tuple[CellRuns, ...]:
+        """Cells without remarks: what is said of the others is stored, and is not computed from their runs."""
+        return tuple(cell for cell in self.cells if cell.remarks is None)
+
     def remarked(self, remarks: Remarks) -> "Results":
         """The same with remarks on the cell that they name. Statistics are kept by method, and not made again."""
         cells = (replace(cell, remarks=remarks) if cell.key == remarks.cell else cell for cell in self.cells)
@@ -63,6 +71,7 @@ def load(paths: Sequence[Path]) -> Results:
     faults: list[str] = []
     others: dict[str, Source] = {}
     remarks: list[tuple[Path, Remarks]] = []
+    stale: list[str] = []
     files: dict[int, Path] = {}
     runs: list[Outcome] = []
     for path in _found(paths, faults):
@@ -72,7 +81,10 @@ def load(paths: Sequence[Path]) -> Results:
                 files |= {id(run): path for run in inside}
                 runs += inside
             elif path.name == REMARKS:
-                remarks.append((path, read_remarks(path)))
+                if (told := read_remarks(path)) is not None:
+                    remarks.append((path, told))
+                else:
+                    stale.append(f"{path}: was written by an earlier metasched; the verdict is computed from the runs")
             else:
                 if path.name not in READERS:
                     raise DataError(
@@ -92,7 +104,6 @@ def load(paths: Sequence[Path]) -> Results:
         mark = f" ({same + 1})" if same else ""
         names = {name: getattr(cell, name) + mark for name in ("key", "variant", "title")}
         cells[cell.key + mark] = replace(cell, **names)
-    stale = []
     for path, found in remarks:
         if found.cell in cells and found.fits(cells[found.cell].methods, cells[found.cell].seeds):
             cells[found.cell] = replace(cells[found.cell], remarks=found)
@@ -127,7 +138,13 @@ def _found(paths: Sequence[Path], faults: list[str]) -> Iterator[Path]:
 
 
 def _within(folder: Path, faults: list[str]) -> Iterator[Path]:
-    """Files of a folder: in the folder of a run only its outcome, elsewhere all results."""
+    """Files of a folder: of a run only its outcome, of a comparison its outcomes and remarks, elsewhere all results."""
+    if _is_comparison(folder):
+        there = [folder / name for name in COMPARED if (folder / name).exists()]
+        if folder / COMPARED[0] not in there:
+            faults.append(f"{folder}: the comparison has not ended; left out, give its command again to go on")
+        yield from there
+        return
     run = (folder / RUN).exists()
     if run and not any(next(folder.rglob(name), None) for name in OWN):
         faults.append(f"{folder}: has no finished run; left out, go on with 'metasched resume {folder}'")
@@ -140,6 +157,15 @@ def _within(folder: Path, faults: list[str]) -> Iterator[Path]:
             not run and item.name.endswith((outcome.LINES, outcome.PACKED)) and item.name != METRICS
         ):
             yield item
+
+
+def _is_comparison(folder: Path) -> bool:
+    """Whether a folder is that of a comparison that has outcomes of its own; earlier ones have runs alone."""
+    try:
+        known = untrusted.read_json(folder / COMPARISON, dict[str, Any], "give the command of the comparison again")
+    except MetaschedError:
+        return (folder / COMPARISON).exists() and (folder / COMPARED[0]).exists()
+    return bool(known.get("format") == COMPARISON_FORMAT)
 
 
 def _fitting(run: Outcome, path: Path) -> Outcome:

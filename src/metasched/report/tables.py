@@ -53,6 +53,8 @@ class Table(NamedTuple):
     columns: tuple[Column, ...]
     rows: tuple[tuple[Value, ...], ...]
     sources: tuple[Source, ...]
+    strong: tuple[str, ...] = ()
+    """Rows that a page shows in bold, by what stands first in them."""
 
 
 Row = TypeVar("Row")
@@ -114,24 +116,29 @@ def in_units(score: float, metric: Metric) -> str:
 
 def scored(interval: Interval | None, metric: Metric) -> Number:
     """Scores over seeds, with their interval, as values of the metric."""
-    return MISSING if interval is None else estimate(_shown(interval, metric), _form(metric, interval.value))
+    return MISSING if interval is None else estimate(as_values(interval, metric), _form(metric, interval.value))
 
 
-def spread(interval: Interval | None, metric: Metric) -> Number:
-    """A mean over seeds ± half of its interval."""
+def spread(interval: Interval | None, metric: Metric, size: float | None = None) -> Number:
+    """A mean over seeds ± half of its interval, with the decimals that a number of this size has."""
     if interval is None:
         return MISSING
-    shown = _shown(interval, metric)
-    form = _form(metric, interval.value)
+    shown = as_values(interval, metric)
+    form = _form(metric, interval.value if size is None else size)
     half = "" if math.isnan(shown.low) else f" ± {form.format((shown.high - shown.low) / 2)}"
     return Number(form.format(shown.value) + half, *shown)
 
 
-def signed(interval: Interval | None, metric: Metric = ACCURACY) -> Number:
-    """A difference of scores, as the difference of values: below 0 where a loss is lower."""
+def signed(interval: Interval | None, metric: Metric = ACCURACY, size: float | None = None) -> Number:
+    """A difference of scores, as the difference of values: below 0 where a loss is lower; decimals as of ``size``."""
     if interval is None:
         return MISSING
-    return estimate(_shown(interval, metric), _form(metric, interval.value).replace("{:", "{:+"))
+    return estimate(as_values(interval, metric), difference_form(metric, interval.value if size is None else size))
+
+
+def difference_form(metric: Metric, size: float) -> str:
+    """How differences of about this size are written, with their sign."""
+    return _form(metric, size).replace("{:", "{:+")
 
 
 def _form(metric: Metric, size: float) -> str:
@@ -139,7 +146,8 @@ def _form(metric: Metric, size: float) -> str:
     return f"{{:,.{_digits(abs(size), 4)}f}}" if metric.relative else "{:.3f}"
 
 
-def _shown(interval: Interval, metric: Metric) -> Interval:
+def as_values(interval: Interval, metric: Metric) -> Interval:
+    """Scores, or differences of scores, as values of the metric."""
     value, low, high = map(metric.shown, interval)
     return Interval(value, low, high) if metric.higher_is_better else Interval(value, high, low)
 

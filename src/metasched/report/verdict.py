@@ -21,6 +21,7 @@ from metasched.report.compare import (
     too_few,
     what_lacks,
 )
+from metasched.report.remarks import Remarks
 from metasched.report.results import Results
 from metasched.report.statistics import Bounded, Interval
 from metasched.report.tables import ACCURACY, against, in_units, point, points
@@ -207,37 +208,86 @@ class Sentence(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """The title of the page, and the sentences under it."""
+    """The title of the page, and the sentences under it.
+
+    Attributes:
+        title: the verdict, or how many there are of each kind.
+        sentences: what else there is to say.
+        answers: what the cells show of which nothing is stored.
+        first: a line before the title, where a model of another kind is best.
+        warnings: a line for each thing that is off.
+    """
 
     title: str
     sentences: tuple[Sentence, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[Answer, ...] = ()
+    first: str = ""
+    warnings: tuple[Sentence, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it, in order."""
+        return [line for line in (self.first, self.title, *map(str, (*self.sentences, *self.warnings))) if line]
 
 
 def opening(results: Results) -> Opening:
-    """The verdict in one line, and in a few."""
+    """The verdict in one line, and in a few. A comparison has stored its own; others are computed from the runs."""
     cells, found = results.cells, answers(results)
-    warnings = [
+    told = [(cell, cell.remarks) for cell in cells if cell.remarks is not None]
+    warnings = tuple(
         Sentence(f"! {cell.label}:" if len(cells) > 1 else "!", line, "bad")
-        for cell in cells
-        if cell.remarks
-        for line in cell.remarks.lines
-    ]
-    if not found:
+        for cell, remarks in told
+        for line in remarks.lines
+    )
+    simulated = [Sentence("Simulated data.", "")] * any(cell.simulated for cell in spoken_of(results))
+    if told and len(cells) == 1:
+        (_, remarks) = told[0]
+        beside = (Sentence("", _ended(remarks.final)), Sentence("", f"Judged by {_ended(remarks.judged)}"))
+        return Opening(remarks.verdict, (*beside, *simulated), (), remarks.first, warnings)
+    if not found and not told:
         title, advice = _nothing(cells)
-        return Opening(title, (*advice, *warnings), ())
-    simulated = [Sentence("Simulated data.", "")] * any(answer.cell.simulated for answer in found)
-    if len(found) == 1:
+        return Opening(title, advice)
+    if len(found) == 1 and not told:
         one = found[0]
         title = f"{one.cell.experiment}: {one.sentence}" if len(cells) > 1 else one.sentence
-        return Opening(title, (*_about(one), *warnings, *simulated), found)
-    sentences = (*_below(results), *_grouped(found), *warnings, *simulated, *_others(found, results))
-    return Opening(_counted(found), sentences, found)
+        return Opening(title, (*_about(one), *simulated), found)
+    stored = sorted(
+        ((_group(remarks), _stored(cell, remarks)) for cell, remarks in told),
+        key=lambda pair: list(GROUPS).index(pair[0]),
+    )
+    title = _counted([*(group for group, _ in stored), *(answer.group for answer in found)])
+    sentences = (*_below(results), *(sentence for _, sentence in stored), *_grouped(found))
+    return Opening(title, (*sentences, *simulated, *_others(found, results)), found, warnings=warnings)
+
+
+def _ended(line: str) -> str:
+    return f"{line.rstrip('.')}."
+
+
+def _group(remarks: Remarks) -> Group:
+    """Where the verdict of a comparison stands among others."""
+    groups: dict[str, Group] = {case: kind for kind, case in CASES.items()}
+    return {**groups, "no use for sources": "sources"}.get(remarks.case, "open")
+
+
+def _stored(cell: CellRuns, remarks: Remarks) -> Sentence:
+    """The verdict of a comparison as a sentence among others."""
+    said = " ".join(_ended(line) for line in (remarks.first, remarks.verdict) if line)
+    return Sentence(f"{cell.label}:", said, GROUPS[_group(remarks)][1])
+
+
+def spoken_of(results: Results) -> list[CellRuns]:
+    """The cells that the opening is about."""
+    told = [cell for cell in results.cells if cell.remarks is not None]
+    return [*told, *(answer.cell for answer in answers(results))]
 
 
 def answers(results: Results) -> tuple[Answer, ...]:
-    """Of the cells with a planned contrast and of the user's own runs; without any, of all cells."""
-    cells = [cell for cell in results.cells if compare.planned(cell) or cell.own] or results.cells
+    """Of the cells with a planned contrast and of the user's own runs; without any, of all cells.
+
+    Not of comparisons: their verdicts are stored, and their runs alone would give others.
+    """
+    cells = [cell for cell in results.untold if compare.planned(cell) or cell.own] or results.untold
     planned = compare.planned_contrasts(cells)
     pairs = {cell: pair for cell in cells if (pair := compare.planned(cell))}
     with_control = [cell for cell in pairs if TARGET_ONLY in cell.methods]
@@ -266,9 +316,9 @@ def _nothing(cells: Sequence[CellRuns]) -> tuple[str, tuple[Sentence, ...]]:
     return f"Nothing to compare yet: {listed} alone", (Sentence("To get a verdict,", advice),)
 
 
-def _counted(found: Sequence[Answer]) -> str:
+def _counted(found: Sequence[Group]) -> str:
     """How many comparisons say what."""
-    count = {group: sum(answer.group == group for answer in found) for group in GROUPS}
+    count = {group: found.count(group) for group in GROUPS}
     parts = [f"Choosing helps in {count['better']} of {len(found)} comparisons"]
     parts += [f"hurts in {count['worse'] or 'none'}"]
     parts += [f"target-only is better in {count['sources']}"] * bool(count["sources"])
@@ -372,18 +422,18 @@ def _below(results: Results) -> list[Sentence]:
 def _others(found: Sequence[Answer], results: Results) -> list[Sentence]:
     """Whether these were planned, and how many cells were not looked at here."""
     sentences = []
-    if all(answer.planned for answer in found):
+    if found and all(answer.planned for answer in found):
         ours = " and ".join(dict.fromkeys(answer.ours.name for answer in found))
         plan = f"{ours} was named as ours before the runs; corrected over these {len(found)} comparisons."
         least, most = compare.seeds_needed(len(found)), max(answer.contrast.pairs for answer in found)
         if least and most < least:
             plan += f" With so many, no difference can be shown with fewer than {least} seeds; there are {most}."
         sentences.append(Sentence("Planned:", plan))
-    elif not any(answer.planned for answer in found):
+    elif found and not any(answer.planned for answer in found):
         sentences.append(
             Sentence("Exploratory:", "in each cell, the best of the methods that choose, picked after the fact.")
         )
-    rest = len(results.cells) - len(found)
+    rest = len(results.untold) - len(found)
     if rest:
         count = f"{rest} more cell{'s are' if rest > 1 else ' is'}"
         sentences.append(Sentence("", f"{count} exploratory; see the tables below."))

@@ -37,6 +37,8 @@ RUN = "run.json"
 OUTCOME = "outcome.jsonl"
 COMPARISON = "comparison.json"
 """In the folder of a comparison: what was asked. Its runs are below."""
+COMPARISON_FORMAT = 2
+"""Of that file. In earlier folders the runs are all that there is; in these they are those of the final models."""
 FINAL = "model"
 """Folder of the final model of a comparison."""
 LOCK = ".lock"
