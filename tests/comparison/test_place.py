@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from metasched.comparison.place import FORMAT, claimed, stored
+from metasched.comparison.place import claimed, stored
 from metasched.errors import RunError
 from metasched.runs.folder import COMPARISON
+from metasched.runs.folder import COMPARISON_FORMAT as FORMAT
 
 METHODS = {"ucb": {"scheduler": "ucb", "options": {}, "reward": "gain", "abstain": False}}
 ASKED = {

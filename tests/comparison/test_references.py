@@ -1,6 +1,5 @@
 """Reference models on the splits of a comparison: which, on how many rows, and how often."""
 
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +7,19 @@ import pytest
 
 from helpers import make_own_label_tasks, make_regression, make_tasks
 from metasched.comparison import references
-from metasched.comparison.references import POOLED_REPEATS, POOLED_UNITS, References, in_parallel, thinned, units_of
+from metasched.comparison.references import (
+    FEWEST_PARALLEL,
+    POOLED_REPEATS,
+    POOLED_UNITS,
+    References,
+    in_parallel,
+    model_of,
+    predictions_of,
+    thinned,
+    units_of,
+)
 from metasched.comparison.splits import split
+from metasched.errors import ConfigError
 from metasched.references.recipes import Recipe, fit_recipe
 from tiny_comparison import divided
 
@@ -41,12 +51,12 @@ class TestPart:
     @pytest.mark.parametrize("tasks", [divided(), make_regression()])
     def test_it_is_what_a_model_of_the_splits_own_rows_says(self, tasks):
         each = split(tasks, [3, 4]).judging[1]
-        found = References.of(tasks, chosen=False).part(Recipe("linear", "target"), each, None)
+        found = predictions_of(References.of(tasks, chosen=False).judged(Recipe("linear", "target"), each, None))
         model = fit_recipe(Recipe("linear", "target"), each.tasks, seed=each.seed)
         inputs = each.tasks.test.inputs
         own = model.predict(inputs) if tasks.target_size else model.predict_proba(inputs)
-        assert len(found.outputs) == len(found.answers) == len(found.rows) == len(inputs)
-        assert found.outputs == pytest.approx(own, abs=1e-5)
+        assert len(found) == len(each.rows) == len(inputs)
+        assert found == pytest.approx(own, abs=1e-5)
 
     def test_fits_that_are_only_judged_learn_from_fewer_rows_than_the_final_one(self, monkeypatch):
         monkeypatch.setattr(references, "MOST_ROWS", 20)
@@ -62,8 +72,9 @@ class TestPart:
         tasks = divided(sizes=(40, 20))
         found = References.of(tasks, chosen=False)
         each = split(tasks, [3, 4]).judging[0]
-        found.part(Recipe("linear", "pooled"), each, None)
-        found.fit(Recipe("linear", "pooled"), tasks, None, 0)
+        recipe = Recipe("linear", "pooled")
+        for fit in (found.judged(recipe, each, None), found.final(recipe, tasks, None)):
+            model_of(fit)
         assert seen == [((13, 6), 12), ((20, 10), 12)]
 
     def test_weights_reach_the_fit(self):
@@ -71,9 +82,9 @@ class TestPart:
         found = References.of(tasks, chosen=True)
         each = split(tasks, [3, 4]).judging[0]
         recipe = Recipe("linear", "chosen")
-        first = found.part(recipe, each, {"task-0": 3.0, "task-1": 0.0, "task-2": 0.0})
-        other = found.part(recipe, each, {"task-0": 0.0, "task-1": 2.0, "task-2": 0.0})
-        assert not np.allclose(first.outputs, other.outputs)
+        weights = ({"task-0": 3.0, "task-1": 0.0, "task-2": 0.0}, {"task-0": 0.0, "task-1": 2.0, "task-2": 0.0})
+        first, other = (predictions_of(found.judged(recipe, each, own)) for own in weights)
+        assert not np.allclose(first, other)
 
 
 class TestThinned:
@@ -110,24 +121,27 @@ def test_what_takes_long_is_judged_in_fewer_units(recipe, kind, count):
 
 
 class TestInParallel:
-    def test_everything_is_told_in_its_order(self):
-        second = threading.Event()
-        told = []
-        work = [lambda: second.wait(60) and "a", lambda: second.set() or "b"]
-        if references.cores() < 2:
-            work.reverse()
-        in_parallel(work, lambda *each: told.append(each))
-        assert [number for number, _ in told] == [0, 1]
-        assert sorted(value for _, value in told) == ["a", "b"]
+    def fits(self, count):
+        tasks = divided()
+        found, each = References.of(tasks, chosen=False), split(tasks, [3, 4]).judging[0]
+        return [found.judged(Recipe("linear", "target"), each, None)._replace(seed=seed) for seed in range(count)]
 
-    def test_a_fault_ends_it(self):
-        def fail():
-            raise KeyError("gone")
-
+    @pytest.mark.parametrize("count", [3, FEWEST_PARALLEL])
+    def test_everything_is_told_in_its_order_and_equals_what_one_process_says(self, count):
         told = []
-        with pytest.raises(KeyError, match="gone"):
-            in_parallel([lambda: 1, fail, *[lambda: 2] * 50], lambda number, _: told.append(number))
-        assert told == [0]
+        fits = self.fits(count)
+        in_parallel(predictions_of, iter(fits), count, lambda *each: told.append(each))
+        assert [number for number, _ in told] == list(range(count))
+        assert np.array_equal(told[-1][1], predictions_of(fits[-1]))
+
+    @pytest.mark.parametrize("count", [3, FEWEST_PARALLEL])
+    def test_a_fault_ends_it(self, count):
+        fits = self.fits(count)
+        fits[1] = fits[1]._replace(recipe=Recipe("linear", "chosen"))  # which needs weights
+        told = []
+        with pytest.raises(ConfigError, match="source_weights"):
+            in_parallel(predictions_of, iter(fits), count, lambda number, _: told.append(number))
+        assert told in ([], [0])  # what other processes had done may be lost
 
 
 def test_every_draw_of_the_target_has_the_same_sources(monkeypatch):

@@ -6,10 +6,10 @@ from scipy import stats
 
 from metasched.comparison.estimate import Part
 from metasched.comparison.selection import (
+    GUESS,
     LEAST_WEIGHT,
     MOST_MODELS,
     RESAMPLES,
-    SMALLEST,
     TEMPERATURE,
     likelihoods,
     mean_part,
@@ -31,7 +31,8 @@ PARTS = {f"model {number}": said(sharpness, seed=number) for number, sharpness i
 
 def test_weights_are_the_mean_over_random_weights_of_rows():
     count = 25
-    logs = np.array([np.log(part.outputs[np.arange(count), part.answers]) for part in PARTS.values()])
+    right = np.array([part.outputs[np.arange(count), part.answers] for part in PARTS.values()])
+    logs = np.log(right * (1 - GUESS) + GUESS / 2)
     total = np.zeros(len(PARTS))
     for drawn in np.random.default_rng(0).dirichlet(np.ones(count), RESAMPLES):
         chances = np.exp(TEMPERATURE * count * (logs * drawn).sum(axis=1))
@@ -44,21 +45,24 @@ def test_weights_are_the_mean_over_random_weights_of_rows():
     assert list(found) == sorted(expected, key=expected.get, reverse=True)
 
 
-def test_models_that_say_the_same_weigh_the_same_and_at_most_six_are_left():
-    found = weights({str(number): PARTS["model 0"] for number in range(9)})
+def test_models_that_say_the_same_weigh_the_same_and_at_most_so_many_are_left():
+    found = weights({str(number): PARTS["model 0"] for number in range(12)})
     assert found == pytest.approx({str(number): 1 / MOST_MODELS for number in range(MOST_MODELS)})
 
 
 def test_a_model_that_is_clearly_the_best_is_left_alone():
     sure = PARTS["model 0"]._replace(outputs=np.eye(2)[PARTS["model 0"].answers])
-    assert weights({**PARTS, "sure": sure}) == {"sure": 1.0}
+    assert next(iter(weights({**PARTS, "sure": sure}).items())) == ("sure", pytest.approx(0.85, abs=0.01))
+    many = Part(np.tile(sure.outputs, (8, 1)), np.tile(sure.answers, 8), np.arange(8 * len(sure.rows)))
+    poor = many._replace(outputs=np.full_like(many.outputs, 0.5))
+    assert weights({"poor": poor, "sure": many}) == {"sure": 1.0}
 
 
 def test_one_row_never_decides():
     part = PARTS["model 0"]
     outputs = np.eye(2)[part.answers]
     outputs[0] = outputs[0][::-1]
-    assert likelihoods(part._replace(outputs=outputs)).min() == pytest.approx(np.log(SMALLEST))
+    assert likelihoods(part._replace(outputs=outputs)).min() == pytest.approx(np.log(GUESS / 2))
 
 
 def test_in_regression_errors_are_normal_with_the_variance_found():

@@ -1,5 +1,9 @@
 """The models that people would use, fitted on the same splits as the networks, and on the rows that choosing weighs."""
 
+import ctypes
+import signal
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
@@ -29,6 +33,7 @@ MOST_BOOSTED = 2000
 """Features times classes up to which boosting is fitted on pooled rows."""
 FEWEST_PARALLEL = 20
 """Fits that are worth starting other processes, which takes some seconds."""
+_PR_SET_PDEATHSIG = 1
 Weights = Mapping[str, float]
 """The weight of one row of each source."""
 
@@ -167,6 +172,20 @@ def in_parallel(
             on_done(number, work(fit))
         return
     joblib = require("joblib", "references")
-    calls = (joblib.delayed(work)(fit) for fit in fits)
-    for number, done in enumerate(joblib.Parallel(several, return_as="generator")(calls)):
-        on_done(number, done)
+    calls = (joblib.delayed(_in_worker)(work, fit) for fit in fits)
+    # Rows go through pipes: joblib would put large arrays into files otherwise.
+    done = joblib.Parallel(several, return_as="generator", max_nbytes=None)(calls)
+    try:
+        for number, found in enumerate(done):
+            on_done(number, found)
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of fits that nobody waits for any more, where something went wrong
+            done.close()
+
+
+def _in_worker(work: Callable[[Fit], Done], fit: Fit) -> Done:
+    """The work, in a process that ends with the one that asked for it, however that ends (on Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    return work(fit)
