@@ -22,7 +22,7 @@ LEGEND = (
 
 
 @app.command
-def demo(seeds: int = 5, out: Path | None = None, quiet: bool = False, json: bool = False) -> None:
+def demo(seeds: int = 7, out: Path | None = None, quiet: bool = False, json: bool = False) -> None:
     """Does choosing pay on digits at several angles? A table and a page.
 
     Example: metasched demo

@@ -22,7 +22,7 @@ from metasched.comparison.methods import methods_of, plain, subject
 from metasched.comparison.networks import Fitted, Key
 from metasched.comparison.references import References, model_of
 from metasched.comparison.result import PAGE, Comparison
-from metasched.comparison.splits import Splits, split
+from metasched.comparison.splits import Splits, seeds_for, split
 from metasched.comparison.wording import final_line, first_line, harmful_lines, judged_line
 from metasched.datasets import SetLike, as_tasks
 from metasched.errors import ConfigError
@@ -279,6 +279,7 @@ def _with_stored_length(asked: _Asked, known: Mapping[str, Any]) -> _Asked:
 
 
 def _announced(asked: _Asked, rates: Sequence[Any], runs: int, pace: Pace | None) -> str:
+    """How much there is to do, and about how long it takes."""
     learner = asked.setup.learner
     steps = learner.updates * (learner.batches_per_update or 1)
     rated = f", {len(rates)} learning rates" if len(rates) > 1 else ""
@@ -366,7 +367,7 @@ def _compared(asked: _Asked, bench: Bench) -> Comparison:
         judged=judged_line(splits, bench.setup.learner, bench.rates, asked.setup.learner),
         table=table,
         sources=lines,
-        lines=tuple(_warnings(asked, tasks, runs[ours.name], beside, lines)),
+        lines=(*_warnings(asked, tasks, runs[ours.name], beside, lines), *_left_out(beside, judged)),
     )
     outcomes.write(bench.out / OUTCOMES, found)
     write_remarks(bench.out / REMARKS, remarks)
@@ -524,7 +525,10 @@ def _verdict(
     pairs = [(mine, uniform), (mine, alone), (uniform, alone)]
     gaps = [gap for first, second in pairs if (gap := difference(first, second, splits.judges)) is not None]
     who = "Choosing" if chooses else ours.capitalize()
-    return stated(contrasts(gaps, margin), subject=who, metric=metric, margin=margin)
+    found = contrasts(gaps, margin)
+    if splits.kind == "cross-validation":  # people give seeds, not repeats
+        found = [each._replace(needed=each.needed and seeds_for(each.needed)) for each in found]
+    return stated(found, subject=who, metric=metric, margin=margin)
 
 
 def _study(asked: _Asked, bench: Bench) -> Study:
@@ -565,6 +569,15 @@ def _warnings(
         )
     harmful = [line.name for line in worth if line.word == "harmful" and line.why != sources.SHUFFLED]
     return [*found, *harmful_lines(harmful), *diagnostics.still_improving(ours)]
+
+
+def _left_out(references: References | None, judged: Mapping[str, Any]) -> list[str]:
+    """A line if the budget ended before all reference models were fitted."""
+    recipes = () if references is None else references.recipes
+    missing = [title for recipe in recipes if references and not judged.get(title := references.title(recipe))]
+    if not missing:
+        return []
+    return [f"the budget ended before {diagnostics.some_of(missing)} could be judged; give a larger --budget"]
 
 
 def _predict_unlabelled(tasks: TaskSet, model: Predictor, out: Path) -> None:

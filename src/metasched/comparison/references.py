@@ -27,7 +27,7 @@ MOST_ROWS = 4000
 MOST_FINAL_ROWS = 100_000
 POOLED_UNITS = 5
 """Forests and boosting of pooled rows take longest, so they are fitted for this many seeds at most."""
-POOLED_REPEATS = 2
+POOLED_REPEATS = 3
 """Of a cross-validation."""
 MOST_BOOSTED = 2000
 """Features times classes up to which boosting is fitted on pooled rows."""

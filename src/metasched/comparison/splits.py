@@ -113,6 +113,15 @@ def repeats_for(seeds: int) -> int:
     return max(2, -(-2 * seeds // FOLDS))
 
 
+def seeds_for(repeats: int) -> int:
+    """The seeds that stand for so many repeats.
+
+    >>> [seeds_for(repeats) for repeats in (2, 4, 8)]
+    [5, 10, 20]
+    """
+    return repeats * FOLDS // 2
+
+
 def repeat_of(official: TaskSet, repeat: int) -> tuple[Split, ...]:
     """The folds of one repeat. They have equal sizes, so that one compiled program serves them all."""
     labels = official.validation.labels
