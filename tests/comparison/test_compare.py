@@ -78,6 +78,11 @@ def small(tmp_path_factory):
     return out, compared(divided(), tune=False, out=out)
 
 
+def shares(chances):
+    """In double precision they sum to 1 as exactly as scikit-learn wants it."""
+    return chances.astype(float) / chances.astype(float).sum(axis=1, keepdims=True)
+
+
 class TestScores:
     def test_a_method_is_judged_by_the_mean_prediction_of_its_runs(self, finished):
         tasks = divided()
@@ -108,7 +113,7 @@ class TestScores:
         ("name", "score"),
         [
             ("auc", lambda labels, chances: sklearn_metrics.roc_auc_score(labels, chances[:, 1])),
-            ("log-loss", lambda labels, chances: -sklearn_metrics.log_loss(labels, chances.astype(float))),
+            ("log-loss", lambda labels, chances: -sklearn_metrics.log_loss(labels, shares(chances))),
         ],
     )
     def test_a_metric_flows_into_table_verdict_and_sentences(self, name, score, tmp_path):
