@@ -377,7 +377,7 @@ def _reads_model(files: dict[str, bytes]) -> Callable[[bytes, Path], object]:
         try:
             value = json.loads(content)
             about = msgspec.convert(value["model"], model_file.About)
-            value["model_sha256"] = hashlib.sha256(msgspec.json.encode(about, order="sorted")).hexdigest()
+            value["model_sha256"] = model_file.digest_of(about)
             content = json.dumps(value).encode()
         except (ValueError, RecursionError, KeyError, TypeError, msgspec.MsgspecError):
             pass

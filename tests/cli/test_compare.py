@@ -19,6 +19,7 @@ SMALL = [
     "2",
     "--seeds",
     "2",
+    "--no-references",
     "--methods",
     "uniform",
 ]
@@ -31,19 +32,33 @@ def saved(tmp_path, monkeypatch):
     return "set.npz"
 
 
-def test_ends_with_the_verdict_the_table_and_the_page_and_again_after_that_with_the_same(saved, capsys):
-    main(["compare", saved, *SMALL, "--out", "runs/a"])
+def test_ends_with_the_verdict_tables_the_model_and_the_page_and_again_after_that_with_the_same(saved, capsys):
+    words = [word for word in SMALL if word != "--no-references"]
+    main(["compare", saved, *words, "--out", "runs/a"])
     said = capsys.readouterr()
     lines = said.out.splitlines()
-    assert lines[0] == "Too few seeds to tell whether uniform is better than uniform or target-only: give at least 7"
-    assert any(line.startswith("logistic regression alone") for line in lines)
+    start = next(place for place, line in enumerate(lines) if line.startswith("Too few seeds"))
+    assert lines[start] == (
+        "Too few seeds to tell whether choosing is better than uniform or target-only: give at least 4"
+    )
+    for name in ("logistic regression, pooled", "uniform", "target-only", "the final model", "task-1"):
+        assert any(line.startswith(name) for line in lines)
+    assert lines[-2].startswith("The final model is ")
+    assert lines[-2].endswith(". Use it: metasched predict runs/a FILE")
     assert lines[-1] == "Page: runs/a/page.html"
     assert Path("runs/a/page.html").exists()
-    assert "compare: 28 of 28 runs, measuring" in said.err
-    main(["compare", saved, *SMALL, "--out", "runs/a", "--quiet"])
+    assert "runs of 4 steps (2 methods, 3 learning rates), about " in said.err
+    main(["compare", saved, *words, "--out", "runs/a", "--quiet"])
     again = capsys.readouterr()
     assert again.out == said.out
     assert again.err == ""
+
+
+def test_without_held_out_rows_the_line_on_the_model_has_one_full_stop(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    ms.datasets.save_npz(make_tasks(validation=8), tmp_path / "few.npz")
+    main(["compare", "few.npz", *SMALL, "--no-tune", "--out", "a", "--quiet"])
+    assert "The final model is uniform. Use it: metasched predict a FILE" in capsys.readouterr().out.splitlines()
 
 
 def test_resume_names_the_command_that_goes_on_with_a_comparison(saved, capsys, monkeypatch):
@@ -80,16 +95,19 @@ def test_json_is_one_object_for_programs(saved, capsys):
     main(["compare", saved, *SMALL, "--out", "runs/a", "--quiet", "--json"])
     found = json.loads(capsys.readouterr().out)
     assert found["case"] == "too few seeds"
-    assert set(found["methods"]) == {"uniform", "target-only"}
+    assert set(found["methods"]) == {"uniform", "target-only", "the final model"}
+    assert set(found["sources"]) == {"task-0", "task-1", "task-2"}
     assert found["out"] == "runs/a"
 
 
 def test_methods_with_options_are_compared_under_their_names(saved, capsys):
     two = ["--method", "wide=ucb:upper=2.0,reward=gain", "--method", "some=uniform:tasks=[1,2],abstain=true"]
     main(["compare", saved, *SMALL, "--no-tune", *two, "--out", "runs/a", "--quiet", "--json"])
-    assert list(json.loads(capsys.readouterr().out)["methods"]) == ["uniform", "wide", "some", "target-only"]
+    found = json.loads(capsys.readouterr().out)["methods"]
+    assert set(found) == {"uniform", "wide", "some", "target-only", "the final model"}
     wide, some = (
-        json.loads(Path(f"runs/a/runs/{name}/seed-1/run.json").read_text())["spec"] for name in ("wide", "some")
+        json.loads(Path(f"runs/a/runs/{name}/rate-0.001-seed-1/run.json").read_text())["spec"]
+        for name in ("wide", "some")
     )
     assert (wide["scheduler"], wide["options"], wide["reward"]) == ("ucb", {"upper": 2.0}, "gain")
     assert (some["options"], some["abstain"]) == ({"tasks": [0, 1]}, True)
@@ -123,7 +141,9 @@ def test_a_source_alone_is_a_method():
         (["set.npz", "--method", "a=ucb:reward=luck"], "unknown reward 'luck'"),
         (["set.npz", "--seeds", "1"], "needs at least 2"),
         (["set.npz", "--learner", "joynt"], "did you mean 'joint'"),
-        (["set.npz", "--data", "target_labels=5"], "label at least 8"),
+        (["set.npz", "--metric", "mae"], "these tasks have classes; give accuracy or"),
+        (["set.npz", "--budget", "soon"], "give a time such as 90s, 2m or 1h30m"),
+        (["set.npz", "--budget", "0.001s"], "is too short for"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(saved, capsys, words, message):

@@ -56,7 +56,7 @@ def test_every_row_is_written_with_its_class_and_the_probability_of_each(runs, t
 
 
 def test_without_a_file_the_first_rows_are_printed_and_labels_give_the_accuracy_of_the_run(runs, capsys):
-    main(["predict", "runs/a", "set.npz"])
+    main(["predict", "runs/a/seed-2", "set.npz"])
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 13
     assert "30 rows predicted; the first 10 are shown, --out writes all" in said.out
@@ -64,15 +64,36 @@ def test_without_a_file_the_first_rows_are_printed_and_labels_give_the_accuracy_
     assert said.err == "note: set.npz: it holds a task set; these are its test rows\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "seed"), [(["runs/a"], 2), (["runs/a", "--seed", "4"], 4), (["model"], 2), (["runs/a/seed-4"], 4)]
-)
+@pytest.mark.parametrize(("words", "seed"), [(["runs/a", "--seed", "4"], 4), (["model"], 2), (["runs/a/seed-4"], 4)])
 def test_a_seed_a_run_or_a_model_is_taken(runs, capsys, words, seed):
     main(["predict", words[0], "set.npz", *words[1:], "--json"])
     told = json.loads(capsys.readouterr().out)
     assert (told["rows"], told["labelled_rows"]) == (30, 30)
     assert told["accuracy"] == runs.final[seed]["test_accuracy"]
     assert told["predictions"]["prediction"] == runs.model(seed).predict(runs.tasks.test.inputs).tolist()
+
+
+def test_several_seeds_are_their_mean(runs, capsys):
+    main(["predict", "runs/a", "set.npz", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    inputs, labels = runs.tasks.test.inputs, runs.tasks.test.labels
+    chances = np.mean([runs.model(seed).predict_proba(inputs) for seed in (4, 2)], axis=0)
+    assert told["accuracy"] == pytest.approx(np.mean(chances.argmax(axis=1) == labels))
+    found = [told["predictions"][f"p({name})"] for name in runs.tasks.classes]
+    assert np.transpose(found) == pytest.approx(chances, abs=1e-6)
+
+
+def test_the_folder_of_a_comparison_is_its_final_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tasks = make_tasks()
+    ms.datasets.save_npz(tasks, "set.npz")
+    learner = ms.Joint(batch_size=4, batches_per_update=2, updates=2)
+    found = ms.compare(tasks, ["uniform"], seeds=2, learner=learner, tune=False, references=False, out="runs/c")
+    main(["predict", "runs/c", "set.npz", "--out", "p.csv"])
+    assert "30 rows predicted" in capsys.readouterr().out
+    with Path("p.csv").open() as stream:
+        lines = list(csv.DictReader(stream))
+    assert [line["prediction"] for line in lines] == found.model.predict(tasks.test.inputs).tolist()
 
 
 @pytest.mark.parametrize(("metric", "words"), [("log-loss", "log-loss"), ("auc", "AUC")])

@@ -78,9 +78,9 @@ def small(tmp_path_factory):
     return out, compared(divided(), tune=False, out=out)
 
 
-def normalised(chances):
-    """Float32 probabilities sum to one up to rounding, which scikit-learn warns of."""
-    return chances / chances.sum(axis=1, keepdims=True, dtype=float)
+def shares(chances):
+    """In double precision they sum to 1 as exactly as scikit-learn wants it."""
+    return chances.astype(float) / chances.astype(float).sum(axis=1, keepdims=True)
 
 
 class TestScores:
@@ -113,10 +113,7 @@ class TestScores:
         ("name", "score"),
         [
             ("auc", lambda labels, chances: sklearn_metrics.roc_auc_score(labels, chances[:, 1])),
-            (
-                "log-loss",
-                lambda labels, chances: -sklearn_metrics.log_loss(labels, normalised(chances)),
-            ),
+            ("log-loss", lambda labels, chances: -sklearn_metrics.log_loss(labels, shares(chances))),
         ],
     )
     def test_a_metric_flows_into_table_verdict_and_sentences(self, name, score, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError
 from metasched.references import linear
-from metasched.references.fit import ESTIMATORS, Constant, fit
+from metasched.references.fit import ESTIMATORS, FOREST_TREES, Constant, fit
 from metasched.references.rows import fit_rows, flat
 from metasched.references.trees import Trees
 
@@ -65,7 +65,7 @@ def test_trees_are_those_that_scikit_learn_fits_with_the_same_weights(estimator)
     rows = rows_of(tasks, target=10.0)
     ours = fit(estimator, rows, 5).outputs(flat(tasks.test.inputs), 3)
     if estimator == "forest":
-        theirs = ensemble.RandomForestClassifier(200, random_state=5)
+        theirs = ensemble.RandomForestClassifier(FOREST_TREES, random_state=5)
     else:
         theirs = ensemble.HistGradientBoostingClassifier(
             max_iter=40, max_leaf_nodes=8, min_samples_leaf=5, max_features=0.3, early_stopping=False, random_state=5

@@ -5,6 +5,8 @@ import json
 
 from safetensors.numpy import load, save
 
+from metasched.learners.model_file import LATER
+
 
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -15,7 +17,9 @@ def reseal(folder, change=lambda model: None):
     path = folder / "model.json"
     content = json.loads(path.read_text())
     change(content["model"])
-    plain = json.dumps(content["model"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    # Fields that earlier models lack are hashed only where they say something.
+    hashed = {name: value for name, value in content["model"].items() if value or name not in LATER}
+    plain = json.dumps(hashed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     content["model_sha256"] = hashlib.sha256(plain.encode()).hexdigest()
     if "weights_sha256" in content:
         content["weights_sha256"] = digest(folder / "model.safetensors")
