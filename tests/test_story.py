@@ -59,7 +59,8 @@ def compared(place):
 
 def test_the_comparison_says_which_source_is_off_and_where_its_page_is(compared, place):
     lines = compared.splitlines()
-    assert lines[0].startswith(("Choosing", "Too few seeds to tell", "Sources do not help"))
+    verdicts = ("Choosing", "Too few", "Sources do not help")
+    assert any(line.startswith(verdicts) for line in lines[:2])
     assert [line for line in lines if line.startswith("! labels of 'station2' look shuffled")]
     assert not [line for line in lines if "station3' look shuffled" in line]
     assert lines[-1] == "Page: runs/a/page.html"
@@ -69,7 +70,7 @@ def test_the_comparison_says_which_source_is_off_and_where_its_page_is(compared,
 def test_its_models_predict_what_was_reported_and_rows_that_nobody_has_seen(compared, place, monkeypatch, capsys):
     del compared
     monkeypatch.chdir(place)
-    run = Path("runs/a/runs/thompson/seed-0")
+    run = Path("runs/a/runs/thompson/rate-0.001-seed-0")
     outcome = json.loads((run / "outcome.jsonl").read_text().splitlines()[0])
     reported = outcome["final"]["test_accuracy"]
     main(["predict", str(run), "stations/station5.csv", "--json"])
@@ -93,7 +94,7 @@ def test_the_model_scores_the_test_rows_exactly_as_the_run_did(compared, place, 
     monkeypatch.chdir(place)
     tasks = ms.datasets.load("stations", target="station5", target_labels=LABELLED)
     for seed in (0, 1):
-        run = Path(f"runs/a/runs/thompson/seed-{seed}")
+        run = Path(f"runs/a/runs/thompson/rate-0.001-seed-{seed}")
         reported = json.loads((run / "outcome.jsonl").read_text().splitlines()[0])["final"]["test_accuracy"]
         predicted = ms.load_model(run).predict(tasks.test.inputs)
         assert np.mean(predicted == np.array(tasks.classes)[tasks.test.labels]) == pytest.approx(reported, abs=1e-12)
@@ -108,7 +109,7 @@ def test_the_page_opens_with_the_verdict(compared, place):
         tab.open(place / "runs/a/page.html")
         title = tab.evaluate("document.querySelector('h1').textContent.trim()")
         bottom = tab.evaluate("document.querySelector('h1').getBoundingClientRect().bottom")
-        assert title == compared.splitlines()[0]
+        assert title in compared.splitlines()[:2]  # a line on another kind of model may come before the verdict
         assert bottom < 844
         assert tab.errors() == []
 

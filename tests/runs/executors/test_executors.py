@@ -54,5 +54,6 @@ def test_the_name_of_the_last_version_works_and_says_the_new_one():
 def test_without_a_folder_nothing_is_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     tasks = make_tasks(validation=16)
-    compare(tasks, ["uniform"], seeds=2, learner=Joint(updates=2, batch_size=4), executor="local", workers=1)
+    learner = Joint(updates=2, batches_per_update=2, batch_size=4)
+    compare(tasks, ["uniform"], seeds=2, learner=learner, tune=False, executor="local", workers=1)
     assert list(tmp_path.iterdir()) == []

@@ -32,9 +32,11 @@ def cluster():
 
 
 def finished(out):
-    """Runs that have ended by now, of tuning and of the methods."""
-    tuning = out / ".work" / "tuning.jsonl"
-    return (tuning.read_bytes().count(b"\n") if tuning.exists() else 0) + len(list(out.glob("runs/*/*/outcome.jsonl")))
+    """Runs that have ended by now, on folds, on judging rows and of final networks."""
+    lines = [
+        path.read_bytes().count(b"\n") for name in ("folds", "judging") for path in out.glob(f".work/{name}.jsonl")
+    ]
+    return sum(lines) + len(list(out.glob("runs/*/*/outcome.jsonl")))
 
 
 def wait_for(count, out, driver, seconds=600):
@@ -58,7 +60,7 @@ def test_a_comparison_ends_with_the_same_outcomes_when_nodes_and_the_driver_go(c
     save_npz(make_tasks(sizes=(60, 60, 60), validation=16, test=60), data)
     names = ["thompson", "uniform", "target-only"]
     out = tmp_path / "out"
-    words = ["compare", str(data), "--methods", ",".join(names), "--updates", "40", "--seeds", "4"]
+    words = ["compare", str(data), "--methods", ",".join(names), "--updates", "40", "--seeds", "4", "--no-references"]
     where = ["--out", str(out), "--executor", "ray", "--address", cluster.address, "--json"]
     command = [sys.executable, "-c", "from metasched.cli import main; main()", *words, *where]
 
@@ -71,19 +73,20 @@ def test_a_comparison_ends_with_the_same_outcomes_when_nodes_and_the_driver_go(c
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     before = finished(out)
-    assert before < 48  # three methods: three rates on four folds, then four seeds
+    assert before < 108  # three methods with three rates: five folds, four seeds, three final networks
     cluster.add_node(num_cpus=1)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=600)
-    assert finished(out) == 48
+    assert finished(out) == 108
 
     config = ms.Joint(updates=40)
     tasks = ms.datasets.load(str(data))
-    expected = ms.compare(tasks, names, seeds=4, learner=config, executor="in-process", out=tmp_path / "here")
-    got = [next(outcomes.read(path)) for path in sorted(out.glob("runs/*/*/outcome.jsonl"))]
-    wanted = {outcome.run: alike(outcome) for outcome in expected.outcomes}
-    assert {outcome.run: alike(outcome) for outcome in got} == wanted
-    tuned, tuned_here = (
-        {outcome.run: alike(outcome) for outcome in outcomes.read(place / ".work" / "tuning.jsonl")}
-        for place in (out, tmp_path / "here")
+    here = tmp_path / "here"
+    ms.compare(tasks, names, seeds=4, learner=config, references=False, executor="in-process", out=here)
+    got, wanted = (
+        {
+            str(path.relative_to(place)): {outcome.run: alike(outcome) for outcome in outcomes.read(path)}
+            for path in [*place.glob("runs/*/*/outcome.jsonl"), *place.glob(".work/*.jsonl"), place / "outcomes.jsonl"]
+        }
+        for place in (out, here)
     )
-    assert tuned == tuned_here
+    assert got == wanted
