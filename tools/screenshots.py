@@ -17,7 +17,7 @@ from PIL import Image
 from metasched.cli import main as metasched
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
-COMMAND = "metasched compare demo --out runs/demo"
+COMMAND = "metasched demo --out runs/demo"
 
 
 class Shot(NamedTuple):
