@@ -58,7 +58,7 @@ def test_the_photographed_report_is_that_of_the_command_beside_it():
 
 def test_the_verdict_that_is_read_slowly_is_the_one_that_is_shown():
     page = (DOCS / "report.md").read_text()
-    verdict = re.search(r"^\$ metasched compare .*\n(.*)$", page, re.MULTILINE)[1]
+    verdict = re.search(r"^\$ metasched demo .*\n(.*)$", page, re.MULTILINE)[1]
     pieces = re.findall(r"^\| `(.+?)` \|", page.partition("| The line |")[2].partition("\n\n")[0], re.MULTILINE)
     assert len(pieces) == 5
     assert [piece for piece in pieces if piece not in verdict] == []

@@ -16,6 +16,8 @@ from svg import INK, box, dot, path, picture, text
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 SOURCES = ("sensor A", "sensor B", "sensor C")
+USEFUL = "#00918c"
+"""Of the arrow of a useful source; figures of results draw these in grey."""
 
 
 def algorithm() -> str:
@@ -179,7 +181,7 @@ def transfer() -> str:
         yield path([(left, middle - 8), (left, middle + 8)])
         yield text(left, middle + 24, "0: abstain", size=12)
         for name, method, angle, length in arrows:
-            colour, turn = COLOURS[method], np.deg2rad(angle)
+            colour, turn = {"useful": USEFUL, **COLOURS}[method], np.deg2rad(angle)
             x, y = left + reach * length * np.cos(turn), middle - 150 * length * np.sin(turn)
             yield path([(left, middle), (x, y)], colour=colour, width=2.5, tip=True)
             yield path([(x, y), (x, middle)], colour=colour, dash="3 3")
