@@ -180,7 +180,7 @@ class _Asked(NamedTuple):
         }
 
 
-def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+def _seeds(seeds: Any) -> tuple[int, ...]:
     if not isinstance(seeds, int | np.integer):
         if not isinstance(seeds, Iterable) or isinstance(seeds, str):
             raise ConfigError(f"seeds is {seeds!r}; give how many, at least 2, or a list of them")
