@@ -458,8 +458,7 @@ class TestUnlabelled:
         with pytest.raises(ConfigError, match="has no test rows, so there is nothing to draw anew"):
             every.redrawn(0)
 
-    @pytest.mark.parametrize("door", [ms.train, ms.compare])
-    def test_runs_need_rows_to_score(self, shops, door):
+    def test_a_run_needs_rows_to_score(self, shops):
         self.half(shops)
         with pytest.raises(ConfigError, match=r"^shops: has no test rows to score a run on, all 10 labelled rows"):
-            door(load(shops), learner=ms.Joint(batch_size=4, updates=1))
+            ms.train(load(shops), learner=ms.Joint(batch_size=4, updates=1))
