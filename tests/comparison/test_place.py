@@ -6,8 +6,7 @@ import pytest
 
 from metasched.comparison.place import claimed, stored
 from metasched.errors import RunError
-from metasched.runs.folder import COMPARISON
-from metasched.runs.folder import COMPARISON_FORMAT as FORMAT
+from metasched.runs.folder import COMPARISON, COMPARISON_FORMAT
 
 METHODS = {"ucb": {"scheduler": "ucb", "options": {}, "reward": "gain", "abstain": False}}
 ASKED = {
@@ -30,7 +29,7 @@ def out(tmp_path):
 
 
 def test_a_new_folder_says_what_was_asked(out, tmp_path):
-    assert stored(out) == {"format": FORMAT, **ASKED}
+    assert stored(out) == {"format": COMPARISON_FORMAT, **ASKED}
     assert stored(tmp_path / "b") is None
 
 

@@ -1,25 +1,24 @@
 """Reference models on the splits of a comparison: which, on how many rows, and how often."""
 
+import gc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from helpers import make_own_label_tasks, make_regression, make_tasks
+from helpers import Stop, make_own_label_tasks, make_regression, make_tasks
 from metasched.comparison import references
 from metasched.comparison.references import (
-    FEWEST_PARALLEL,
     POOLED_REPEATS,
     POOLED_UNITS,
     References,
     in_parallel,
-    model_of,
     predictions_of,
     thinned,
     units_of,
 )
 from metasched.comparison.splits import split
-from metasched.errors import ConfigError
+from metasched.references.greedy import greedy_sources
 from metasched.references.recipes import Recipe, fit_recipe
 from tiny_comparison import divided
 
@@ -47,7 +46,7 @@ class TestWhich:
         assert References.of(make_regression(), chosen=False).title(linear) == "ridge regression, pooled"
 
 
-class TestPart:
+class TestFit:
     @pytest.mark.parametrize("tasks", [divided(), make_regression()])
     def test_it_is_what_a_model_of_the_splits_own_rows_says(self, tasks):
         each = split(tasks, [3, 4]).judging[1]
@@ -55,36 +54,39 @@ class TestPart:
         model = fit_recipe(Recipe("linear", "target"), each.tasks, seed=each.seed)
         inputs = each.tasks.test.inputs
         own = model.predict(inputs) if tasks.target_size else model.predict_proba(inputs)
-        assert len(found) == len(each.rows) == len(inputs)
+        assert len(found) == len(each.rows)
         assert found == pytest.approx(own, abs=1e-5)
 
     def test_fits_that_are_only_judged_learn_from_fewer_rows_than_the_final_one(self, monkeypatch):
         monkeypatch.setattr(references, "MOST_ROWS", 20)
         monkeypatch.setattr(references, "MOST_FINAL_ROWS", 30)
-        seen = []
-        real = references.fit_recipe
-
-        def fit_recipe(recipe, tasks, **how):
-            seen.append((tasks.sizes, len(tasks.validation.labels)))
-            return real(recipe, tasks, **how)
-
-        monkeypatch.setattr(references, "fit_recipe", fit_recipe)
         tasks = divided(sizes=(40, 20))
         found = References.of(tasks, chosen=False)
         each = split(tasks, [3, 4]).judging[0]
-        recipe = Recipe("linear", "pooled")
-        for fit in (found.judged(recipe, each, None), found.final(recipe, tasks, None)):
-            model_of(fit)
-        assert seen == [((13, 6), 12), ((20, 10), 12)]
+        judged, final = (
+            found.judged(Recipe("linear", "pooled"), each, None),
+            found.final(Recipe("linear", "pooled"), tasks, None),
+        )
+        assert (judged.tasks.sizes, judged.seed) == ((13, 6), 3)
+        assert (final.tasks.sizes, final.seed) == ((20, 10), 0)
+        assert judged.tasks.validation is each.tasks.validation
+        assert final.tasks.validation is tasks.validation
 
-    def test_weights_reach_the_fit(self):
+    def test_weights_reach_it(self):
         tasks = divided()
-        found = References.of(tasks, chosen=True)
         each = split(tasks, [3, 4]).judging[0]
-        recipe = Recipe("linear", "chosen")
-        weights = ({"task-0": 3.0, "task-1": 0.0, "task-2": 0.0}, {"task-0": 0.0, "task-1": 2.0, "task-2": 0.0})
-        first, other = (predictions_of(found.judged(recipe, each, own)) for own in weights)
+        kept = [{"task-0": 3.0, "task-1": 0.0, "task-2": 0.0}, {"task-0": 0.0, "task-1": 2.0, "task-2": 0.0}]
+        fits = [References.of(tasks, chosen=True).judged(Recipe("linear", "chosen"), each, one) for one in kept]
+        first, other = map(predictions_of, fits)
         assert not np.allclose(first, other)
+
+    def test_greedy_sources_are_chosen_with_the_labelled_rows_of_the_split(self):
+        tasks = divided()
+        found = References.of(tasks, chosen=False)
+        each = split(tasks, [3, 4]).judging[0]
+        fit = found.judged(Recipe("forest", "greedy"), each, None)
+        assert fit.selection == greedy_sources(found.grams, each.tasks.validation)
+        assert found.judged(Recipe("forest", "pooled"), each, None).selection is None
 
 
 class TestThinned:
@@ -121,27 +123,33 @@ def test_what_takes_long_is_judged_in_fewer_units(recipe, kind, count):
 
 
 class TestInParallel:
-    def fits(self, count):
-        tasks = divided()
-        found, each = References.of(tasks, chosen=False), split(tasks, [3, 4]).judging[0]
-        return [found.judged(Recipe("linear", "target"), each, None)._replace(seed=seed) for seed in range(count)]
+    @pytest.fixture
+    def fits(self):
+        splits = split(divided(), range(4)).judging
+        found = References.of(divided(), chosen=False)
+        return [found.judged(Recipe("linear", "target"), each, None) for each in splits]
 
-    @pytest.mark.parametrize("count", [3, FEWEST_PARALLEL])
-    def test_everything_is_told_in_its_order_and_equals_what_one_process_says(self, count):
+    @pytest.mark.parametrize("fewest", [1, 100])
+    def test_everything_is_told_in_its_order(self, fits, fewest, monkeypatch):
+        monkeypatch.setattr(references, "FEWEST_PARALLEL", fewest)
         told = []
-        fits = self.fits(count)
-        in_parallel(predictions_of, iter(fits), count, lambda *each: told.append(each))
-        assert [number for number, _ in told] == list(range(count))
-        assert np.array_equal(told[-1][1], predictions_of(fits[-1]))
+        in_parallel(predictions_of, iter(fits), len(fits), lambda *each: told.append(each))
+        assert [number for number, _ in told] == [0, 1, 2, 3]
+        for (_, outputs), fit in zip(told, fits, strict=True):
+            assert np.array_equal(outputs, predictions_of(fit))
 
-    @pytest.mark.parametrize("count", [3, FEWEST_PARALLEL])
-    def test_a_fault_ends_it(self, count):
-        fits = self.fits(count)
-        fits[1] = fits[1]._replace(recipe=Recipe("linear", "chosen"))  # which needs weights
-        told = []
-        with pytest.raises(ConfigError, match="source_weights"):
-            in_parallel(predictions_of, iter(fits), count, lambda number, _: told.append(number))
-        assert told in ([], [0])  # what other processes had done may be lost
+    @pytest.mark.parametrize("fewest", [1, 100])
+    def test_a_stop_ends_it_without_a_word(self, fits, fewest, monkeypatch, recwarn):
+        monkeypatch.setattr(references, "FEWEST_PARALLEL", fewest)
+
+        def stop(number, _):
+            if number == 1:
+                raise Stop
+
+        with pytest.raises(Stop):
+            in_parallel(predictions_of, iter(3 * fits), 3 * len(fits), stop)
+        gc.collect()
+        assert not recwarn.list
 
 
 def test_every_draw_of_the_target_has_the_same_sources(monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 from helpers import make_regression, make_tasks
 from metasched.references import grams as module
 from metasched.references.grams import SHARES, TARGET_WEIGHT, Grams
+from metasched.references.linear import Scale, leading
 
 
 def answers(part):
@@ -71,7 +72,7 @@ def test_many_features_are_projected_onto_the_directions_in_which_rows_vary_most
     axes = np.linalg.qr(random.normal(size=(30, 3)))[0]
     tasks = make_tasks(sizes=(100, 80), shape=(30,))
     task = replace(tasks.tasks[0], inputs=(random.normal(size=(100, 3)) @ axes.T).astype(np.float32))
-    turn = module._projected(module.Scale(np.zeros(30), np.ones(30), None), task.inputs).turn
+    turn = leading(Scale(np.zeros(30), np.ones(30), None), task.inputs, 3).turn
     np.testing.assert_allclose(turn @ (turn.T @ axes), axes, atol=1e-5)
     np.testing.assert_allclose(turn.T @ turn, np.eye(3), atol=1e-9)
     grams = Grams.of(tasks)
