@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -56,7 +57,9 @@ class Small(engine._Group):
         self.leases = leases
         self.shared = False
         self.program = None  # type: ignore[assignment]
-        self.rows = {}
+        # Labels are classes, so there is no unit of numbers to predict.
+        classified = SimpleNamespace(data=SimpleNamespace(unit=None))
+        self.rows = dict.fromkeys(range(len(jobs)), classified)  # type: ignore[arg-type]
 
     def first_state(self, place: int) -> Any:
         """Counters at zero."""
