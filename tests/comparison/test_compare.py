@@ -14,8 +14,9 @@ import metasched as ms
 from helpers import Stop, make_own_label_tasks, make_regression, make_tasks
 from metasched.comparison import bench as benches
 from metasched.comparison import references
+from metasched.comparison.answer import OUTCOMES
 from metasched.comparison.budget import FOR_NETWORKS
-from metasched.comparison.compare import OUTCOMES, PREDICTIONS
+from metasched.comparison.predictions import PREDICTIONS
 from metasched.errors import ConfigError, DataError, RunError
 from metasched.runs import folder, records, runner
 from metasched.runs import outcome as outcomes
@@ -83,6 +84,14 @@ def shares(chances):
     return chances.astype(float) / chances.astype(float).sum(axis=1, keepdims=True)
 
 
+def judged_by(metric, tasks, width, out):
+    """A comparison by a metric, and the stored runs of one of its methods."""
+    found = compared(
+        tasks, seeds=4, metric=metric, tune=False, network=ms.networks.mlp(width, (4,)), references=True, out=out
+    )
+    return found, [run for run in outcomes.read(out / JUDGING) if run.method == "uniform"]
+
+
 class TestScores:
     def test_a_method_is_judged_by_the_mean_prediction_of_its_runs(self, finished):
         tasks = divided()
@@ -118,16 +127,7 @@ class TestScores:
     )
     def test_a_metric_flows_into_table_verdict_and_sentences(self, name, score, tmp_path):
         tasks = make_tasks(classes=2)
-        found = compared(
-            tasks,
-            seeds=4,
-            metric=name,
-            tune=False,
-            out=tmp_path / "a",
-            network=ms.networks.mlp(2, (4,)),
-            references=True,
-        )
-        stored = [run for run in outcomes.read(tmp_path / "a" / JUDGING) if run.method == "uniform"]
+        found, stored = judged_by(name, tasks, 2, tmp_path / "a")
         expected = np.mean([score(tasks.test.labels, outputs_of(run)) for run in stored])
         line = next(line for line in found.remarks.table if line.name == "uniform")
         assert line.score.value == pytest.approx(expected, abs=1e-4)
@@ -142,16 +142,7 @@ class TestScores:
     @pytest.mark.parametrize("name", [None, "mae"])
     def test_numbers_to_predict_are_compared(self, name, tmp_path):
         tasks = make_regression(numbers=1)
-        found = compared(
-            tasks,
-            seeds=4,
-            metric=name,
-            tune=False,
-            network=ms.networks.mlp(1, (4,)),
-            references=True,
-            out=tmp_path / "a",
-        )
-        stored = [run for run in outcomes.read(tmp_path / "a" / JUDGING) if run.method == "uniform"]
+        found, stored = judged_by(name, tasks, 1, tmp_path / "a")
         errors = [np.abs(outputs_of(run) - tasks.test.targets) for run in stored]
         # R² is in units of the variance of the labelled rows, so that it means the same on other test rows.
         variance = tasks.validation.targets.var()

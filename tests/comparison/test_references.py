@@ -13,6 +13,8 @@ from metasched.comparison.references import (
     POOLED_UNITS,
     References,
     in_parallel,
+    model_of,
+    models_of,
     predictions_of,
     thinned,
     units_of,
@@ -58,7 +60,7 @@ class TestFit:
         assert found == pytest.approx(own, abs=1e-5)
 
     def test_fits_that_are_only_judged_learn_from_fewer_rows_than_the_final_one(self, monkeypatch):
-        monkeypatch.setattr(references, "MOST_ROWS", 20)
+        monkeypatch.setattr(references, "FEW_ROWS", (20, 20))
         monkeypatch.setattr(references, "MOST_FINAL_ROWS", 30)
         tasks = divided(sizes=(40, 20))
         found = References.of(tasks, chosen=False)
@@ -152,8 +154,27 @@ class TestInParallel:
         assert not recwarn.list
 
 
+def test_wide_rows_are_fewer_in_fits_that_are_only_judged(monkeypatch):
+    monkeypatch.setattr(references, "FEW_ROWS", (10, 40))
+    monkeypatch.setattr(references, "MOST_NUMBERS", 48)
+    tasks = divided(sizes=(40, 20))
+    width = int(np.prod(tasks.shape))
+    assert sum(References.of(tasks, chosen=False).few.sizes) == max(10, 48 // width) < 40
+
+
+@pytest.mark.parametrize("large", [1, 10**9])
+def test_large_fits_of_final_models_are_made_side_by_side_with_the_same_numbers(large, monkeypatch):
+    monkeypatch.setattr(references, "LARGE", large)
+    tasks = divided()
+    found = References.of(tasks, chosen=False)
+    fits = [found.final(recipe, tasks, None) for recipe in found.recipes]
+    here = [model_of(fit).predict_proba(tasks.test.inputs) for fit in fits]
+    for model, expected in zip(models_of(fits), here, strict=True):
+        np.testing.assert_array_equal(model.predict_proba(tasks.test.inputs), expected)
+
+
 def test_every_draw_of_the_target_has_the_same_sources(monkeypatch):
-    monkeypatch.setattr(references, "MOST_ROWS", 10)
+    monkeypatch.setattr(references, "FEW_ROWS", (10, 10))
     tasks = replace(divided(), recipe=None)
     found = References.of(tasks, chosen=False)
     sets = [references._of_sources(each.tasks, found.few) for each in split(tasks, range(3)).judging]

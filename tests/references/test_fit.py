@@ -68,7 +68,13 @@ def test_trees_are_those_that_scikit_learn_fits_with_the_same_weights(estimator)
         theirs = ensemble.RandomForestClassifier(FOREST_TREES, random_state=5)
     else:
         theirs = ensemble.HistGradientBoostingClassifier(
-            max_iter=40, max_leaf_nodes=8, min_samples_leaf=5, max_features=0.3, early_stopping=False, random_state=5
+            max_iter=40,
+            max_leaf_nodes=8,
+            min_samples_leaf=5,
+            max_features=0.3,
+            max_bins=64,
+            early_stopping=False,
+            random_state=5,
         )
     theirs.fit(rows.inputs, rows.labels, rows.weights)
     np.testing.assert_allclose(ours, theirs.predict_proba(flat(tasks.test.inputs)), atol=1e-12, rtol=0)

@@ -81,6 +81,20 @@ def test_weighted_logistic_regression_is_that_of_scikit_learn():
     )
 
 
+def test_inputs_that_are_nearly_the_same_are_fitted_to_the_end():
+    """Sensors that measure one thing: the loss is a long valley, in which a plain descent stops half-way."""
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    random = np.random.default_rng(0)
+    hidden = random.normal(size=(400, 3))
+    sensors = hidden @ random.normal(size=(3, 40)) + 0.02 * random.normal(size=(400, 40))
+    answers = np.eye(3)[(hidden + 0.5 * random.normal(size=(400, 3))).argmax(axis=1)]
+    theirs = linear_model.LogisticRegression(C=1 / 0.01, tol=1e-8, max_iter=10_000, solver="newton-cg")
+    theirs.fit(sensors, answers.argmax(axis=1))
+    raised = np.exp(np.column_stack([sensors, np.ones(400)]) @ logistic(np.c_[sensors, np.ones(400)], answers, 0.01))
+    ours = raised / raised.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(ours, theirs.predict_proba(sensors), atol=2e-3)
+
+
 def test_fits_along_a_path_are_those_made_alone():
     inputs, answers = rows()
     path = list(logistic_path(inputs, answers, np.ones(60), PENALTIES[:1:-1]))

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from metasched import schedulers
 from metasched.schedulers import arms
@@ -45,6 +46,17 @@ def test_a_scheduler_without_chance_counts_the_rows_before_as_open(name):
 
 def test_cyclic_goes_on_from_row_to_row_and_from_batch_to_batch():
     assert play("cyclic", np.zeros(N), batches=2).ravel().tolist() == [row % N for row in range(2 * ROWS)]
+
+
+@pytest.mark.parametrize("scheduler", [schedulers.make("cyclic", num_tasks=N), schedulers.single(N, 2)])
+def test_a_schedule_that_reads_no_rewards_keeps_none_so_that_none_are_computed(scheduler):
+    rows = by_rows(scheduler, N)
+    state = rows.init(jax.random.key(3))
+    tasks, labels = rows.choose(state, BLIND, ROWS)
+    told = jax.make_jaxpr(rows.tell)(state, labels, tasks, jnp.ones(ROWS)).jaxpr
+    used = dce_jaxpr(told, [True] * len(told.outvars))[1]
+    assert not used[-1], "the state depends on rewards"
+    np.testing.assert_array_equal(rows.tell(state, labels, tasks, jnp.ones(ROWS)).total, np.zeros(N))
 
 
 def test_sequential_stays_with_a_task_for_as_many_rows_as_it_has():

@@ -129,8 +129,9 @@ def compared(
 ) -> None:
     """Compare, show how it goes, and print what came of it; ``legend`` explains the methods."""
     from metasched.cli import progress
-    from metasched.comparison.compare import PAGE, PREDICTIONS
+    from metasched.comparison.compare import PAGE
     from metasched.comparison.compare import compare as run
+    from metasched.comparison.predictions import PREDICTIONS
 
     try:
         with progress.several(stderr(), quiet) as show:

@@ -6,7 +6,7 @@ with all rates, alike for every method.
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -178,9 +178,6 @@ def updates_to_make(
         return setup.learner.updates
     times = next(run.updates for fit in fits.values() for run in fit.runs if run.final)
     return int(times[int(ahead.argmax())])
-
-
-Measure = Callable[[Sequence[Job]], list[float]]
 
 
 def length(tasks: TaskSet, batch_size: int) -> int:

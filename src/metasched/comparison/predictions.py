@@ -8,6 +8,9 @@ from typing import Any
 from metasched.learners.predictor import Predictor
 from metasched.tasks import Inputs
 
+PREDICTIONS = "predictions.csv"
+"""In the folder of a comparison: predictions for the target's unlabelled rows."""
+
 
 def columns(model: Predictor, names: Sequence[str], inputs: Any) -> dict[str, Sequence[Any]]:
     """Columns by name: what each row is called, what is predicted, and how likely each class is."""

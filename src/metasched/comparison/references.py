@@ -1,6 +1,7 @@
 """The models that people would use, fitted on the same splits as the networks, and on the rows that choosing weighs."""
 
 import ctypes
+import math
 import signal
 import sys
 import warnings
@@ -16,23 +17,26 @@ from metasched.learners.evaluation import judged_rows
 from metasched.optional import available, require
 from metasched.references.grams import Grams
 from metasched.references.greedy import greedy_sources
-from metasched.references.linear import FEATURES
 from metasched.references.model import ReferenceModel
 from metasched.references.recipes import Recipe, all_recipes, fit_recipe
 from metasched.runs.executors.local import cores
 from metasched.tasks import TaskSet
 
-MOST_ROWS = 4000
-"""Rows of sources that a fit which is only judged learns from; the final model learns from all."""
+FEW_ROWS, MOST_NUMBERS = (2000, 4000), 300_000
+"""Rows of sources that a fit which is only judged learns from, and numbers in them; the final model learns from all."""
 MOST_FINAL_ROWS = 100_000
 POOLED_UNITS = 5
 """Forests and boosting of pooled rows take longest, so they are fitted for this many seeds at most."""
 POOLED_REPEATS = 3
 """Of a cross-validation."""
+WIDE = 100
+"""Features from which linear models take long, too."""
 MOST_BOOSTED = 2000
 """Features times classes up to which boosting is fitted on pooled rows."""
 FEWEST_PARALLEL = 20
 """Fits that are worth starting other processes, which takes some seconds."""
+LARGE = 2_000_000
+"""Numbers in the rows of several fits that are worth the same."""
 _PR_SET_PDEATHSIG = 1
 Weights = Mapping[str, float]
 """The weight of one row of each source."""
@@ -47,7 +51,7 @@ class References:
         grams: sums over the rows of the sources; None where sources cannot be pooled with the target.
         regression: whether numbers are predicted.
         lacking: what is not installed, so that some models are left out.
-        few: the sources with at most ``MOST_ROWS`` rows, which stand for them in fits that are only judged.
+        few: the sources with at most ``FEW_ROWS`` rows, which stand for them in fits that are only judged.
         many: the sources with at most ``MOST_FINAL_ROWS`` rows.
     """
 
@@ -68,13 +72,19 @@ class References:
             if (trees or recipe.estimator not in ("forest", "boosting")) and not _is_slow(recipe, tasks)
         ]
         grams = Grams.of(tasks) if tasks.shared_labels else None
-        few, many = thinned(tasks, MOST_ROWS), thinned(tasks, MOST_FINAL_ROWS)
+        few = thinned(tasks, int(np.clip(MOST_NUMBERS // math.prod(tasks.shape), *FEW_ROWS)))
+        many = thinned(tasks, MOST_FINAL_ROWS)
         lacking = None if trees else "scikit-learn"
         return cls(tuple(recipes), grams, tasks.target_size is not None, lacking, few, many)
 
     def title(self, recipe: Recipe) -> str:
         """What tables call a model."""
         return recipe.title(regression=self.regression)
+
+    @property
+    def titles(self) -> list[str]:
+        """Of all models."""
+        return [self.title(recipe) for recipe in self.recipes]
 
     def final(self, recipe: Recipe, tasks: TaskSet, weights: Weights | None) -> "Fit":
         """The fit of a model that is to be kept, on all sources."""
@@ -121,13 +131,13 @@ def outputs_of(model: Any, tasks: TaskSet) -> NDArray[np.float32]:
 
 def _is_slow(recipe: Recipe, tasks: TaskSet) -> bool:
     """Whether a model is left out: boosting on pixels takes a minute a fit, and nobody would use it there."""
-    features = int(np.prod(tasks.shape)) * max(1, len(tasks.classes))
+    features = math.prod(tasks.shape) * max(1, len(tasks.classes))
     return recipe.estimator == "boosting" and recipe.rows != "target" and features > MOST_BOOSTED
 
 
 def units_of(recipe: Recipe, splits: Splits, units: Sequence[int]) -> Sequence[int]:
     """The units that a model is judged in: fewer where its fit takes long."""
-    wide = np.prod(splits.official.shape) > FEATURES
+    wide = math.prod(splits.official.shape) >= WIDE
     if recipe.rows == "target" or (recipe.estimator == "linear" and not wide):
         return units
     return units[: POOLED_REPEATS if splits.kind == "cross-validation" else POOLED_UNITS]
@@ -156,6 +166,14 @@ def _of_sources(tasks: TaskSet, sources: TaskSet) -> TaskSet:
 
 
 Done = TypeVar("Done")
+
+
+def models_of(fits: Sequence[Fit]) -> list[ReferenceModel]:
+    """Every fitted model, side by side where fits are large."""
+    found: dict[int, ReferenceModel] = {}
+    numbers = sum(sum(fit.tasks.sizes) * math.prod(fit.tasks.shape) for fit in fits)
+    in_parallel(model_of, fits, FEWEST_PARALLEL if numbers >= LARGE else 1, found.__setitem__)
+    return [found[number] for number in range(len(fits))]
 
 
 def in_parallel(

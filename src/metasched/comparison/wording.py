@@ -2,15 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 
+from metasched.comparison.asked import Asked
 from metasched.comparison.estimate import Part, Scores, difference
+from metasched.comparison.references import References
 from metasched.comparison.selection import mean_part
+from metasched.comparison.sources import SHUFFLED
 from metasched.comparison.splits import Splits
 from metasched.learners.metrics import Metric
 from metasched.learners.settings import LearnerSettings
+from metasched.report import diagnostics
 from metasched.report.diagnostics import some_of
-from metasched.report.remarks import MethodLine
+from metasched.report.remarks import MethodLine, SourceLine
 from metasched.report.tables import against, in_units
+from metasched.runs.outcome import Outcome
 from metasched.runs.sweep import Rates
+from metasched.tasks import TaskSet
 
 MOST_NAMED = 3
 
@@ -83,3 +89,27 @@ def harmful_lines(names: Sequence[str]) -> list[str]:
         return [f"{some_of(names)} is harmful: {why}, or leave it out"]
     why = "learning their rows lowers the score, and leaving one of them out raises it; check how they were labelled"
     return [f"{some_of(names)} are harmful: {why}, or leave them out"]
+
+
+def warning_lines(
+    asked: Asked,
+    tasks: TaskSet,
+    ours: Sequence[Outcome],
+    references: References | None,
+    judged: Mapping[str, Mapping[int, Part]],
+    lines: Sequence[SourceLine],
+) -> list[str]:
+    """A line for each thing that is off; ``judged`` is what reference models predict, by title."""
+    found = [*tasks.warnings, *diagnostics.of_tasks(tasks, asked.setup.learner.metric)]
+    if asked.setup.learner.batching == "per_source":
+        found += diagnostics.small_source(asked.tasks, asked.batch_size)
+    if references is not None and references.lacking:
+        found.append(
+            f"forests and boosting are left out, because {references.lacking} is not installed; install it with: pip "
+            "install 'metasched[references]'"
+        )
+    harmful = [line.name for line in lines if line.word == "harmful" and line.why != SHUFFLED]
+    found += [*harmful_lines(harmful), *diagnostics.still_improving(ours)]
+    if missing := [title for title in (references.titles if references else ()) if not judged.get(title)]:
+        found.append(f"the budget ended before {some_of(missing)} could be judged; give a larger --budget")
+    return found

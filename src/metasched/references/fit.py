@@ -23,6 +23,7 @@ BOOSTING: dict[str, Any] = {
     "min_samples_leaf": 5,
     "max_features": 0.3,
     "early_stopping": False,
+    "max_bins": 64,  # a third of the time of 255, and as good on every problem that we tried
 }
 
 

@@ -82,6 +82,8 @@ def by_rows(scheduler: Scheduler, arms: int) -> RowScheduler:
         return chosen
 
     def tell(state: RowState, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> RowState:
+        if scheduler.family != "active":  # it does not read rewards, and what nobody reads is never computed
+            return state._replace(inner=update_rows(state.inner, labels, tasks, rewards))
         return RowState(
             update_rows(state.inner, labels, tasks, rewards),
             state.total.at[tasks].add(rewards),

@@ -1,0 +1,83 @@
+"""What a comparison was asked for, checked."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from metasched.comparison import networks
+from metasched.comparison.methods import plain
+from metasched.errors import ConfigError
+from metasched.learners.evaluation import MOST_JUDGED
+from metasched.learners.settings import Joint, LearnerSettings
+from metasched.runs.jobs import plain_settings
+from metasched.runs.sweep import Method, Setup
+from metasched.seeds import check_seed, counting
+from metasched.tasks import TaskSet
+
+EVALUATIONS = 10
+"""Times that a run is evaluated along the way."""
+
+
+class Asked(NamedTuple):
+    """What was asked for; ``batch_size`` is the one before it was fitted to the smallest source."""
+
+    tasks: TaskSet
+    setup: Setup
+    methods: Sequence[Method]
+    seeds: Sequence[int]
+    tune: bool
+    references: bool
+    budget: float | None
+    batch_size: int
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``comparison.json`` says."""
+        setup = self.setup
+        return {
+            "data": self.tasks.fingerprint,
+            "learner": setup.learner.name,
+            "network": setup.network if isinstance(setup.network, str) else "own",
+            "methods": {method.name: plain(method) for method in self.methods},
+            "seeds": list(self.seeds),
+            "tuned": self.tune,
+            "references": self.references,
+            "budget": self.budget,
+            "settings": plain_settings(setup.learner),
+        }
+
+    def with_stored_length(self, known: Mapping[str, Any]) -> "Asked":
+        """A comparison that goes on keeps its length: with a budget, the speed of a machine decided it."""
+        settings = known.get("settings")
+        if self.budget is None or known.get("budget") != self.budget or not isinstance(settings, dict):
+            return self
+        length = {key: settings[key] for key in ("updates", "batches_per_update") if isinstance(settings.get(key), int)}
+        return self._replace(setup=self.setup._replace(learner=replace(self.setup.learner, **length)))
+
+
+def check_seeds(seeds: Any) -> tuple[int, ...]:
+    """The seeds, from a number of them or a list; an error if they are too few."""
+    if not isinstance(seeds, int | np.integer):
+        if not isinstance(seeds, Iterable) or isinstance(seeds, str):
+            raise ConfigError(f"seeds is {seeds!r}; give how many, at least 2, or a list of them")
+        found = tuple(check_seed(seed) for seed in seeds)
+        if len(found) < 2 or len(set(found)) < len(found):
+            raise ConfigError(f"seeds are {list(found)}; give at least 2 different whole numbers ≥ 0")
+        return found
+    if isinstance(seeds, bool) or seeds < 2:
+        raise ConfigError(f"seeds is {seeds}; a comparison needs at least 2, and 10 to tell")
+    return tuple(counting(int(seeds)))
+
+
+def fitted_to(settings: LearnerSettings, tasks: TaskSet) -> LearnerSettings:
+    """The settings with what follows from the rows: the length of a run, and how often it is evaluated."""
+    if settings.batching == "per_source":
+        settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
+    if settings.batches_per_update is None and isinstance(settings, Joint):
+        steps = networks.length(tasks, settings.batch_size)
+        settings = replace(settings, batches_per_update=-(-steps // settings.updates))
+    if settings.eval_every is None:
+        settings = replace(settings, eval_every=max(1, settings.updates // EVALUATIONS))
+    # Curves are of the rows that judge, so that a curve ends where the same rows say.
+    return replace(settings, eval_rows=max(settings.eval_rows, MOST_JUDGED))

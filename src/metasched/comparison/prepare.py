@@ -1,0 +1,101 @@
+"""From what was asked for to a bench: everything checked, the folder claimed, the length decided, workers at hand."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from metasched.comparison import bench as benches
+from metasched.comparison import budget as budgets
+from metasched.comparison import networks, place
+from metasched.comparison.asked import Asked
+from metasched.comparison.bench import TUNING, Bench, OnProgress, Steps
+from metasched.comparison.budget import Pace
+from metasched.comparison.splits import Splits
+from metasched.errors import ConfigError
+from metasched.runs import runner
+from metasched.runs.executors import AUTO, Machines, executing
+from metasched.runs.executors.local import cores
+from metasched.runs.status import WORK
+from metasched.runs.sweep import SINGLE_BEST, Finished, Method, Rates, best_single
+from metasched.schedulers.resolve import SINGLE
+
+OnNote = Callable[[str], None]
+"""Called with a line for people, before the fits begin."""
+
+
+@contextmanager
+def prepared(
+    asked: Asked,
+    splits: Splits,
+    machines: Machines,
+    out: Path,
+    on_progress: OnProgress | None = None,
+    on_note: OnNote | None = None,
+) -> Iterator[Bench]:
+    """The bench, for as long as its folder is ours."""
+    began = time.monotonic()
+    methods = asked.methods
+    own = not all(isinstance(made, str) for made in (asked.setup.network, *(method.scheduler for method in methods)))
+    machines.check(own)
+    rates = networks.rates_of(asked.setup, asked.tune)
+    single = next((method for method in methods if method.scheduler == SINGLE_BEST), None)
+    ready = [replace(method, scheduler=f"{SINGLE}1") if method is single else method for method in methods]
+    # What cannot run is refused here, before anything is written.
+    jobs = networks.jobs_of(asked.setup, ready, rates, splits.judging[:1])
+    runs = len(methods) * len(rates) * (len(splits.judging) + len(splits.folds) + len(benches.FINAL_SEEDS))
+    known = place.stored(out)
+    pace = None
+    if known is not None:
+        asked = asked.with_stored_length(known)
+    else:
+        there = cores() if machines.name in (AUTO, "local") and not own else 1
+        pace = Pace(runner.seconds_per_update(jobs[:1], 1)[0], machines.workers or there)
+        if asked.budget is not None:
+            learner = budgets.within(asked.setup.learner, pace, runs, asked.budget)
+            asked = asked._replace(setup=asked.setup._replace(learner=learner))
+    learner = asked.setup.learner.resolve(splits.official)
+    drawn = learner.updates * (learner.batches_per_update or 1) * learner.inner_steps * learner.batch_size
+    reached = executing(machines, out / WORK, runs * drawn * float(math.prod(asked.tasks.shape)), own)
+    with reached as executor, place.claimed(out, asked.as_json()), closing(executor):
+        if on_note:
+            on_note(_announced(asked, rates, runs, pace))
+        count = runs + (len(asked.tasks.tasks) * len(splits.folds) if single else 0)
+        steps = Steps(count, on_progress)
+        deadline = math.inf if asked.budget is None else began + asked.budget
+        bench = Bench(asked.setup, methods, rates, splits, out, executor, steps, deadline)
+        yield bench if single is None else _with_best_single(bench, single)
+
+
+def _announced(asked: Asked, rates: Sequence[Rates], runs: int, pace: Pace | None) -> str:
+    """How much there is to do, and about how long it takes."""
+    learner = asked.setup.learner
+    steps = learner.updates * (learner.batches_per_update or 1)
+    rated = f", {len(rates)} learning rates" if len(rates) > 1 else ""
+    what = f"{runs:,} runs of {steps:,} steps ({len(asked.methods)} methods{rated})"
+    if pace is None:
+        return f"{what}; going on"
+    seconds = budgets.in_words(pace.seconds(runs, learner.updates))
+    beside = ", and reference models" if asked.references else ""
+    bound = "" if asked.budget is not None else "; --budget bounds it"
+    return f"{what}, about {seconds} on {pace.workers} core{'s' * (pace.workers > 1)}{beside}{bound}"
+
+
+def _with_best_single(bench: Bench, single: Method) -> Bench:
+    """The bench with ``best-single`` as the source that does best on the folds."""
+    folds = bench.splits.folds
+    if not folds:
+        raise ConfigError(f"{SINGLE_BEST} is chosen on folds, and there are too few labelled rows; leave it out")
+    kept = Finished(bench.executor, bench.out / TUNING)
+    learner = replace(bench.setup.learner, eval_every=bench.setup.learner.updates)
+    found = best_single(
+        bench.setup._replace(learner=learner),
+        single,
+        [(each.seed, each.tasks) for each in folds],
+        lambda jobs: kept.run(jobs, bench.steps.counting("single sources")),
+    )
+    bench.steps.ended(len(bench.splits.official.tasks) * len(folds))
+    found = replace(found, role=found.role or "chosen on the labelled rows")
+    return replace(bench, methods=[found if method is single else method for method in bench.methods])
