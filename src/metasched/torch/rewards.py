@@ -124,6 +124,7 @@ class Transfer:
     Examples:
         >>> import torch
         >>> from metasched.torch import Transfer
+        >>> generator = torch.manual_seed(0)
         >>> model, batch = torch.nn.Linear(4, 2), (torch.rand(8, 4), torch.arange(8) % 2)
         >>> reward = Transfer(model)
         >>> torch.nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
