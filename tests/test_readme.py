@@ -54,7 +54,7 @@ def test_every_argument_of_a_chooser_is_on_a_page():
 
 
 def test_every_setting_of_the_learner_is_on_its_page():
-    page = (ROOT / "docs" / "learner.md").read_text() + (ROOT / "docs" / "schedulers.md").read_text()
+    page = (ROOT / "docs" / "training.md").read_text() + (ROOT / "docs" / "schedulers.md").read_text()
     names = {field.name for learner in (ms.Joint, ms.AlgorithmOne) for field in fields(learner)}
     missing = [name for name in sorted(names) if f"`{name}" not in page]
     assert missing == []

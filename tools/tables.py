@@ -21,10 +21,6 @@ SHOWN = (
 )
 
 
-LEARNERS = ("Algorithm 1", "joint")
-WORDS = ("uniform", "ours", "ours − uniform", "useful alone")
-
-
 FRESH = Path(__file__).parent.parent / "benchmarks" / "results" / "fresh.json"
 SETS = {
     "scripts": "scripts/joint-30",
@@ -77,27 +73,6 @@ def summary(cells: dict[str, CellRuns]) -> str:
             plain(cell.methods.get(USEFUL)),
             "–" if set(models) == {"–"} else ", ".join(models),
         ]
-        lines.append(f"| {' | '.join(words)} |")
-    return "\n".join(lines) + "\n"
-
-
-def sources(cells: dict[str, CellRuns]) -> str:
-    """One line for each set with 30 labels: both learners, ours against uniform."""
-    head = ["30 labels", "target only", *(f"{learner}: {word}" for learner in LEARNERS for word in WORDS)]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for key, joint in cells.items():
-        experiment, name = key.split("/")
-        if not name.startswith("joint-30"):
-            continue
-        variant = joint.variant.removeprefix("joint, 30 labels").removeprefix(", ")
-        words = [f"{experiment}{variant and f', {variant}'}", plain(joint.methods.get(TARGET_ONLY))]
-        for cell in (cells.get(f"{experiment}/{name.replace('joint', 'meta')}"), joint):
-            if cell is None:
-                words += ["–"] * len(WORDS)
-                continue
-            ours, uniform = expected(cell)
-            words += [plain(uniform), f"**{plain(ours)}**", str(tables.signed(compare.difference(ours, uniform)))]
-            words.append(plain(cell.methods.get(USEFUL)))
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
 
@@ -270,7 +245,6 @@ TABLES = {
     "order": order,
     "others": others,
     "results": table,
-    "sources": sources,
     "summary": summary,
 }
 """By the name between the markers of a page."""
