@@ -134,27 +134,15 @@ def _beside(cells: dict[str, CellRuns], learner: str, names: tuple[str, ...], ou
     return "\n".join(lines) + "\n"
 
 
-HELD = {
-    "joint": ("thompson", *MIXED, "target-only"),
-    "meta": ("thompson-transfer", *ACTIVE[::-1], "cyclic", "sequential", "target-only"),
-}
+HELD = ("thompson", *MIXED, "target-only")
 
 
 def choices(cells: dict[str, CellRuns]) -> str:
     """Every method less uniform, joint training, 30 labels: the mean over all sets, where it is best and worst."""
-    return _choices(cells, "joint")
-
-
-def meta_choices(cells: dict[str, CellRuns]) -> str:
-    """The same for Algorithm 1."""
-    return _choices(cells, "meta")
-
-
-def _choices(cells: dict[str, CellRuns], learner: str) -> str:
     head = ["", "mean of all sets", "worst set", "best set"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    mine = [cell for key, cell in cells.items() if key == f"{cell.experiment}/{learner}-30"]
-    for name in HELD[learner]:
+    mine = [cell for key, cell in cells.items() if key == f"{cell.experiment}/joint-30"]
+    for name in HELD:
         there = [cell for cell in mine if name in cell.methods]
         gaps = {cell.experiment: compare.differences(cell.methods[name], cell.methods[BASELINE]) for cell in there}
         means = sorted((float(np.mean(gap)), experiment) for experiment, gap in gaps.items())
@@ -239,7 +227,6 @@ def plain(method: MethodRuns | None) -> str:
 
 TABLES = {
     "choices": choices,
-    "meta-choices": meta_choices,
     "mixed": mixed,
     "contrasts": contrasts,
     "order": order,
