@@ -19,8 +19,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "command-line.md"
 WIDTH = "100"
 HEAD = """# Command line
 
-This is what `metasched … --help` prints for every command. The exit code is 0 if all went well, 2 for bad input (with one line that says what to fix), and 130 after
-Ctrl-C, with the work so far kept.
+This is what `metasched … --help` prints for every command. The exit code is 0 if all went well, 2 for bad input (with
+one line that says what to fix), and 130 after Ctrl-C, with the work so far kept.
 
 To complete commands and flags with the Tab key, run these lines for your shell and open a new one:
 
@@ -32,8 +32,8 @@ $ mkdir -p ~/.zfunc && metasched --tyro-print-completion zsh > ~/.zfunc/_metasch
 $ echo 'fpath=(~/.zfunc $fpath); autoload -Uz compinit && compinit' >> ~/.zshrc
 ```
 
-Compiled programs are kept in your cache folder, so a second start is faster. `JAX_COMPILATION_CACHE_DIR` names another place, and
-`JAX_ENABLE_COMPILATION_CACHE=false` turns this off.
+Compiled programs are kept in your cache folder, so a second start is faster. `JAX_COMPILATION_CACHE_DIR` names another
+place, and `JAX_ENABLE_COMPILATION_CACHE=false` turns this off.
 """
 
 

@@ -138,7 +138,7 @@ def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
         if path.suffix.lower() in SUFFIXES
     ]
     if not files:
-        raise DataError(f"{part}: holds no images in class folders; expected {part}/<class>/<image>")
+        raise DataError(f"{part}: has no images in class folders; expected {part}/<class>/<image>")
     return sorted(files, key=lambda item: (natural_order(item[0].name), item[1]))
 
 

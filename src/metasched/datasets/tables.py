@@ -132,7 +132,7 @@ def from_columns(
     if path.is_dir():
         for file in files:
             if file.stem in tables:
-                raise DataError(f"{file}: '{file.stem}' is there twice; one file a source: rename or remove one")
+                raise DataError(f"{file}: '{file.stem}' occurs twice; use one file per source: rename or remove one")
             tables[file.stem] = read(file)
     else:
         tables = by_source(read(path), source)
@@ -182,7 +182,7 @@ def read_columns(
         texts = text if label is None else (label, *text)
         table = _read_csv(path, texts, _separator(path, separator), decimal)
     if not table.num_rows:
-        raise DataError(f"{path}: has no rows; give it some or leave it out")
+        raise DataError(f"{path}: has no rows; add some, or leave it out")
     try:
         columns = columns_of(table, str(path), drop)
     except UnicodeDecodeError as error:

@@ -150,11 +150,11 @@ def recommend(
         return usual, f"order carries no information here (no task's labels differ from shuffled ones), and {why}"
     if not ordered:
         return usual, (
-            f"the order of {_listed(drifting)} is not random, but reads as drift and not as dependence between "
-            f"neighbours, which rewards follow by themselves, and {why}"
+            f"the order of {_listed(drifting)} is not random, but looks like drift rather than dependence between "
+            f"neighbours; rewards follow drift by themselves, and {why}"
         )
     found = (
-        f"in {len(ordered)} of {len(names)} tasks ({_listed(ordered)}) the label at the cursor tells what comes next"
+        f"in {len(ordered)} of {len(names)} tasks ({_listed(ordered)}) the label at the cursor predicts the next ones"
     )
     if association is not None:
         linked = [(i, j) for i in range(len(names)) for j in range(i) if association[i, j] < alpha]

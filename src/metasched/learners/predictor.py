@@ -131,7 +131,7 @@ class Predictor(ABC):
             (n, classes) float32; rows sum to one.
         """
         if self.about.variance is not None:
-            raise ConfigError("a model of numbers has no probabilities of classes; call predict")
+            raise ConfigError("a regression model has no class probabilities; call predict")
         return self._outputs(self._inputs(inputs))
 
     def score(self, inputs: Table | ArrayLike, answers: ArrayLike) -> float:
@@ -203,7 +203,7 @@ class Predictor(ABC):
         wrong = np.flatnonzero(labels < 0)
         if wrong.size:
             raise DataError(
-                f"row {wrong[0] + 1} is labelled '{answers[wrong[0]]}', which is no class of the model "
+                f"row {wrong[0] + 1} is labelled '{answers[wrong[0]]}', which is not a class of the model "
                 f"({', '.join(self.classes)}); fix the label or leave the labels out"
             )
         return labels

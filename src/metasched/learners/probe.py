@@ -121,7 +121,7 @@ def initial_model(tasks: TaskSet, network: Network | str, settings: LearnerSetti
 
 def _no_labels(*_: Any) -> NoReturn:
     raise ConfigError(
-        "the initial model is probed by the labels it predicts, and these tasks have numbers; "
+        "a plan needs labels, and these tasks have numbers to predict; "
         "use a scheduler that learns while training (gittins and mdp with refresh of 1 or more, ucb, …)"
     )
 

@@ -71,12 +71,12 @@ class Run:
 
     def __repr__(self) -> str:
         """What it was, how accurate it is, where it is, and warnings about its rows: a line each."""
-        method, accuracy = f"Run on {self.tasks.name}", "no seed ended well"
+        method, accuracy = f"Run on {self.tasks.name}", "no seed finished"
         if self.outcomes:
             spec, count = self.outcomes[0].spec, len(self.outcomes)
             seeds = f"seed {spec.seed}" if count == 1 else f"{count} seeds"
             learner = (
-                spec.learner if spec.settings.get("batching") == "mixed" else f"{spec.learner}, one source a batch"
+                spec.learner if spec.settings.get("batching") == "mixed" else f"{spec.learner}, one source per batch"
             )
             method = f"Run of {self.outcomes[0].method} on {self.tasks.name}, learner {learner}, {seeds}"
         if self.final:
@@ -86,7 +86,7 @@ class Run:
             spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
             lost = f", {len(self.diverged)} diverged" if self.diverged else ""
             accuracy = f"{called} {np.mean(values):.3f}{spread} on {len(self.tasks.test.labels):,} rows{lost}"
-        folder = f"in {self.out or 'memory alone (give out= to keep it)'}"
+        folder = f"in {self.out or 'memory only (give out= to keep it)'}"
         return "\n".join([method, accuracy, folder, *(f"! {line}" for line in self.tasks.warnings)])
 
     @property
@@ -246,11 +246,13 @@ def resume(
         if spec.own or spec.data.set is None:
             made = ", ".join(("data",) * (spec.data.set is None) + spec.own)
             again = f"metasched.train(..., out={str(path)!r})"
-            raise RunError(f"{each}: has things made in Python ({made}); call {again} again to go on")
+            raise RunError(f"{each}: has objects made in Python ({made}); call {again} again to continue")
         if spec.data.fingerprint not in loaded:
             tasks = _stored_rows(each, spec.data.set, spec.data.options)
             if tasks.fingerprint != spec.data.fingerprint:
-                raise RunError(f"{each}: the data '{spec.data.set}' are not those the run began with; restore them")
+                raise RunError(
+                    f"{each}: the data '{spec.data.set}' are not those that the run started with; restore them"
+                )
             loaded[spec.data.fingerprint] = tasks
     jobs = [stored_job(each, about, loaded[about.spec.data.fingerprint]) for each, about in described.items()]
     return _run(jobs, path, on_record, sinks)
@@ -285,7 +287,7 @@ def _stored_rows(path: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
         if isinstance(error, MetaschedError):
             raise
         raise RunError(
-            f"{path / folder.RUN}: '{name}' with {options} is no data set ({error}); start again in another folder"
+            f"{path / folder.RUN}: '{name}' with {options} is not a data set ({error}); start again in another folder"
         ) from None
 
 
