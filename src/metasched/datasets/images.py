@@ -56,8 +56,8 @@ def from_images(
         target: the task that is the target, without those two folders.
         target_labels: how many of its rows are for validation, in proportion to the classes; by default half, at most
             100.
-        seed: decides which.
-        allow_overlap: let a validation row be a test row too.
+        seed: draws these rows.
+        allow_overlap: allow rows that are both validation and test rows.
         limit: bytes that the images may take in memory.
 
     Returns:

@@ -148,9 +148,9 @@ def from_npz(
         target: in a file without validation and test, the task that is the target and is divided.
         target_labels: how many of its rows are for validation, in proportion to the labels; by default half, at most
             100, or all if the file has unlabelled rows.
-        seed: decides which.
+        seed: draws these rows.
         bins: of targets without labels.
-        allow_overlap: let a validation row be a test row too.
+        allow_overlap: allow rows that are both validation and test rows.
         limit: bytes that the file may unpack to.
 
     Returns:

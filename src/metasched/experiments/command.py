@@ -45,7 +45,8 @@ def paper(
         all: Also run our own experiments.
         quick: Tiny settings and two seeds: every table and figure of the paper in minutes, but meaningless numbers.
         timing: Also time every method separately; use --no-timing while the device does other work.
-        weather: An ExtremeWeather file; by default the one in the data folders; without one, a file is simulated and marked as such.
+        weather: An ExtremeWeather file; by default the one in the data folders, or else a simulated one,
+            which is marked as such.
         out: Folder of the results, the page and its files.
         quiet: No progress bars.
     """

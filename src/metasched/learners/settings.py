@@ -92,7 +92,7 @@ class LearnerSettings:
         return tuple(getattr(self, name) for name in self.rate_names)
 
     def with_rates(self, rates: tuple[float, ...]) -> Self:
-        """The same settings with other learning rates.
+        """Copy the settings with other learning rates.
 
         Args:
             rates: in the order of ``rate_names``.
@@ -118,13 +118,13 @@ class LearnerSettings:
         return getattr(self, "steps_per_batch", 1)
 
     def resolve(self, tasks: TaskSet) -> Self:
-        """Check every setting against the tasks and fill in what was left open.
+        """Check every setting against the tasks, and fill in the defaults that depend on them.
 
         Args:
-            tasks: what is to be trained on.
+            tasks: the task set to train on.
 
         Returns:
-            Settings with nothing left open but ``gradient``, which depends on the network.
+            Complete settings, except for ``gradient``, which depends on the network.
         """
         settings = self._checked()
         smallest = min(tasks.tasks, key=len)

@@ -64,7 +64,7 @@ class MeanModel(Predictor):
         """Write a folder for each member, and ``model.json``; a model that is there is replaced.
 
         Args:
-            folder: made if it is not there.
+            folder: the folder; it is made if it does not exist.
         """
         path = Path(folder)
         make_folder(path)
