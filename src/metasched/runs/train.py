@@ -147,7 +147,7 @@ def train(
         scheduler: a name from ``ms.schedulers.names()``, a :class:`Scheduler` of your own, or ``"auto"``, the one that
             did best in our results. Three controls are for comparison: ``"target-only"`` draws no source rows,
             ``"single:<task>"`` draws from one task (by name or number from 1), and ``"oracle-best-single"`` is the
-            single task that turned out best. With ``abstain``, your own scheduler has one more arm than there are tasks.
+            single task that turned out best. With ``abstain``, your own scheduler has one arm more than tasks.
         options: options of a scheduler given by name. For ``gittins`` and ``mdp`` also those of :func:`metasched.plan`.
             Tasks (``task`` of ``single``, ``tasks`` of ``uniform``) are named, or numbered from 1.
         learner: :class:`Joint` or :class:`AlgorithmOne` with their settings. ``"joint"`` and ``"meta"`` are the same
