@@ -16,7 +16,7 @@ from campaign.victims import LOG, OUT, SECONDS, VICTIMS, Ended, essence, prepare
 
 MOST_IN_A_ROW = 3
 """Kills of one run, at most."""
-_NOT_BEGUN = ("give the same command again", "give the command that began the others again")
+_NOT_BEGUN = ("run the same command again", "give the command that began the others again")
 """What ``resume`` says of a run that was killed before it had begun: there is nothing to go on with."""
 
 

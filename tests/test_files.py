@@ -25,7 +25,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_scraps(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(
-        RunError, match=r"a\.json: no space left on the disk; free some and go on with 'metasched resume"
+        RunError, match=r"a\.json: no space left on the disk; free some and continue with 'metasched resume"
     ):
         write_json(tmp_path / "a.json", {"x": 2})
     assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
@@ -64,7 +64,7 @@ def test_adding_goes_to_the_end_and_through_no_link(tmp_path):
     append(tmp_path / "a", b"two", durable=True)
     assert (tmp_path / "a").read_bytes() == b"one,two"
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(RunError, match="b: is a link, and links are not written through; remove it"):
+    with pytest.raises(RunError, match="b: is a link, and metasched does not write through links; remove it"):
         append(tmp_path / "b", b"three")
     assert (tmp_path / "a").read_bytes() == b"one,two"
 

@@ -33,7 +33,7 @@ def test_the_first_example_is_six_lines():
 def test_the_page_on_data_lists_every_option_of_a_data_set():
     lines = (ROOT / "docs" / "data.md").read_text().splitlines()
     for name in ms.datasets.names():
-        _, row = (line for line in lines if line.startswith(f"| `{name}` |"))
+        (row,) = (line for line in lines if line.startswith(f"| `{name}` |"))
         load = import_module(f"metasched.experiments.datasets.{name.replace('-', '_')}").load
         assert [key for key in signature(load).parameters if f"`{key}" not in row] == [], name
 
@@ -54,7 +54,7 @@ def test_every_argument_of_a_chooser_is_on_a_page():
 
 
 def test_every_setting_of_the_learner_is_on_its_page():
-    page = (ROOT / "docs" / "learner.md").read_text() + (ROOT / "docs" / "schedulers.md").read_text()
+    page = (ROOT / "docs" / "training.md").read_text() + (ROOT / "docs" / "schedulers.md").read_text()
     names = {field.name for learner in (ms.Joint, ms.AlgorithmOne) for field in fields(learner)}
     missing = [name for name in sorted(names) if f"`{name}" not in page]
     assert missing == []

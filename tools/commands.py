@@ -19,8 +19,21 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "command-line.md"
 WIDTH = "100"
 HEAD = """# Command line
 
-What `metasched … --help` prints, command by command. A command that ends well has exit code 0; bad input is one line
-and exit code 2; Ctrl-C is 130, with the work so far kept.
+This is what `metasched … --help` prints for every command. The exit code is 0 if all went well, 2 for bad input (with
+one line that says what to fix), and 130 after Ctrl-C, with the work so far kept.
+
+To complete commands and flags with the Tab key, run these lines for your shell and open a new one:
+
+<!-- not run: it changes the settings of your shell -->
+```console
+$ mkdir -p ~/.local/share/bash-completion/completions                                # bash
+$ metasched --tyro-print-completion bash > ~/.local/share/bash-completion/completions/metasched
+$ mkdir -p ~/.zfunc && metasched --tyro-print-completion zsh > ~/.zfunc/_metasched      # zsh
+$ echo 'fpath=(~/.zfunc $fpath); autoload -Uz compinit && compinit' >> ~/.zshrc
+```
+
+Compiled programs are kept in your cache folder, so a second start is faster. `JAX_COMPILATION_CACHE_DIR` names another
+place, and `JAX_ENABLE_COMPILATION_CACHE=false` turns this off.
 """
 
 

@@ -21,10 +21,6 @@ SHOWN = (
 )
 
 
-LEARNERS = ("Algorithm 1", "joint")
-WORDS = ("uniform", "ours", "ours − uniform", "useful alone")
-
-
 FRESH = Path(__file__).parent.parent / "benchmarks" / "results" / "fresh.json"
 SETS = {
     "scripts": "scripts/joint-30",
@@ -77,27 +73,6 @@ def summary(cells: dict[str, CellRuns]) -> str:
             plain(cell.methods.get(USEFUL)),
             "–" if set(models) == {"–"} else ", ".join(models),
         ]
-        lines.append(f"| {' | '.join(words)} |")
-    return "\n".join(lines) + "\n"
-
-
-def sources(cells: dict[str, CellRuns]) -> str:
-    """One line for each set with 30 labels: both learners, ours against uniform."""
-    head = ["30 labels", "target only", *(f"{learner}: {word}" for learner in LEARNERS for word in WORDS)]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for key, joint in cells.items():
-        experiment, name = key.split("/")
-        if not name.startswith("joint-30"):
-            continue
-        variant = joint.variant.removeprefix("joint, 30 labels").removeprefix(", ")
-        words = [f"{experiment}{variant and f', {variant}'}", plain(joint.methods.get(TARGET_ONLY))]
-        for cell in (cells.get(f"{experiment}/{name.replace('joint', 'meta')}"), joint):
-            if cell is None:
-                words += ["–"] * len(WORDS)
-                continue
-            ours, uniform = expected(cell)
-            words += [plain(uniform), f"**{plain(ours)}**", str(tables.signed(compare.difference(ours, uniform)))]
-            words.append(plain(cell.methods.get(USEFUL)))
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
 
@@ -159,27 +134,15 @@ def _beside(cells: dict[str, CellRuns], learner: str, names: tuple[str, ...], ou
     return "\n".join(lines) + "\n"
 
 
-HELD = {
-    "joint": ("thompson", *MIXED, "target-only"),
-    "meta": ("thompson-transfer", *ACTIVE[::-1], "cyclic", "sequential", "target-only"),
-}
+HELD = ("thompson", *MIXED, "target-only")
 
 
 def choices(cells: dict[str, CellRuns]) -> str:
     """Every method less uniform, joint training, 30 labels: the mean over all sets, where it is best and worst."""
-    return _choices(cells, "joint")
-
-
-def meta_choices(cells: dict[str, CellRuns]) -> str:
-    """The same for Algorithm 1."""
-    return _choices(cells, "meta")
-
-
-def _choices(cells: dict[str, CellRuns], learner: str) -> str:
     head = ["", "mean of all sets", "worst set", "best set"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    mine = [cell for key, cell in cells.items() if key == f"{cell.experiment}/{learner}-30"]
-    for name in HELD[learner]:
+    mine = [cell for key, cell in cells.items() if key == f"{cell.experiment}/joint-30"]
+    for name in HELD:
         there = [cell for cell in mine if name in cell.methods]
         gaps = {cell.experiment: compare.differences(cell.methods[name], cell.methods[BASELINE]) for cell in there}
         means = sorted((float(np.mean(gap)), experiment) for experiment, gap in gaps.items())
@@ -264,13 +227,11 @@ def plain(method: MethodRuns | None) -> str:
 
 TABLES = {
     "choices": choices,
-    "meta-choices": meta_choices,
     "mixed": mixed,
     "contrasts": contrasts,
     "order": order,
     "others": others,
     "results": table,
-    "sources": sources,
     "summary": summary,
 }
 """By the name between the markers of a page."""

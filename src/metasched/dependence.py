@@ -43,7 +43,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class OrderTest:
-    """What shuffling says about the order of one task's labels.
+    """The result of testing the order of one task's labels.
 
     Attributes:
         rows: n.
@@ -90,7 +90,7 @@ class OrderTest:
         return _shares(self.counts)
 
     def verdict(self, p_value: float | None = None) -> str:
-        """What the test says, in plain language.
+        """What the test says, as a sentence.
 
         Args:
             p_value: in place of our own, for one that was corrected over several tasks.
@@ -188,7 +188,7 @@ def independence_test(
     seed: int = 0,
     alpha: float = 0.05,
 ) -> OrderTest:
-    """Test the order of labels against shuffles of it.
+    """Test whether the order of labels carries information, by shuffling them.
 
     With circular counts N both margins are the label counts n(a), whatever the order, so that Pearson's
     χ² = Σ N(a, b)² / E(a, b) − n with one E(a, b) = n(a) n(b) / n for the data and every shuffle. The permutation test

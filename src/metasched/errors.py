@@ -18,7 +18,7 @@ _MOST_NAMES = 20
 
 
 class MetaschedError(Exception):
-    """Base of every error that a user can cause and fix; its one line names the place, the fault and the fix.
+    """Base of every error that you can fix. Its one line says where the problem is, what is wrong and how to fix it.
 
     Examples:
         >>> try:

@@ -92,9 +92,11 @@ def _flush_names(folder: Path) -> None:
 def write_error(path: Path, error: OSError) -> RunError:
     """The error for a failed write, with what to do about it."""
     if error.errno == errno.ENOSPC:
-        return RunError(f"{path}: no space left on the disk; free some and go on with 'metasched resume {path.parent}'")
+        return RunError(
+            f"{path}: no space left on the disk; free some and continue with 'metasched resume {path.parent}'"
+        )
     if error.errno == errno.ELOOP:
-        return RunError(f"{path}: is a link, and links are not written through; remove it")
+        return RunError(f"{path}: is a link, and metasched does not write through links; remove it")
     fix = {
         errno.EISDIR: "there is a folder of that name; choose another",
         errno.EEXIST: "there is a file of that name; choose another",

@@ -35,4 +35,4 @@ def _modules() -> Iterator[ModuleType]:
         try:
             yield entry.load()
         except (ImportError, AttributeError) as error:
-            raise ConfigError(f"plugin '{entry.name}' cannot be imported ({error}); mend or uninstall it") from None
+            raise ConfigError(f"plugin '{entry.name}' cannot be imported ({error}); fix or uninstall it") from None

@@ -37,7 +37,7 @@ def opened(path: Path, fix: str, kind: type[MetaschedError] = RunError) -> Itera
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise kind(f"{path}: is no file of data; {fix}")
+                raise kind(f"{path}: is not a data file; {fix}")
             yield stream
     except OSError as error:
         raise kind(f"{path}: cannot read ({error.strerror or error}); {fix}") from None

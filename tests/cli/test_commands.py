@@ -66,8 +66,8 @@ def test_the_version_is_told_before_any_plugin_is_looked_at():
         (["train"], "Missing from metasched train: SET"),
         (["plan", "demo", "--seed"], "Missing value for argument '--seed'"),
         (["--verison"], "--verison (see metasched --help)"),
-        (["--tyro-print-completion"], "wants the name of a shell: bash, zsh"),
-        (["--tyro-print-completion", "csh"], "wants the name of a shell: bash, zsh"),
+        (["--tyro-print-completion"], "needs the name of a shell: bash, zsh"),
+        (["--tyro-print-completion", "csh"], "needs the name of a shell: bash, zsh"),
     ],
 )
 def test_words_that_do_not_fit_are_one_line(capsys, words, message):

@@ -74,7 +74,7 @@ def test_resume_names_the_command_that_goes_on_with_a_comparison(saved, capsys, 
         said = capsys.readouterr()
         assert said.out == ""
         assert said.err == (
-            f"metasched: {named}: is a comparison; to go on with it give its own command again: metasched "
+            f"metasched: {named}: is a comparison; to continue it, run its own command again: metasched "
             f"{' '.join(words)}\n"
         )
     main(["resume", str(alone), "--quiet"])
@@ -87,7 +87,7 @@ def test_resume_of_a_comparison_that_was_killed_while_tuning_says_so_too(saved, 
     with pytest.raises(SystemExit):
         main(["resume", "runs/a"])
     assert capsys.readouterr().err == (
-        "metasched: runs/a: is a comparison; to go on with it give its own command again\n"
+        "metasched: runs/a: is a comparison; to continue it, run its own command again\n"
     )
 
 
@@ -117,7 +117,7 @@ def test_the_old_flag_works_with_a_line_that_names_the_new_one(saved, capsys):
     words = ["compare", saved, *SMALL[:-2], "--schedulers", "cyclic", "--no-tune", "--out", "runs/a", "--json"]
     main([*words, "--quiet"])
     said = capsys.readouterr()
-    assert said.err == "metasched: --schedulers is now --methods; the old name goes with the next version\n"
+    assert said.err == "metasched: --schedulers is now --methods; the next version will not accept the old name\n"
     assert "cyclic" in json.loads(said.out)["methods"]
 
 

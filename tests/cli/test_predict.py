@@ -155,7 +155,7 @@ def test_predictions_that_were_there_are_replaced_and_that_is_said(runs, tasks, 
     main(["predict", "model", "rows.csv", "--out", "p.csv"])
     assert "in place of" not in capsys.readouterr().out
     main(["predict", "model", "rows.csv", "--out", "p.csv"])
-    assert "Predictions: p.csv (in place of those that were there)" in capsys.readouterr().out
+    assert "Predictions: p.csv (replaces the earlier file)" in capsys.readouterr().out
     main(["predict", "model", "rows.csv", "--out", "p.csv", "--json"])
     assert json.loads(capsys.readouterr().out) == {"rows": 30, "out": "p.csv", "replaced": True}
 

@@ -61,7 +61,7 @@ class TestTables:
     def test_a_category_that_training_had_not_is_said(self, tmp_path):
         rows = read_rows(write(tmp_path / "a.csv", "age,sex,code\n30,x,01\n"), TABLE)
         assert rows.inputs.tolist() == [[0, 0, 0, 1, 0]]
-        assert rows.notes == ("column 'sex' has a category that no source row had in 1 rows; there it counts as none",)
+        assert rows.notes == ("column 'sex' has a category that no source row had in 1 rows; it is ignored there",)
 
     @pytest.mark.parametrize(
         ("text", "message"),

@@ -230,7 +230,7 @@ class TestRefusals:
             ({"reward_folds": -1}, "reward_folds is -1; give a whole number ≥ 0"),
             ({"reward_folds": 2.0}, "reward_folds is 2.0; give a whole number ≥ 0"),
             ({"reward_rows": 4}, "reward_rows and reward_folds both say which rows give rewards"),
-            ({"target_batch": "ucb"}, "reward_folds does not go with target_batch ucb; give uniform or all"),
+            ({"target_batch": "ucb"}, "reward_folds cannot be used with target_batch ucb; give uniform or all"),
         ],
         ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
     )

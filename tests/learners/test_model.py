@@ -133,7 +133,7 @@ class TestPredict:
 
     def test_answers_that_do_not_fit_are_refused(self, trained):
         inputs = np.zeros((2, 4))
-        with pytest.raises(DataError, match="row 2 is labelled 'p', which is no class of the model"):
+        with pytest.raises(DataError, match="row 2 is labelled 'p', which is not a class of the model"):
             trained[1].score(inputs, ["x", "p"])
         with pytest.raises(DataError, match="row 1 is labelled '3'"):
             trained[1].score(inputs, [3, 0])

@@ -1,4 +1,4 @@
-"""Networks of other libraries, with the code that docs/networks.md shows."""
+"""Networks of other libraries, with the code that docs/training.md shows."""
 
 import re
 from pathlib import Path
@@ -11,12 +11,13 @@ import metasched as ms
 from helpers import make_tasks
 from metasched.learners.networks import Network
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "networks.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "training.md"
 
 
 def example(library, tasks):
     """The page's example for one library, run on small tasks; what it defines."""
-    setting, *rest = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    section = PAGE.read_text().partition("## A network of your own\n")[2]
+    setting, *rest = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     (code,) = (block for block in rest if library in block)
     replaced = 'tasks = ms.datasets.load("demo")'
     assert replaced in setting

@@ -68,13 +68,13 @@ def test_a_scheduler_that_knows_the_order_is_taken_only_where_that_is_shown_to_p
     monkeypatch.setattr(reference_results, "ORDER", {"joint": order})
     assert reference_results.with_order("joint") == (
         "gittins",
-        "knowing the order has paid (on activity gittins less thompson, which does not look at labels: "
+        "knowing the order has paid (on activity, gittins minus thompson, which ignores labels: "
         "+0.020 [+0.001, +0.040])",
     )
     order["gittins"]["thompson"] = (0.02, -0.001, 0.04)
     name, told = reference_results.with_order("joint")
     assert name == "thompson"
-    assert told.startswith("knowing the order is not shown to pay (on activity gittins less thompson,")
+    assert told.startswith("knowing the order is not shown to pay (on activity, gittins minus thompson,")
     assert told.endswith(reference_results.why("joint"))
 
 

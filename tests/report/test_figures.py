@@ -131,7 +131,7 @@ class TestContrastsOfAComparison:
         for end in ("value", "low", "high"):
             assert [row[end] for row in rows] == pytest.approx([getattr(line.over, end) for line in stored])
         assert [row["shape"] for row in rows] == ["square", "diamond", "circle", "circle"]
-        assert chart["layer"][1]["encoding"]["x"]["title"] == ["test accuracy less that of uniform"]
+        assert chart["layer"][1]["encoding"]["x"]["title"] == ["test accuracy minus that of uniform"]
 
     def test_of_a_loss_are_values_below_zero_where_it_is_better(self, tmp_path):
         results = made.compared(tmp_path, metric="log-loss")

@@ -38,7 +38,7 @@ def test_the_ceiling_saw_more_rows(tmp_path):
     content = [made.changed(run, drawn=(10, 20, 30, 40, 0)) if run.method == "ucb" else run for run in content]
     (table,) = make("summary", made.loaded(tmp_path, content))
     assert made.column(table, "share of its rows") == ["13%"]
-    assert made.column(table, "less target-only") == ["+0.150 [+0.150, +0.150]"]
+    assert made.column(table, "minus target-only") == ["+0.150 [+0.150, +0.150]"]
 
 
 def test_leaderboards_put_the_best_first_and_say_which_is_the_best_static(everything):
@@ -51,7 +51,7 @@ def test_leaderboards_put_the_best_first_and_say_which_is_the_best_static(everyt
 def test_methods_without_a_seed_in_common_have_no_difference_to_tell(tmp_path):
     results = made.loaded(tmp_path, [made.run("cyclic", 0), made.run("ucb", 1)])
     (table,) = make("summary", results)
-    assert made.column(table, "less best static") == ["–"]
+    assert made.column(table, "minus best static") == ["–"]
     assert make("leaderboard", results)
 
 

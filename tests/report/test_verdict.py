@@ -215,7 +215,7 @@ class TestOneComparison:
         assert page.title == (
             "Too few seeds to tell whether ucb is better than uniform (+.420 [.420, .420]): about 6 might do"
         )
-        assert "ucb less uniform +.42" in str(page.sentences[0])
+        assert "ucb minus uniform +.42" in str(page.sentences[0])
         assert "no difference" not in " ".join(map(str, page.sentences)).lower()
 
     def test_the_best_picked_after_the_fact_is_called_so_and_corrected_over_all(self, tmp_path):

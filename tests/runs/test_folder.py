@@ -25,7 +25,7 @@ def test_what_is_created_is_described(tmp_path, description):
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path, description):
     (tmp_path / "mine.txt").write_text("precious")
-    with pytest.raises(RunError, match="already exists and is no run; choose another --out"):
+    with pytest.raises(RunError, match="already exists and is not a run; choose another --out"):
         folder.create({tmp_path: description})
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -112,7 +112,7 @@ class TestKilledWhileBeginning:
 
     def test_what_never_began_says_so(self, tmp_path):
         (tmp_path / "run.json.part").write_text("{")
-        with pytest.raises(RunError, match="if a run was to begin there, give the same command again"):
+        with pytest.raises(RunError, match="if a run was to start there, run the same command again"):
             folder.describe(tmp_path)
 
     def test_all_seeds_have_folders_before_the_first_has_a_run(self, tmp_path, description, monkeypatch):

@@ -44,7 +44,7 @@ class TestTrain:
         assert what == "Run of uniform on arrays, learner meta, 2 seeds"
         assert re.fullmatch(r"test accuracy 0\.\d{3} \([01]\.\d{3} to [01]\.\d{3}\) on 30 rows", accuracy)
         assert where == f"in {tmp_path / 'a'}"
-        assert repr(run(tasks)).endswith("\nin memory alone (give out= to keep it)")
+        assert repr(run(tasks)).endswith("\nin memory only (give out= to keep it)")
         assert repr(run(tasks.variant(target_labels=3))).splitlines()[-1].startswith("! the target has 3 labelled rows")
 
     def test_returns_records_and_meta_parameters_by_seed(self, tasks):

@@ -127,7 +127,7 @@ class TestFewRows:
 
 
 def test_two_classes_of_one_name_are_refused(tasks):
-    with pytest.raises(DataError, match="2 classes are named 'a'; give each a name of its own"):
+    with pytest.raises(DataError, match="2 classes are named 'a'; give each a different name"):
         ms.TaskSet.from_arrays(
             {"one": (tasks.tasks[0].inputs, tasks.tasks[0].labels)},
             validation=tasks.validation,

@@ -62,7 +62,7 @@ class Commands:
         ``words`` begin with commands; one that does not exist is refused with the nearest that does.
         """
         if words[:1] == [COMPLETION] and (len(words) != 2 or words[1] not in SHELLS):
-            raise ConfigError(f"{COMPLETION} wants the name of a shell: {', '.join(SHELLS)}")
+            raise ConfigError(f"{COMPLETION} needs the name of a shell: {', '.join(SHELLS)}")
         path, last = self._walk(words)
         said = StringIO()
         try:

@@ -29,7 +29,7 @@ _LAYOUT = "\n\t"
 SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
 app = Commands(
-    "Decides which rows of which data sources the next training batch contains.\n\n"
+    "Decides which rows of which data sources go into the next training batch.\n\n"
     "Begin with 'metasched compare FOLDER --target NAME' on files of your own, or with 'metasched demo'; "
     "'metasched train --help' explains one command.\n\n"
     "'metasched --version' tells the version.",
@@ -44,21 +44,21 @@ class Rows:
     target: str | None = None
     """The source that is the target: a file of the folder, or a value of the source column."""
     target_labels: int | None = None
-    """How many rows of the target may be learnt from; the others are for test."""
+    """How many labelled rows of the target may be used for learning; the others are for testing."""
     label: str | None = None
-    """The column to predict (of a table; by default 'label')."""
+    """In tables: the column to predict, by default 'label'."""
     source: str | None = None
-    """The column that says where a row is from (of a table alone; by default 'source')."""
+    """In a single table: the column that names the source of a row, by default 'source'."""
     drop: str | None = None
-    """Columns (of a table) to leave out, separated by commas."""
+    """In tables: columns to leave out, separated by commas."""
     keep: str | None = None
-    """Columns (of a table) to learn from although they seem only to identify rows, separated by commas."""
+    """In tables: columns to use although they look like row numbers, separated by commas."""
     regression: bool = False
-    """Predict numbers; by default if the numbers in the column to predict are not all whole."""
+    """Predict numbers; this is the default if the column to predict has numbers that are not whole."""
     no_regression: bool = False
-    """Take the numbers in the column to predict as classes."""
+    """Treat the numbers in the column to predict as classes."""
     missing: str | None = None
-    """mean: fill empty cells (of a table) with the mean of the source rows; by default they are refused."""
+    """In tables: mean fills empty cells with the mean of the source rows; by default they are an error."""
     data: Options = ()
     """Any other option of the data set, key=value, such as seed=3 or noise={'a':0.4}; may be repeated."""
 

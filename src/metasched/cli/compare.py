@@ -57,21 +57,21 @@ def compare(
 
     Args:
         set: A data set (see 'metasched data list'), a CSV, Parquet or .npz file, a folder of tables or of images.
-        asked: The learner and its settings. Networks are the mean over several learning rates around the one given.
-        methods: Schedulers, separated by commas; by default thompson (ours), uniform and target-only, of which the last
-            two are always there. best-single is the source that does best on folds of the labelled rows.
-        method: One more method beside those of --methods, NAME=SCHEDULER[:option=value,...], such as
-            'wide=ucb:upper=2.0,reward=gain'. reward and abstain are the method's own, everything else is an option of
-            the scheduler. May be repeated.
-        seeds: Fit every method with this many seeds; each draws its own labelled rows where there are enough.
-        out: Folder of the runs and the page; by default a new one under runs/. The same command goes on there, and
-            with more seeds runs those alone.
+        asked: The learner and its settings. Networks are averaged over several learning rates around the one given.
+        methods: Schedulers, separated by commas; by default thompson (ours), uniform and target-only. The last two are
+            always included. best-single is the source that does best on folds of the labelled rows.
+        method: One more method in addition to --methods, NAME=SCHEDULER[:option=value,...], such as
+            'wide=ucb:upper=2.0,reward=gain'. reward and abstain belong to the method; everything else is an option
+            of the scheduler. May be repeated.
+        seeds: Fit every method with this many seeds. If there are enough labelled rows, each seed draws its own.
+        out: Folder of the runs and the page; by default a new one under runs/. The same command continues there, and
+            with more seeds it only runs the new ones.
         rows: Which rows, and what to predict.
         where: Where runs are made.
         network: auto, mlp or cnn.
-        tune: With --no-tune networks have one learning rate, that of the settings.
-        references: With --no-references no linear models, forests and boosting are fitted beside the networks.
-        budget: The longest that it may take, such as 90s, 2m or 1h; runs then have fewer steps.
+        tune: With --no-tune, networks use one learning rate, that of the settings, instead of several.
+        references: With --no-references, no linear models, forests and boosting models are fitted.
+        budget: A time limit, such as 90s, 2m or 1h; runs then have fewer steps.
         quiet: No progress.
         json: Print as JSON.
         schedulers: The old name of --methods.

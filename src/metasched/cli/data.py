@@ -8,13 +8,13 @@ from metasched.cli.commands import Commands
 from metasched.cli.common import RowFlags, Rows, SetName, app, print_json, put, stderr
 from metasched.errors import ConfigError, StoreError, unknown
 
-data_app = Commands("What data sets are here; bring them, check them, make them.")
+data_app = Commands("List, download, check and make data sets.")
 app.command(data_app, name="data")
 
 
 @data_app.command(name="list")
 def list_data(json: bool = False) -> None:
-    """The data sets, and which files are on this machine.
+    """List the data sets, and which of their files are on this machine.
 
     Example: metasched data list
 
@@ -30,14 +30,14 @@ def list_data(json: bool = False) -> None:
         print_json({"sets": {name: datasets.describe(name) for name in datasets.names()}, "files": paths})
         return
     width = max(map(len, datasets.names()))
-    put("Sets, for 'metasched train' and ms.datasets.load:")
+    put("Data sets, for 'metasched train' and ms.datasets.load:")
     for name in datasets.names():
         put(textwrap.fill(f"  {name:{width}}  {datasets.describe(name)}", 80, subsequent_indent=" " * (width + 4)))
-    put("\nFiles they are made of:")
+    put("\nTheir files:")
     for name, files in datasets.files().items():
         present = sum(found[file.path] is not None for file in files)
         size = sum(file.size for file in files)
-        put(f"  {name:{width}}  {present} of {len(files)} files here, {size / 1e6:,.1f} MB in all")
+        put(f"  {name:{width}}  {present} of {len(files)} files here, {size / 1e6:,.1f} MB in total")
     put("\nLooked for in " + ", then ".join(map(str, store.folders())))
 
 
@@ -45,7 +45,7 @@ def list_data(json: bool = False) -> None:
 def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> None:
     """Download files into the cache and check them.
 
-    What is already here is only checked.
+    Files that are already here are only checked.
 
     Example: metasched data fetch mnist semeion optdigits
 
@@ -62,7 +62,7 @@ def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> 
         if name not in known:
             raise unknown("collection of files", name, known)
     if not names:
-        raise ConfigError(f"name what to fetch: {', '.join(known)}")
+        raise ConfigError(f"say what to fetch: {', '.join(known)}")
     for name in names:
         missing = [file for file in known[name] if not file.urls and store.find(file.path) is None]
         for file in known[name]:
@@ -115,7 +115,7 @@ def verify(json: bool = False) -> None:
 
 @data_app.command
 def path(name: tyro.conf.Positional[str] = "") -> None:
-    """Where a file is, or, without a name, where files are looked for.
+    """Print where a file is or, without a name, where files are looked for.
 
     Example: metasched data path mnist/train-images-idx3-ubyte.gz
 
@@ -139,7 +139,7 @@ def path(name: tyro.conf.Positional[str] = "") -> None:
 
 @data_app.command
 def show(set: SetName, rows: RowFlags = Rows(), json: bool = False) -> None:  # noqa: B008
-    """What a data set holds: tasks, rows, labels, sources.
+    """Show what a data set contains: tasks, rows, labels, sources.
 
     Example: metasched data show digits --data target_labels=30
 

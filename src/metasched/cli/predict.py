@@ -40,13 +40,12 @@ def predict(
     Example: metasched predict runs/a new.csv --out predictions.csv
 
     Args:
-        run: The folder of a comparison, whose final model is used; of a run; of several seeds, whose mean is used; or
-            of a saved model.
-        rows: A table (.csv, .tsv, .parquet; columns by name as in training), an .npz file with inputs, or a folder of
-            images. With labels in it, accuracy is printed too,
-            or the metric that the model was trained for.
+        run: The folder of a comparison (its final model is used), of a run, of several seeds (the mean of their models
+            is used), or of a saved model.
+        rows: A table (.csv, .tsv or .parquet, with the columns of training), an .npz file with inputs, or a folder of
+            images. If it has labels, the accuracy is printed too, or the metric of the training.
         out: Write every prediction to this CSV file; without it the first rows are printed.
-        seed: Of several seeds, this one alone.
+        seed: Use only the model of this seed.
         data: An option of the table, key=value, such as separator=';'; may be repeated.
         json: Print as JSON.
     """
@@ -89,7 +88,7 @@ def predict(
     if score is not None:
         put(f"{name} {score:.4f} on {len(found.labelled):,} rows with labels")
     if out is not None:
-        put(f"Predictions: {out}{' (in place of those that were there)' if replaced else ''}")
+        put(f"Predictions: {out}{' (replaces the earlier file)' if replaced else ''}")
 
 
 def _in_place_of(out: Path, rows: Path) -> bool:
@@ -97,13 +96,13 @@ def _in_place_of(out: Path, rows: Path) -> bool:
     if not out.exists():
         return False
     if rows.exists() and out.samefile(rows):
-        raise ConfigError(f"{out}: holds the rows to predict; choose another --out")
+        raise ConfigError(f"{out}: is the file with the rows to predict; choose another --out")
     if out.is_dir():
         raise ConfigError(f"{out}: is a folder; give --out a file, such as {out / 'predictions.csv'}")
     with opened(out, "choose another --out") as stream:
         begin = stream.read(len(FIRST_COLUMNS))
     if begin not in (b"", FIRST_COLUMNS):
-        raise ConfigError(f"{out}: is there already and holds no predictions; choose another --out, or remove it")
+        raise ConfigError(f"{out}: already exists and is not a file of predictions; choose another --out, or remove it")
     return begin == FIRST_COLUMNS
 
 

@@ -17,7 +17,7 @@ def report(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Turn results into one page, the verdict first, with files beside it.
+    """Make one page from results: the verdict, figures and tables, also as files.
 
     Example: metasched report results runs/a --out page.html --only fig3
 
@@ -33,7 +33,7 @@ def report(
     from metasched.report import page, results
 
     if not paths:
-        raise ConfigError("name what to report: files of outcomes, run folders, or folders of them")
+        raise ConfigError("say what to report: files of outcomes, run folders, or folders of them")
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"{out}: the page is HTML; end --out in .html")
     page.check_place(out)

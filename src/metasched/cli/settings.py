@@ -65,18 +65,18 @@ _First = _group(
     "First",
     "What matters most.",
     FIRST,
-    learner=(str, "joint", "joint: one model trained on source and target batches together; meta: Algorithm 1."),
+    learner=(str, "joint", "joint: one model trained on source and target rows together; meta: Algorithm 1."),
     reward=(
         str,
         rewards.DEFAULT,
-        f"What a scheduler is told after a batch: {', '.join(rewards.names())} (see docs/learner.md).",
+        f"What a scheduler is told about a row or batch: {', '.join(rewards.names())} (see docs/choosing.md).",
     ),
 )
 _Shared = _group(
     "Shared",
     "Settings of every learner.",
     [name for name in LearnerSettings.__dataclass_fields__ if name not in FIRST and name in _FIELDS],
-    abstain=(bool, False, "Give the scheduler one more arm: a batch that trains nothing and draws no rows."),
+    abstain=(bool, False, "Let the scheduler also choose to draw no rows at all."),
 )
 _Joint = _group("JointOnly", "Settings of the joint learner.", _only(Joint))
 _AlgorithmOne = _group("AlgorithmOneOnly", "Settings of Algorithm 1 (--learner meta).", _only(AlgorithmOne))
@@ -149,7 +149,7 @@ def _flag(name: str) -> str:
 
 def warn_renamed(old: str, new: str) -> None:
     """Say that a flag has another name now."""
-    text = f"metasched: {old} is now {new}; the old name goes with the next version"
+    text = f"metasched: {old} is now {new}; the next version will not accept the old name"
     stderr().print(text, style="yellow", soft_wrap=True, highlight=False)
 
 

@@ -13,9 +13,9 @@ MOST_NAMED = 10
 
 @app.command
 def status(place: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")], json: bool = False) -> None:
-    """Say which runs of a folder wait, run, are stale, have failed or are done.
+    """Show which runs of a folder are waiting, running, stale, failed or done.
 
-    It reads the folder alone, while runs are made or afterwards.
+    It only reads the folder. You can use it during the runs or afterwards.
 
     Example: metasched status runs/mine
 
@@ -37,16 +37,16 @@ def status(place: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="D
     stdout().print(tables.terminal(["runs", *STATES], rows))
     attention = _attention(groups)
     lines = [
-        f"failed: {each}: {why['error']} (tried {why['tries']} times); give the command again to try once more"
+        f"failed: {each}: {why['error']} (tried {why['tries']} times); run the command again to retry"
         for each, why in attention["failed"].items()
     ]
     lines += [
         f"stale: {each}: no sign of process {holder['process']} on {holder['host']} for "
-        f"{holder['silent_seconds'] or 0:,.0f} seconds; give the command again to go on"
+        f"{holder['silent_seconds'] or 0:,.0f} seconds; run the command again to continue"
         for each, holder in attention["stale"].items()
     ]
     more = len(lines) - MOST_NAMED
-    for line in (*lines[:MOST_NAMED], *([f"… and {more:,} more: --json names them"] if more > 0 else [])):
+    for line in (*lines[:MOST_NAMED], *([f"… and {more:,} more: --json lists all"] if more > 0 else [])):
         say(line)
 
 

@@ -90,7 +90,7 @@ def train(
 
 @app.command
 def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: bool = False, json: bool = False) -> None:
-    """Continue an interrupted run; it ends with the numbers it would have had anyway.
+    """Continue an interrupted run. It ends with the same numbers as without the interruption.
 
     Example: metasched resume runs/a
 

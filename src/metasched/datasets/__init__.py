@@ -55,13 +55,13 @@ _FILES: list[str] = []
 
 
 def register(name: str, about: str, loader: str) -> None:
-    """Add a data set to those that :func:`load` knows by name.
+    """Register a data set, so that :func:`load` knows its name.
 
     A package does this in the function ``data_sets`` of a module that it announces as an entry point in the group
     ``metasched.plugins``. The set then exists in every process: for the command line, for workers and for ``resume``.
 
     Args:
-        name: what people call it.
+        name: its name.
         about: one line on what it is.
         loader: the function that makes the task set, as ``"package.module:function"``. It is imported when the set is
             loaded, and its keyword arguments are the options of the set.
@@ -103,7 +103,7 @@ def _sets() -> Mapping[str, tuple[str, str]]:
 
 
 def names() -> tuple[str, ...]:
-    """The data sets that :func:`load` knows.
+    """The names of the data sets that :func:`load` knows.
 
     Returns:
         Their names.
@@ -269,7 +269,7 @@ def files() -> Mapping[str, tuple[DataFile, ...]]:
     """The public files behind the registered data sets: each has its size, its SHA-256 and where it can be had.
 
     Returns:
-        Files by collection.
+        The files of each collection.
 
     Examples:
         >>> [file.path for file in ms.datasets.files()["semeion"]]

@@ -56,8 +56,8 @@ def from_images(
         target: the task that is the target, without those two folders.
         target_labels: how many of its rows are for validation, in proportion to the classes; by default half, at most
             100.
-        seed: decides which.
-        allow_overlap: let a validation row be a test row too.
+        seed: draws these rows.
+        allow_overlap: allow rows that are both validation and test rows.
         limit: bytes that the images may take in memory.
 
     Returns:
@@ -138,7 +138,7 @@ def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
         if path.suffix.lower() in SUFFIXES
     ]
     if not files:
-        raise DataError(f"{part}: holds no images in class folders; expected {part}/<class>/<image>")
+        raise DataError(f"{part}: has no images in class folders; expected {part}/<class>/<image>")
     return sorted(files, key=lambda item: (natural_order(item[0].name), item[1]))
 
 

@@ -71,7 +71,7 @@ class _Arrays(Mapping[str, NDArray[Any]]):
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._members:
-            raise DataError(f"{self._path}: has no array '{name}'; it does not hold what it should")
+            raise DataError(f"{self._path}: has no array '{name}'; it is not the expected file")
         member, where = self._members[name], f"{self._path}: array '{name}'"
         try:
             with self._archive.open(member) as stream:
@@ -102,7 +102,7 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
     except Exception as error:  # NumPy parses the header as Python, which fails in many ways
         raise DataError(f"{where} has no readable header ({error}); make or fetch it again") from None
     if dtype.hasobject or dtype.kind not in PLAIN:
-        raise DataError(f"{where} holds {dtype}, something other than plain arrays; store numbers or text")
+        raise DataError(f"{where} holds {dtype}, which is not a plain array; store numbers or text")
     if len(shape) > MOST_AXES or any(type(length) is not int or length < 0 for length in shape):
         raise DataError(f"{where} has shape {shape}; make or fetch it again")
     count, wanted = math.prod(shape), math.prod(shape) * dtype.itemsize
@@ -148,9 +148,9 @@ def from_npz(
         target: in a file without validation and test, the task that is the target and is divided.
         target_labels: how many of its rows are for validation, in proportion to the labels; by default half, at most
             100, or all if the file has unlabelled rows.
-        seed: decides which.
+        seed: draws these rows.
         bins: of targets without labels.
-        allow_overlap: let a validation row be a test row too.
+        allow_overlap: allow rows that are both validation and test rows.
         limit: bytes that the file may unpack to.
 
     Returns:

@@ -117,7 +117,7 @@ def _from_table(path: Path, reading: Reading, preparation: Preparation, options:
     rows = _unlabelled(preparation.inputs(columns, row_name))
     strange = {column.name: column.unknown(columns[column.name]) for column in preparation.columns}
     notes = tuple(
-        f"column '{name}' has a category that no source row had in {count:,} rows; there it counts as none"
+        f"column '{name}' has a category that no source row had in {count:,} rows; it is ignored there"
         for name, count in strange.items()
         if count
     )
@@ -152,7 +152,7 @@ def _from_numbers(path: Path, reading: Reading) -> NewRows:
                 raise DataError(f"{where}: has {odd[0][:40]!r} where a number belongs; correct it or drop the row")
             found.append(np.array(cells, np.float64).astype(np.float32))
     if not found:
-        raise DataError(f"{path}: has no rows; give it some")
+        raise DataError(f"{path}: has no rows; add some")
     return _unlabelled(np.stack(found).reshape(-1, *reading.shape))
 
 
@@ -201,7 +201,7 @@ def _from_images(root: Path, reading: Reading) -> NewRows:
         raise DataError(f"{root}: holds no images, neither directly nor in folders of classes; give a folder that does")
     taken = 4 * math.prod(shape) * len(files)
     if taken > LARGEST_IMAGES:
-        raise DataError(f"{root}: {len(files):,} images take {taken:,} bytes, too many at once; divide the folder")
+        raise DataError(f"{root}: {len(files):,} images take {taken:,} bytes, too many at once; split the folder")
     inputs = np.stack([from_pixels(read_image(root, path, shape)) for path in files])
     rows = _unlabelled(inputs, [str(path.relative_to(root)) for path in files])
     classes = [path.parent.name if path.parent != root else None for path in files]

@@ -121,7 +121,7 @@ def download(file: DataFile, progress: Progress | None = None) -> Path:
         if error.errno == errno.ENOSPC:
             raise StoreError(
                 f"{target.parent}: no space left; {file.path} needs {file.size:,} bytes. "
-                "Free some, or set XDG_CACHE_HOME to a larger disk, and try again: what came in is kept"
+                "Free some, or set XDG_CACHE_HOME to a larger disk, and try again: what was downloaded is kept"
             ) from None
         raise StoreError(
             f"{target}: cannot write ({error.strerror or error}); check the folder's permissions"
@@ -170,7 +170,7 @@ def _continue_download(url: str, file: DataFile, stream: BinaryIO, progress: Pro
         if response.length is not None and response.begin + response.length != file.size:
             raise BrokenOffError(
                 f"{url}: offers {response.begin + response.length:,} bytes, expected {file.size:,}; "
-                "the file has changed at its home"
+                "the file has changed on the server"
             )
         if response.begin < done:  # the server sends more again than was asked for
             stream.seek(response.begin)

@@ -74,22 +74,22 @@ def from_columns(
         target: the source that is the target; its rows are divided into validation and test.
         target_labels: how many of them are for validation, in proportion to the labels; by default half, at most 100,
             or all if the target has unlabelled rows.
-        seed: decides which.
+        seed: draws these rows.
         label: the column to predict: text, whole numbers (classes), or other numbers (regression).
         source: the column that names the source of a row, in a file alone.
         categorical: columns of numbers that stand for categories; columns of text are categories anyway.
         drop: columns to leave out.
-        keep: columns to learn from although they seem only to identify rows. Without it, a column is left out if it is
+        keep: columns to use although they look like row numbers. Without it, a column is left out if it is
             called ``id``, ``index``, ``…_id`` or ``Unnamed: 0``, or has no name, and if its whole numbers or texts are
             all different in every file.
         missing: ``"mean"`` fills an empty number with the mean of the source rows and makes an empty text a category of
             its own; by default empty cells are refused.
-        standardise: give numbers mean 0 and standard deviation 1 over the source rows.
-        regression: predict the numbers in ``label``; by default if they are not all whole.
-        bins: of these numbers, which schedulers see as labels.
+        standardise: scale numbers to mean 0 and standard deviation 1 over the source rows.
+        regression: whether to predict numbers; by default only if the labels are numbers that are not all whole.
+        bins: number of bins of these numbers, which schedulers see as labels.
         separator: between the cells of a CSV file; by default a comma, or a tab in ``.tsv``.
         decimal: the decimal point of a CSV file.
-        allow_overlap: let a validation row be a test row too.
+        allow_overlap: allow rows that are both validation and test rows.
         unlabelled: a file with more rows of the target that have no label; its label column is empty or not there.
         limit: files with more bytes than this, all together, are refused unread.
 
@@ -132,7 +132,7 @@ def from_columns(
     if path.is_dir():
         for file in files:
             if file.stem in tables:
-                raise DataError(f"{file}: '{file.stem}' is there twice; one file a source: rename or remove one")
+                raise DataError(f"{file}: '{file.stem}' occurs twice; use one file per source: rename or remove one")
             tables[file.stem] = read(file)
     else:
         tables = by_source(read(path), source)
@@ -182,7 +182,7 @@ def read_columns(
         texts = text if label is None else (label, *text)
         table = _read_csv(path, texts, _separator(path, separator), decimal)
     if not table.num_rows:
-        raise DataError(f"{path}: has no rows; give it some or leave it out")
+        raise DataError(f"{path}: has no rows; add some, or leave it out")
     try:
         columns = columns_of(table, str(path), drop)
     except UnicodeDecodeError as error:

@@ -31,7 +31,7 @@ def paper(
 ) -> None:
     """Run the paper's experiments and report them on one page.
 
-    Finished runs are kept: a command that was interrupted goes on from there.
+    Finished runs are kept, so an interrupted command continues where it stopped.
 
     Example: metasched paper --quick --out quick
 
@@ -43,10 +43,11 @@ def paper(
         regime: One regime only.
         seeds: Seeds of every method, counting up from 0.
         all: Also run our own experiments.
-        quick: Tiny settings and two seeds: every table and figure of the paper in minutes, numbers without meaning.
-        timing: Whether to time every method alone as well; leave it out while the device does other work.
-        weather: An ExtremeWeather file; by default the one in the data folders, else a simulated one, and said so.
-        out: Folder of the results, the page and the files beside it.
+        quick: Tiny settings and two seeds: every table and figure of the paper in minutes, but meaningless numbers.
+        timing: Also time every method separately; use --no-timing while the device does other work.
+        weather: An ExtremeWeather file; by default the one in the data folders, or else a simulated one,
+            which is marked as such.
+        out: Folder of the results, the page and its files.
         quiet: No progress bars.
     """
     from metasched.cli.progress import several

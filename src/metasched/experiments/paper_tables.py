@@ -179,7 +179,7 @@ def orderings(output: Output, results: Results) -> list[Table]:
     if not rows:
         raise UnavailableError("no cell of the paper's regime has two of mdp, gittins, ucb and cyclic")
     note = (
-        "By accuracy: mean paired difference of final test accuracy, first less second, with bootstrap 95 % interval "
+        "By accuracy: mean paired difference of final test accuracy, first minus second, with bootstrap 95 % interval "
         "over seeds within cells. True: the interval lies at or above 0; false: below 0; else not shown. By samples: "
         "samples of the second over samples of the first to the fixed threshold; true from 1 up. A chain is true when "
         "every link is. Published: what the paper's own numbers say (Table 2 for weather, final accuracy for "

@@ -45,7 +45,7 @@ class Stationarity(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """The evidence on a task set.
+    """What :func:`diagnose` found out about a task set.
 
     Attributes:
         tasks: the task set.
@@ -85,20 +85,20 @@ def diagnose(
     seed: int = 0,
     on_step: OnStep | None = None,
 ) -> Diagnosis:
-    """Test the order of every task's labels, their association, and the stationarity of the scaled reward.
+    """Test whether order matters: in every task, between tasks, and for the paper's reward.
 
     Args:
         tasks: the task set, or the name or path of a data set that needs no options.
         network: whose reward is followed; a :class:`Network`, ``"auto"``, ``"mlp"`` or ``"cnn"``.
         learner: whom the recommendation is for; its settings give the batch size and the rate of that reward.
-        permutations: shuffles behind every p-value.
-        steps: inner steps over which the reward is followed; 0 leaves that out, as do numbers to predict.
+        permutations: number of shuffles for every p-value.
+        steps: inner steps over which the paper's reward is followed; 0 skips this. Skipped in regression.
         alpha: level of the verdicts, after correction.
         seed: of shuffles and initial weights.
         on_step: called before each step with how many are done, of how many, and what comes next.
 
     Returns:
-        The evidence, and the scheduler that it and our results support.
+        The evidence, and the scheduler that it and our results recommend.
 
     Examples:
         >>> ms.diagnose(tasks, permutations=500, steps=0).orders[0].verdict().split(" (")[0]
@@ -150,11 +150,11 @@ def recommend(
         return usual, f"order carries no information here (no task's labels differ from shuffled ones), and {why}"
     if not ordered:
         return usual, (
-            f"the order of {_listed(drifting)} is not random, but reads as drift and not as dependence between "
-            f"neighbours, which rewards follow by themselves, and {why}"
+            f"the order of {_listed(drifting)} is not random, but looks like drift rather than dependence between "
+            f"neighbours; rewards follow drift by themselves, and {why}"
         )
     found = (
-        f"in {len(ordered)} of {len(names)} tasks ({_listed(ordered)}) the label at the cursor tells what comes next"
+        f"in {len(ordered)} of {len(names)} tasks ({_listed(ordered)}) the label at the cursor predicts the next ones"
     )
     if association is not None:
         linked = [(i, j) for i in range(len(names)) for j in range(i) if association[i, j] < alpha]

@@ -24,7 +24,7 @@ from metasched.tasks import Inputs, Labels, Targets, TaskSet
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model(Predictor):
-    """A trained network, to be used: ``run.model()`` gives one, :func:`metasched.load_model` reads one back.
+    """A trained network. ``run.model()`` returns one, and :func:`metasched.load_model` reads one.
 
     Rows are read as in training: an array ``(n, *shape)`` of numbers, or of ``uint8`` pixels, which are divided by
     255; or, where training had a table, its columns by name (a dict or a DataFrame), as files have them.
@@ -61,7 +61,7 @@ class Model(Predictor):
         """Write ``model.safetensors`` and ``model.json`` into a folder; a model that is there is replaced.
 
         Args:
-            folder: made if it is not there.
+            folder: the folder; it is made if it does not exist.
         """
         model_file.write(Path(folder), self.about, self.weights)
 

@@ -109,7 +109,7 @@ def read_content(folder: Path, form: type[Kind]) -> Kind:
     """``model.json`` of a kind of model, whose checksum is checked."""
     path = folder / ABOUT
     if not path.is_file():
-        raise RunError(f"{folder}: holds no model (no {ABOUT}); give a saved model or a run that has ended")
+        raise RunError(f"{folder}: has no model (no {ABOUT}); give a saved model or a run that has ended")
     content = untrusted.read_json(path, dict[str, Any], REPAIR)
     version = untrusted.checked(content.get("format"), int, path, REPAIR)
     if version > FORMAT:
@@ -131,7 +131,7 @@ def _template(folder: Path, about: About, network: Network) -> Weights:
     wanted = len(about.heads) * about.width
     named = about.variance is not None or len(about.classes) == about.heads[-1] <= about.width
     if len(found) != 2 or not named or (about.variance is None and found[1] != wanted):
-        raise RunError(f"{folder}: the network gives {found}, the model needs (1, {wanted}); give the one it had")
+        raise RunError(f"{folder}: the network gives {found}, the model needs (1, {wanted}); give its own network")
     if any(len(part) not in (0, found[1]) for part in (about.centre, about.scale)):
         raise RunError(f"{folder / ABOUT}: is damaged (centre and scale are not those of {found[1]} numbers); {REPAIR}")
     return template

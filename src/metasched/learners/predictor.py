@@ -55,7 +55,7 @@ class Facts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictor(ABC):
-    """A model to be used: :func:`metasched.load_model` reads one, ``run.model()`` gives one.
+    """A model that predicts. ``run.model()`` returns one, and :func:`metasched.load_model` reads one.
 
     It is a trained network (:class:`metasched.Model`), a reference model (linear, forest, boosting), or the mean of
     several models.
@@ -100,14 +100,14 @@ class Predictor(ABC):
 
     @abstractmethod
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model into a folder; a model that is there is replaced. :func:`metasched.load_model` reads it.
+        """Write the model into a folder, replacing a model that is there. :func:`metasched.load_model` reads it.
 
         Args:
-            folder: made if it is not there.
+            folder: the folder; it is made if it does not exist.
         """
 
     def predict(self, inputs: Table | ArrayLike) -> NDArray[Any]:
-        """What the model says of every row.
+        """Predict every row.
 
         Args:
             inputs: the rows.
@@ -122,7 +122,7 @@ class Predictor(ABC):
         return numbers[:, 0] if numbers.shape[1] == 1 else numbers
 
     def predict_proba(self, inputs: Table | ArrayLike) -> NDArray[np.float32]:
-        """The probability of every class.
+        """Predict the probability of every class.
 
         Args:
             inputs: the rows.
@@ -131,7 +131,7 @@ class Predictor(ABC):
             (n, classes) float32; rows sum to one.
         """
         if self.about.variance is not None:
-            raise ConfigError("a model of numbers has no probabilities of classes; call predict")
+            raise ConfigError("a regression model has no class probabilities; call predict")
         return self._outputs(self._inputs(inputs))
 
     def score(self, inputs: Table | ArrayLike, answers: ArrayLike) -> float:
@@ -203,7 +203,7 @@ class Predictor(ABC):
         wrong = np.flatnonzero(labels < 0)
         if wrong.size:
             raise DataError(
-                f"row {wrong[0] + 1} is labelled '{answers[wrong[0]]}', which is no class of the model "
+                f"row {wrong[0] + 1} is labelled '{answers[wrong[0]]}', which is not a class of the model "
                 f"({', '.join(self.classes)}); fix the label or leave the labels out"
             )
         return labels

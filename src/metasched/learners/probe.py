@@ -121,7 +121,7 @@ def initial_model(tasks: TaskSet, network: Network | str, settings: LearnerSetti
 
 def _no_labels(*_: Any) -> NoReturn:
     raise ConfigError(
-        "the initial model is probed by the labels it predicts, and these tasks have numbers; "
+        "a plan needs labels, and these tasks have numbers to predict; "
         "use a scheduler that learns while training (gittins and mdp with refresh of 1 or more, ucb, …)"
     )
 
@@ -139,7 +139,7 @@ def plan(
     method: str = "auto",
     seed: int = 0,
 ) -> Plan:
-    """Probe the initial model and solve for the task to draw on.
+    """Probe the initial model, and compute from which task to draw in which state.
 
     Args:
         tasks: the sources and the target, or the name or path of a data set that needs no options.
@@ -147,7 +147,7 @@ def plan(
         learner: its settings give the batch size, and the rate and steps of the SGD that probes the model: with
             Algorithm 1 its ``inner_rate`` and ``steps_per_batch``, otherwise 0.01 and 1.
         discount: γ in [0, 1).
-        stride: ``"batch"`` uses P^B, the chain of batch starts; ``"row"``, the paper's letter, uses P.
+        stride: ``"batch"`` uses P^B, the chain of batch starts; ``"row"`` uses P, as the paper writes it.
         smoothing: pseudo-counts in each row of P.
         rewards: of the joint problem; ``"auto"`` is coupled where tasks and target share their labels, and separable
             where they do not, since then no label of one task is a class of another.
@@ -155,7 +155,7 @@ def plan(
         seed: of the initial weights, the same that :func:`metasched.train` starts from.
 
     Returns:
-        The plan; nothing that costs time is computed before it is asked for.
+        The plan. Its expensive parts are computed when they are first used.
 
     Examples:
         >>> plan = ms.plan(tasks, learner=ms.Joint(batch_size=10))

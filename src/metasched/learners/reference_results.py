@@ -53,8 +53,8 @@ def with_order(learner: str) -> tuple[str, str]:
     knowing = max(gaps, key=lambda name: gaps[name][0])
     gap, low, high = gaps[knowing]
     told = (
-        f"knowing the order {'has paid' if low > 0 else 'is not shown to pay'} (on activity {knowing} less {usual}, "
-        f"which does not look at labels: {gap:+.3f} [{low:+.3f}, {high:+.3f}])"
+        f"knowing the order {'has paid' if low > 0 else 'is not shown to pay'} (on activity, {knowing} minus {usual}, "
+        f"which ignores labels: {gap:+.3f} [{low:+.3f}, {high:+.3f}])"
     )
     return (knowing, told) if low > 0 else (usual, f"{told}, and {why(learner)}")
 

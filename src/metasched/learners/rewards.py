@@ -102,7 +102,7 @@ def scaled(objective: Objective, turn: Turn) -> jax.Array:
     """The paper's time-invariant reward r = 1 − √t·(1 − accuracy); t counts batches since the initial weights.
 
     Args:
-        objective: what is learnt; not looked at.
+        objective: what is learned; not used here.
         turn: the batch.
 
     Returns:
@@ -120,7 +120,7 @@ def accuracy(objective: Objective, turn: Turn) -> jax.Array:
     """The score of the model after the batch.
 
     Args:
-        objective: what is learnt; not looked at.
+        objective: what is learned; not used here.
         turn: the batch.
 
     Returns:
@@ -135,10 +135,10 @@ def accuracy(objective: Objective, turn: Turn) -> jax.Array:
 
 
 def gain(objective: Objective, turn: Turn) -> jax.Array:
-    """By how much the batch lowered the target's loss.
+    """How much the batch lowered the target's loss.
 
     Args:
-        objective: what is learnt; not looked at.
+        objective: what is learned; not used here.
         turn: the batch.
 
     Returns:
@@ -163,7 +163,7 @@ def transfer(objective: Objective, turn: Turn) -> jax.Array:
     the derivative of each row's own probability.
 
     Args:
-        objective: what is learnt.
+        objective: what is learned.
         turn: the batch.
 
     Returns:
@@ -184,7 +184,7 @@ def adam_transfer(objective: Objective, turn: Turn) -> jax.Array:
     such v, and on the inner steps of Algorithm 1, it is :func:`transfer`.
 
     Args:
-        objective: what is learnt.
+        objective: what is learned.
         turn: the batch.
 
     Returns:
@@ -217,7 +217,7 @@ def alignment(objective: Objective, turn: Turn) -> jax.Array:
     arXiv:2302.00674.
 
     Args:
-        objective: what is learnt.
+        objective: what is learned.
         turn: the batch.
 
     Returns:
@@ -279,7 +279,7 @@ _REGISTRY: Mapping[str, Reward] = {
 
 
 def names() -> tuple[str, ...]:
-    """The rewards that settings know by name.
+    """The names of the built-in rewards.
 
     Returns:
         Their names.
@@ -292,10 +292,10 @@ def names() -> tuple[str, ...]:
 
 
 def find(reward: str | Reward) -> Reward:
-    """The reward of a name.
+    """Find a reward by its name.
 
     Args:
-        reward: one of :func:`names`; a function of your own is handed back.
+        reward: one of :func:`names`, or your own function, which is returned unchanged.
 
     Returns:
         ``reward(objective, turn) -> scalar``.

@@ -39,47 +39,47 @@ class LearnerSettings:
     """What the rate of an update is called in its record."""
 
     updates: int = 30
-    """Updates of a run (K). After each one there is a record."""
+    """Number of updates in a run (K). There is one record per update."""
     batch_size: int = 20
-    """Rows of one scheduled batch (B)."""
+    """Rows in one scheduled batch (B)."""
     batching: Batching = "mixed"
-    """Whether a scheduled batch holds rows of many sources, each chosen on its own, or rows of one source."""
+    """mixed: a batch holds rows of many sources, each chosen separately; per_source: rows of one source."""
     batches_per_update: int | None = None
-    """Scheduled batches in one update (m); by default ⌊n/B⌋, where n is the size of the median task, or of the smallest
-    one where each batch comes from one task."""
+    """Scheduled batches in one update (m). By default ⌊n/B⌋, where n is the size of the median task, or of the smallest
+    task if each batch comes from one task."""
     optimiser: str | optax.GradientTransformation = "adam"
     """The optimiser: adam, adamw, nadam, rmsprop, sgd or lion; in Python also any Optax transformation."""
     rate_decay: float = 0.1
-    """The optimiser's rate at the end of the run, as a fraction of the first; it falls geometrically."""
+    """The learning rate at the end of the run, as a fraction of the first; it falls geometrically."""
     clip_norm: float | None = None
-    """Largest norm of the gradient that the optimiser sees; a longer one is scaled down to it."""
+    """Largest norm of a gradient; longer ones are scaled down to it."""
     target_batch: Literal["uniform", "all", "ucb"] = "uniform"
-    """The target's labelled rows of one optimiser step: B drawn uniformly without replacement, or all of them. With
-    Algorithm 1 also ucb: B of the classes with the highest upper confidence bound on what their rows gained so far."""
+    """Which labelled target rows an optimiser step uses: uniform, B of them at random without replacement; or all. With
+    Algorithm 1 also ucb, B rows of the classes with the highest upper confidence bound on what their rows gained."""
     heads: Literal["auto", "shared"] = "auto"
-    """Tasks with label sets of their own get heads of their own; ``shared`` forces one head on all."""
+    """By default, tasks with different label sets have separate output layers; ``shared`` makes them share one."""
     cursor: Literal["rested", "global"] = "rested"
-    """Whether a task's cursor moves only when the task is drawn, or all cursors with every batch."""
+    """rested: a task moves on only when it is drawn. global: all tasks move on with every batch."""
     reward_rows: int | None = None
-    """The target's labelled rows that rewards are computed on, a fixed random subset; by default all."""
+    """How many labelled target rows rewards are computed on (a fixed random subset); by default all."""
     reward_folds: int = 0
-    """Folds K of the target's labelled rows. Each fold's rewards come from a copy of the learner that never trains on
-    it; a run then takes about K + 1 times as long. 0: no copies, rewards come from the rows that are trained on."""
+    """Number of folds K of the labelled target rows. The rewards of a fold come from a copy of the learner that never
+    trains on it, and a run takes about K + 1 times as long. 0: no copies; rewards use the rows that are trained on."""
     slope_every: int = 1
-    """Batches for which the reward ``transfer`` keeps the target's gradient; 1 computes it for each."""
+    """For how many batches the rewards ``transfer`` and ``adam_transfer`` keep the target's gradient."""
     balanced_loss: bool = False
-    """Whether source rows are weighted in the loss by one over the frequency of their label in their task."""
+    """Weigh source rows in the loss by one over the frequency of their label in their task."""
     balanced_accuracy: bool = False
-    """Whether accuracy, and with it the reward, is the mean over classes of the accuracy of each."""
+    """Average accuracy over classes, also in rewards, so that every class counts the same."""
     metric: MetricName | None = None
-    """What models are judged by on test rows: accuracy, balanced-accuracy, auc, f1 or log-loss; for numbers r2 or mae.
-    By default accuracy (balanced with balanced_accuracy), for numbers r2. Rewards do not depend on it."""
+    """The score on test rows: accuracy, balanced-accuracy, auc, f1 or log-loss; for numbers r2 or mae. By default
+    accuracy (balanced with balanced_accuracy), and r2 for numbers. Rewards do not depend on it."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Number type of the network's forward pass; weights, losses and updates are always float32."""
     eval_every: int | None = None
-    """Updates between evaluations on test rows; by default as many as keep evaluation below a tenth of the run."""
+    """Updates between evaluations on test rows; by default evaluation takes less than a tenth of the run."""
     eval_rows: int = 1000
-    """Test rows of such an evaluation, a fixed random subset; the last one uses all."""
+    """Test rows in each evaluation (a fixed random subset); the last one uses all rows."""
 
     def __new__(cls, **given: Any) -> Self:
         """Refuse a setting that the learner does not have, in one line."""
@@ -92,7 +92,7 @@ class LearnerSettings:
         return tuple(getattr(self, name) for name in self.rate_names)
 
     def with_rates(self, rates: tuple[float, ...]) -> Self:
-        """The same settings with other learning rates.
+        """Copy the settings with other learning rates.
 
         Args:
             rates: in the order of ``rate_names``.
@@ -118,13 +118,13 @@ class LearnerSettings:
         return getattr(self, "steps_per_batch", 1)
 
     def resolve(self, tasks: TaskSet) -> Self:
-        """Check every setting against the tasks and fill in what was left open.
+        """Check every setting against the tasks, and fill in the defaults that depend on them.
 
         Args:
-            tasks: what is to be trained on.
+            tasks: the task set to train on.
 
         Returns:
-            Settings with nothing left open but ``gradient``, which depends on the network.
+            Complete settings, except for ``gradient``, which depends on the network.
         """
         settings = self._checked()
         smallest = min(tasks.tasks, key=len)
@@ -178,7 +178,7 @@ class LearnerSettings:
         if self.reward_rows is not None:
             raise ConfigError("reward_rows and reward_folds both say which rows give rewards; leave one of them out")
         if self.target_batch == "ucb":
-            raise ConfigError("reward_folds does not go with target_batch ucb; give uniform or all")
+            raise ConfigError("reward_folds cannot be used with target_batch ucb; give uniform or all")
 
     def _check_metric(self, kind: str) -> None:
         """A metric of classes cannot judge numbers, nor the other way round."""
@@ -200,7 +200,7 @@ class LearnerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Joint(LearnerSettings):
-    """Joint training: one model; each step is on one batch of source rows and one batch of the target together.
+    """Joint training: one model, and each step uses a batch of source rows and a batch of target rows.
 
     Examples:
         >>> learner = ms.Joint(batch_size=10, updates=2, learning_rate=3e-3)
@@ -218,19 +218,19 @@ class Joint(LearnerSettings):
     logged_rate: ClassVar[str] = "learning_rate"
 
     learning_rate: float = 1e-3
-    """The optimiser's rate at the first step."""
+    """The learning rate at the first step."""
     source_weight: float = 1.0
-    """Weight of the source batch in the loss; that of the target's batch is 1."""
+    """Weight of the source batch in the loss; the target batch has weight 1."""
 
     def _checked(self) -> Self:
         if self.target_batch == "ucb":
-            raise ConfigError("target_batch ucb is for Algorithm 1; give uniform or all, or take learner meta")
+            raise ConfigError("target_batch ucb is for Algorithm 1; give uniform or all, or use learner meta")
         return super()._checked()
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlgorithmOne(LearnerSettings):
-    """Algorithm 1: adapt to scheduled batches by SGD, then step the initial weights and the inner rate on the target.
+    """Algorithm 1: adapt to scheduled batches by SGD, then update the initial weights and the inner rate on the target.
 
     The paper can be read in two ways, which are two settings of ``batches_per_update`` and ``steps_per_batch``:
     *stream*, the default, is (⌊n/B⌋, 1); *per-batch* is (1, 100).
@@ -249,15 +249,15 @@ class AlgorithmOne(LearnerSettings):
     logged_rate: ClassVar[str] = "inner_rate"
 
     inner_rate: float = 0.01
-    """Initial inner learning rate; it is meta-learned from there, as its logarithm."""
+    """The inner learning rate at the start; its logarithm is then learned."""
     outer_rate: float = 1e-3
-    """The optimiser's rate at the first outer step."""
+    """The outer learning rate at the first step."""
     steps_per_batch: int = 1
     """SGD steps on each batch (R)."""
     gradient: "str | Estimator" = "auto"
-    """How the meta-gradient is computed. Exact: scan keeps all intermediate values, remat a few and computes the others
-    again, stored the weights of each step, with a Hessian-vector product on the way back. Approximate: first-order
-    (FOMAML). auto is stored, or remat where that would not fit. In Python also an estimator of your own."""
+    """How the meta-gradient is computed. Exact: stored keeps the weights of each step, scan keeps all intermediate
+    values, remat keeps a few and recomputes the others. Approximate: first-order (FOMAML). auto is stored, or remat if
+    stored would not fit into memory. In Python you can also pass your own estimator."""
 
 
 LEARNERS: dict[str, type[Joint] | type[AlgorithmOne]] = {kind.name: kind for kind in (AlgorithmOne, Joint)}

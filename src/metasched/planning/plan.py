@@ -20,7 +20,7 @@ from metasched.tasks.cursors import advance, batch_rows, labels_at, starts_of
 
 
 class Probe(NamedTuple):
-    """Rewards before anything was learned.
+    """The rewards of the initial model.
 
     Attributes:
         accuracy: r (N, C), validation accuracy after fitting label c of task i; 0 for a label that never occurs.
@@ -36,7 +36,7 @@ class Probe(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Everything that index and MDP schedulers are made from; what costs time is computed when first asked for.
+    """What the schedulers ``gittins`` and ``mdp`` need. Expensive parts are computed when they are first used.
 
     Attributes:
         tasks: the task set it is for.

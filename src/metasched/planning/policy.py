@@ -17,7 +17,7 @@ REMEMBERED = 100_000  # joint states whose choice is kept; a locked policy visit
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """Choices for N tasks with C labels each.
+    """A policy for N tasks with C labels each.
 
     Attributes:
         shape: (N, C).
@@ -51,7 +51,7 @@ class Policy:
     _seen: dict[bytes, int] = field(default_factory=dict, init=False, repr=False)
 
     def action(self, labels: ArrayLike) -> int:
-        """The task to draw on.
+        """The task to draw from.
 
         Args:
             labels: (N,), at the tasks' cursors.

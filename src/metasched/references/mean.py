@@ -64,7 +64,7 @@ class MeanModel(Predictor):
         """Write a folder for each member, and ``model.json``; a model that is there is replaced.
 
         Args:
-            folder: made if it is not there.
+            folder: the folder; it is made if it does not exist.
         """
         path = Path(folder)
         make_folder(path)
@@ -87,7 +87,9 @@ class MeanModel(Predictor):
         for number, (member, weight) in enumerate(zip(self.members, self.weights, strict=True)):
             found = weight * member._outputs(rows).astype(np.float64)
             if number and found.shape != total.shape:
-                raise DataError(f"models of a mean predict {total.shape} and {found.shape}; give models that are alike")
+                raise DataError(
+                    f"models of a mean predict {total.shape} and {found.shape}; give models with equal outputs"
+                )
             total = total + found if number else found
         return total
 
@@ -104,9 +106,11 @@ def mean_of(members: Sequence[Predictor], weights: Sequence[float] | None = None
     shares = [weight / sum(given) for weight in given]
     for member in members:
         if isinstance(member, MeanModel):
-            raise ConfigError("a mean of means is not stored; give the models that they are made of")
+            raise ConfigError("a mean of means cannot be saved; give the models that they are made of")
         if not _alike(member.about, members[0].about):
-            raise ConfigError("models of a mean must read the same inputs and predict the same classes; give such ones")
+            raise ConfigError(
+                "models of a mean must read the same inputs and predict the same classes; leave the others out"
+            )
     units = [member.about.variance for member in members]
     shared = _shared(members[0].about)
     if None not in units:

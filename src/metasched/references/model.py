@@ -49,7 +49,7 @@ class ReferenceModel(Predictor):
         """Write ``model.safetensors`` and ``model.json`` into a folder; a model that is there is replaced.
 
         Args:
-            folder: made if it is not there.
+            folder: the folder; it is made if it does not exist.
         """
         model_file.write(Path(folder), self.about, self.parameters)
 

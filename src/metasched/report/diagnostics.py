@@ -57,7 +57,7 @@ def unscaled(tasks: TaskSet) -> list[str]:
     fix = "standardise the inputs: (x − mean) / deviation of the source rows"
     if largest[high] > LARGEST_RATIO * largest[low]:
         return [
-            f"inputs are not on one scale: feature {high + 1} goes up to {largest[high]:.3g}, feature {low + 1} to "
+            f"inputs are on different scales: feature {high + 1} goes up to {largest[high]:.3g}, feature {low + 1} to "
             f"{largest[low]:.3g}; {fix}"
         ]
     size = float(np.sqrt(np.mean(np.square(rows, dtype=np.float64))))

@@ -65,19 +65,19 @@ def contrasts(output: Output, results: Results) -> list[Figure]:
     if len(told) == 1 and not found:
         return [_of_comparison(output, *told[0])]
     if not found and not told:
-        raise UnavailableError("no cell has a method that chooses beside a static one, with a seed in common")
+        raise UnavailableError("no cell has an active and a static method with a seed in common")
     alone = len(found) == 1 and not told
     rows = [*(row for cell, remarks in told for row in _ours_of(cell, remarks)), *_rows(found, alone)]
     baselines = " or ".join(dict.fromkeys([*[BASELINE] * bool(told), *(answer.baseline.name for answer in found)]))
     metrics = list(dict.fromkeys(cell.metric.title for cell in spoken_of(results)))
     ours = list(dict.fromkeys(_ours_in(results)))
     strokes = [stroke(name, name in ours) for name in dict.fromkeys(row["name"] for row in rows)]
-    plot = plots.differences(output.name, rows, strokes, f"{' or '.join(metrics)} less that of {baselines}")
+    plot = plots.differences(output.name, rows, strokes, f"{' or '.join(metrics)} minus that of {baselines}")
     listed = "; ".join(f"{row['label']} {row['value']:+.3g} ({row['words']})" for row in rows)
     what = "Each method" if alone else " and ".join(ours)
     if len(found) > 1 and not any(answer.planned for answer in found):
-        what = "The best method that chooses, picked after the fact,"
-    note = f"{what} less {baselines}, paired by seed, with the bootstrap 95 % interval; filled: a difference is shown."
+        what = "The best active method, picked after the fact,"
+    note = f"{what} minus {baselines}, paired by seed, with the bootstrap 95 % interval; filled: a difference is shown."
     if told:
         note += " Comparisons: the interval that their pages give."
     panel = Panel("", plot, f"Differences in final {' or '.join(metrics)} from {baselines}: {listed}.", "")
@@ -101,7 +101,7 @@ def _of_comparison(output: Output, cell: CellRuns, remarks: Remarks) -> Figure:
             facts = {"label": line.name, "name": line.name, "words": "ours" if ours else KINDS[line.kind]}
             rows.append({**facts, **_ends(line.over, cell), **look, "shown": line.kind != "reference"})
     strokes = [_stroke_of(line, remarks.ours) for line in remarks.table if line.over is not None]
-    x_title = [metric.title, f"less that of {BASELINE}"]
+    x_title = [metric.title, f"minus that of {BASELINE}"]
     x_title = x_title if len(metric.title) > LONG_TITLE else [" ".join(x_title)]
     x_title += ["(below 0 is better)"] * (not metric.higher_is_better)
     plot = plots.differences(output.name, rows, strokes, x_title, strong=[remarks.ours])
@@ -241,7 +241,7 @@ def schedules(output: Output, results: Results) -> list[Figure]:
         (f"{output.name}-others", f"{output.title}, other cells", others),
     ):
         drawn = [(cell, several) for cell in dict.fromkeys(cells) if (several := _shares(cell))]
-        note = "Share of draws by source: the darker, the larger; beside the name over the whole run. "
+        note = "Share of draws by source; darker means more. The number next to a name is for the whole run. "
         note += "Known to be useful: ★." if any(cell.about.useful for cell, _ in drawn) else ""
         panels = tuple(panel for _, several in drawn for panel in several)
         figures += [Figure(key, title, note.strip(), panels, tuple(cell for cell, _ in drawn))] if panels else []

@@ -37,7 +37,7 @@ OF_RUNS = (
     "several comparisons."
 )
 OF_COMPARISON = (
-    "Score ± half of its 95 % interval, and the difference from uniform with its own. Both count seeds and judging "
+    "Score ± half of its 95 % interval, and the difference from uniform with its own. Both account for seeds and test "
     "rows; they are not corrected for several comparisons."
 )
 OWN_TABLES = "a comparison has tables of its own, methods and sources-worth"
@@ -62,7 +62,7 @@ def methods(output: Output, results: Results) -> list[Table]:
     """The table that ``metasched compare`` prints, for every cell of the user's own runs."""
     cells = [cell for cell in results.cells if cell.own]
     if not cells:
-        raise UnavailableError("no runs of one's own")
+        raise UnavailableError("there are no runs of your own")
     found = []
     for cell in cells:
         columns = [(heading, itemgetter(index)) for index, heading in enumerate(method_headings(cell))]
@@ -178,10 +178,10 @@ def planned(output: Output, results: Results) -> list[Table]:
         ("seeds", lambda cell: number(tests[pairs[cell][0]].pairs, "{:.0f}")),
     )
     note = (
-        f"One method was named before the runs and is held against {BASELINE}: final test accuracy "
+        f"One method was named before the runs and is compared with {BASELINE}: final test accuracy "
         f"({compare.statistic(pairs)}), the paired difference with its bootstrap 95 % interval, and its sign-flip p, "
-        "corrected over the cells, or, where there is one, over the contrasts of the verdict: ours less uniform, and "
-        f"both less target-only (Holm). Gain: samples of {BASELINE} over samples of ours until test accuracy stays "
+        "corrected over the cells, or, where there is one, over the contrasts of the verdict: ours minus uniform, and "
+        f"both minus target-only (Holm). Gain: samples of {BASELINE} over samples of ours until test accuracy stays "
         "at the former's median final one. Every other comparison of the page is exploratory."
     )
     return [table(output, note, columns, [cell for cell in pairs if pairs[cell][0] in tests], pairs)]
@@ -212,10 +212,10 @@ def summary(output: Output, results: Results) -> list[Table]:
         ("its accuracy", lambda cell: _score(cell, static[cell])),
         ("best active", lambda cell: active[cell].name),
         ("accuracy", lambda cell: _score(cell, active[cell])),
-        ("less best static", lambda cell: signed(test.difference if (test := tests[cell]) else None)),
+        ("minus best static", lambda cell: signed(test.difference if (test := tests[cell]) else None)),
         ("p (Holm over its methods)", lambda cell: p_value(test.p_holm if (test := tests[cell]) else None)),
         ("gain", lambda cell: ratio(compare.gain_to_final(static[cell], active[cell]))),
-        ("less target-only", lambda cell: signed(compare.difference(active[cell], cell.methods.get(TARGET_ONLY)))),
+        ("minus target-only", lambda cell: signed(compare.difference(active[cell], cell.methods.get(TARGET_ONLY)))),
         ("supervised", lambda cell: _score(cell, compare.ceiling(cell))),
         ("share of its rows", lambda cell: percent(share_of_rows(cell))),
     )
@@ -267,7 +267,7 @@ def _leaderboard(output: Output, cell: CellRuns) -> Table:
         ("test accuracy", lambda method: _score(cell, method)),
         ("balanced", lambda method: middle(method, "balanced_test_accuracy")),
         ("validation", lambda method: middle(method, "validation_accuracy")),
-        ("less best static", lambda method: signed(tests[method].difference if method in tests else None)),
+        ("minus best static", lambda method: signed(tests[method].difference if method in tests else None)),
         (_corrected(len(tests), "methods"), lambda method: p_value(tests[method].p_holm if method in tests else None)),
         ("exploratory verdict", verdict),
         *(column for mark in marks for column in until(mark)),

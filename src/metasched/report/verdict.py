@@ -35,7 +35,7 @@ GROUPS: dict[Group, tuple[str, Tone]] = {
     "worse": ("Choosing hurts, use {baseline}:", "bad"),
     "sources": ("Sources do not help, target-only is better:", "bad"),
     "better": ("Choosing helps, over {baseline}:", "good"),
-    "alike": ("Choosing makes no difference to {baseline}:", "plain"),
+    "alike": ("Choosing is as good as {baseline}:", "plain"),
     "open": ("Too few seeds to tell whether better than {baseline}:", "plain"),
 }
 """In the order of the page: what costs the reader most comes first."""
@@ -383,7 +383,7 @@ def _about(answer: Answer) -> list[Sentence]:
         for method in (ours, baseline, cell.methods.get(TARGET_ONLY))
         if method is not None and (score := compare.typical(cell, method)) is not None
     ]
-    difference = f"{ours.name} less {baseline.name} {points(answer.contrast.difference, metric)}"
+    difference = f"{ours.name} minus {baseline.name} {points(answer.contrast.difference, metric)}"
     if not metric.higher_is_better:
         difference = against(answer.contrast.difference, baseline.name, metric, who=ours.name)
     seeds = f"{answer.contrast.pairs} seed{'s' * (answer.contrast.pairs != 1)}"

@@ -80,7 +80,7 @@ def load(folder: Path, size: int) -> tuple[Tensors, int] | None:
                 remove(folder / NEWEST)
             return found
     if paths:
-        raise RunError(f"{folder}: no checkpoint is whole, or an earlier metasched wrote it; {_FIX}")
+        raise RunError(f"{folder}: has no complete checkpoint, or one that an earlier metasched wrote; {_FIX}")
     return None
 
 

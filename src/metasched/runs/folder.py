@@ -89,7 +89,7 @@ def refuse_content(folder: Path, first: str = RUN) -> None:
     """
     try:
         if (folder.exists() or folder.is_symlink()) and not (folder.is_dir() and _is_empty(folder, first)):
-            raise RunError(f"{folder}: already exists and is no run; choose another --out")
+            raise RunError(f"{folder}: already exists and is not a run; choose another --out")
     except OSError as error:
         raise write_error(folder, error) from None
 
@@ -108,14 +108,14 @@ def describe(folder: Path) -> Description:
     path = folder / RUN
     if not path.is_file():
         unbegun = folder.is_dir() and _is_empty(folder, RUN)
-        fix = "if a run was to begin there, give the same command again" if unbegun else "give the folder of a run"
+        fix = "if a run was to start there, run the same command again" if unbegun else "give the folder of a run"
         raise RunError(f"{folder}: is not a run folder (it has no readable {RUN}); {fix}")
     content = untrusted.read_json(path, dict[str, Any], _AGAIN)
     version = untrusted.checked(content.pop("format", None), int, path, _AGAIN)
     if version == upgrade.FORMAT:
         if not (folder / OUTCOME).exists():
-            fix = f"let metasched 0.1 end it, or {_AGAIN}"
-            raise RunError(f"{folder}: was begun by metasched 0.1, and this version cannot continue it; {fix}")
+            fix = f"finish it with metasched 0.1, or {_AGAIN}"
+            raise RunError(f"{folder}: was started by metasched 0.1, and this version cannot continue it; {fix}")
         try:
             content["spec"] = upgrade.upgrade_spec(untrusted.checked(content.get("spec"), dict[str, Any], path, _AGAIN))
         except RunError as error:
@@ -146,7 +146,7 @@ def refuse_unbegun(runs: Sequence[Path]) -> None:
     for parent in sorted({run.parent for run in runs if run.name.startswith("seed-")}):
         for beside in sorted(parent.glob("seed-*")):
             if beside.is_dir() and not (beside / RUN).exists():
-                raise RunError(f"{beside}: its run had not begun; give the command that began the others again")
+                raise RunError(f"{beside}: its run had not started; run the command that started the others again")
 
 
 def refuse_comparison(folder: Path) -> None:
@@ -159,7 +159,7 @@ def refuse_comparison(folder: Path) -> None:
             origins = [describe(run).origin for run in own]
             latest = max(origins, key=lambda origin: origin.created, default=None)
             again = f": {latest.typed}" if latest else ""
-            raise RunError(f"{each}: is a comparison; to go on with it give its own command again{again}")
+            raise RunError(f"{each}: is a comparison; to continue it, run its own command again{again}")
 
 
 def model_folders(folder: Path, seed: int | None = None) -> list[Path]:
@@ -171,7 +171,7 @@ def model_folders(folder: Path, seed: int | None = None) -> list[Path]:
         raise RunError(f"{folder}: no such folder; give a comparison, a run that has ended, or a saved model")
     if seed is None and (folder / COMPARISON).is_file():
         if not (folder / FINAL / MODEL).exists():
-            raise RunError(f"{folder}: the comparison has not ended; give its command again")
+            raise RunError(f"{folder}: the comparison has not ended; run its command again")
         return [folder / FINAL]
     if seed is None and (folder / MODEL).exists():
         return [folder]
@@ -238,7 +238,7 @@ def locked(folder: Path) -> Iterator[None]:
         raise write_error(path, error) from None
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise RunError(f"{path}: is no file; remove it")
+            raise RunError(f"{path}: is not a file; remove it")
         try:
             import fcntl
 

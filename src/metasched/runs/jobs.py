@@ -172,7 +172,7 @@ def stored_job(path: Path, description: Description, tasks: TaskSet) -> Job:
         stored = {**EARLIER, **spec.settings}
         settings = replace(settings_of(spec.learner), **stored)
         if len(stored) != len(fields(settings)) or settings.resolve(tasks) != settings:
-            raise ConfigError("its settings must be all there, with nothing left open")
+            raise ConfigError("its settings must be complete")
         if len(description.about.tasks) != len(tasks.tasks):
             raise ConfigError(f"it names {len(description.about.tasks)} tasks, the data have {len(tasks.tasks)}")
         chosen = SchedulerSpec(spec.scheduler, spec.options)
@@ -274,7 +274,7 @@ def _seeds(given: int | Sequence[int]) -> list[int]:
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return counting(int(given))
     if not isinstance(given, Iterable) or isinstance(given, str):
-        raise ConfigError(f"seeds is {given!r}; give how many, at least 1, or a list of them")
+        raise ConfigError(f"seeds is {given!r}; give a number of seeds, at least 1, or a list of seeds")
     seeds = [check_seed(seed) for seed in given]
     if not seeds or len(set(seeds)) != len(seeds):
         raise ConfigError(f"seeds are {seeds}; give one or more different whole numbers ≥ 0")

@@ -109,12 +109,12 @@ def first_in_words(found: Mapping[str, tuple[Any, Any]]) -> str:
     names = [path for path in found if path.startswith("data.") and path not in rows]
     if rows and not names:
         old, new = (str(checksum)[:12] for checksum in found[rows[0]])
-        return f"on other rows: the data have changed since, or are divided otherwise (checksum {old}, not {new})"
+        return f"on other rows: the data have changed since, or are split differently (checksum {old}, not {new})"
     path = (names or list(found))[0]
     stored, asked = found[path]
     if (method := _METHOD.fullmatch(path)) and method[2] == "scheduler" and None in (stored, asked):
         named = f"the method '{method[1]}'"
-        return f"without {named}" if stored is None else f"with {named}, which you leave out now"
+        return f"without {named}" if stored is None else f"with {named}, which is missing now"
     # Specs leave out what has its default, so a flag that is not there is off.
     missing = "False" if stored is True or asked is True else EARLIER.get(path.removeprefix("settings.")) or "none"
     before, now = (missing if value is None else value for value in (stored, asked))

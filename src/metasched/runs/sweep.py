@@ -49,14 +49,14 @@ class Method:
     """A row of a comparison: a scheduler with its options and reward, under a name of your own.
 
     Attributes:
-        name: how tables call it.
+        name: the name in tables.
         scheduler: a word as :func:`metasched.train` takes it, or a :class:`Scheduler`. In a comparison also
             ``"best-single"``, the one source that does best on folds of the target's labelled rows.
         options: those of a scheduler given by name.
-        reward: what the scheduler is told after each batch; None for the reward of the whole comparison.
+        reward: the reward; None for the reward of the whole comparison.
         abstain: whether the scheduler may choose "no source this time".
         batching: ``"mixed"`` or ``"per_source"``; None for the batching of the whole comparison.
-        role: what it stands for, in a few words. ``"ours"`` marks the one that a verdict is on.
+        role: a few words about it. ``"ours"`` marks the method that a verdict is about.
 
     Examples:
         >>> wide = ms.Method("wide", "ucb", {"upper": 2.0})

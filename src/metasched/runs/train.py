@@ -48,8 +48,8 @@ class Run:
         parameters: what was trained, by seed: with Algorithm 1 the meta-parameters.
         tasks: the task set.
         out: the folder of the run, if it was kept.
-        outcomes: one line for each seed.
-        reason: why this scheduler, where you left the choice to us.
+        outcomes: one per seed.
+        reason: why this scheduler was chosen, for ``"auto"``.
         models: a function by seed that makes or reads the model; :meth:`model` calls it.
 
     Examples:
@@ -71,12 +71,12 @@ class Run:
 
     def __repr__(self) -> str:
         """What it was, how accurate it is, where it is, and warnings about its rows: a line each."""
-        method, accuracy = f"Run on {self.tasks.name}", "no seed ended well"
+        method, accuracy = f"Run on {self.tasks.name}", "no seed finished"
         if self.outcomes:
             spec, count = self.outcomes[0].spec, len(self.outcomes)
             seeds = f"seed {spec.seed}" if count == 1 else f"{count} seeds"
             learner = (
-                spec.learner if spec.settings.get("batching") == "mixed" else f"{spec.learner}, one source a batch"
+                spec.learner if spec.settings.get("batching") == "mixed" else f"{spec.learner}, one source per batch"
             )
             method = f"Run of {self.outcomes[0].method} on {self.tasks.name}, learner {learner}, {seeds}"
         if self.final:
@@ -86,7 +86,7 @@ class Run:
             spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
             lost = f", {len(self.diverged)} diverged" if self.diverged else ""
             accuracy = f"{called} {np.mean(values):.3f}{spread} on {len(self.tasks.test.labels):,} rows{lost}"
-        folder = f"in {self.out or 'memory alone (give out= to keep it)'}"
+        folder = f"in {self.out or 'memory only (give out= to keep it)'}"
         return "\n".join([method, accuracy, folder, *(f"! {line}" for line in self.tasks.warnings)])
 
     @property
@@ -103,7 +103,7 @@ class Run:
         """The model that ``final`` of a seed was evaluated with.
 
         Args:
-            seed: which seed; you can leave it out where there is only one.
+            seed: which seed; you can leave it out if there is only one.
 
         Returns:
             The model.
@@ -140,37 +140,35 @@ def train(
     seeds_at_once: int | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Run:
-    """Train on ``tasks`` and evaluate on their test rows.
+    """Train a model on ``tasks`` and evaluate it on their test rows.
 
     Args:
-        tasks: the sources and the target, or the name or path of a data set that needs no options: ``"demo"``.
-        scheduler: a :class:`Scheduler`, a name from ``ms.schedulers.names()``, ``"auto"``: the one that did best with
-            the learner in our results, or a control: ``"target-only"``, no source rows; ``"single:<task>"``, one task
-            by name or number from 1; ``"oracle-best-single"``, the single task that did best, known only in hindsight.
-            With ``abstain`` a scheduler of your own chooses among one arm more than there are tasks.
-        options: options of a scheduler given by name; for ``gittins`` and ``mdp`` also those of
-            :func:`metasched.plan`, which is then made from the initial model of each seed. Tasks (``task`` of
-            ``single``, ``tasks`` of ``uniform``) are named, or numbered from 1.
-        learner: :class:`Joint` or :class:`AlgorithmOne` with their settings; ``"joint"`` and ``"meta"`` are these with
-            the default settings.
-        network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
-        reward: what the scheduler is told after each batch: a name from ``ms.rewards.names()``, or a function of an
-            objective and a turn.
-        abstain: whether the scheduler has one more arm, "no source this time": a batch that trains nothing and draws
-            no rows.
-        seeds: how many, counting from 0, or a list of them. Each decides initial weights, the target's batches and the
-            scheduler's random draws, and is a run of its own. One whose loss is no longer finite ends alone, with a
-            record that says why (``diverged``).
-        loss: of one source row, ``loss(outputs, label) -> number``; by default cross-entropy, or half the squared error
-            where the tasks have ``targets``.
-        target_loss: of one target row; by default the same as that of a source row.
-        out: folder of the run; with several seeds a folder of theirs. A run that was interrupted there continues;
-            without it nothing is written.
-        on_record: called after every update.
-        trackers: where else records go: ``"tensorboard"``, ``"mlflow"``, ``"wandb"``, or a ``Tracker`` of your own.
-        seeds_at_once: seeds that run side by side in one program; by default one on a CPU, where side by side is
-            slower, and on accelerators as many as fit, spread over all devices.
-        checkpoint_seconds: at least this long between checkpoints.
+        tasks: the task set, or the name or path of a data set that needs no options, such as ``"demo"``.
+        scheduler: a name from ``ms.schedulers.names()``, a :class:`Scheduler` of your own, or ``"auto"``, the one that
+            did best in our results. Three controls are for comparison: ``"target-only"`` draws no source rows,
+            ``"single:<task>"`` draws from one task (by name or number from 1), and ``"oracle-best-single"`` is the
+            single task that turned out best. With ``abstain``, your own scheduler has one arm more than tasks.
+        options: options of a scheduler given by name. For ``gittins`` and ``mdp`` also those of :func:`metasched.plan`.
+            Tasks (``task`` of ``single``, ``tasks`` of ``uniform``) are named, or numbered from 1.
+        learner: :class:`Joint` or :class:`AlgorithmOne` with their settings. ``"joint"`` and ``"meta"`` are the same
+            with default settings.
+        network: ``"auto"``, ``"mlp"``, ``"cnn"``, or a :class:`Network` of your own.
+        reward: what the scheduler is told about a row or batch: a name from ``ms.rewards.names()``, or a function of
+            an objective and a turn.
+        abstain: whether the scheduler may also choose no source at all.
+        seeds: how many, counted from 0, or a list of them. A seed determines the initial weights, the target's batches
+            and the scheduler's random draws. If the loss of a seed is no longer finite, that seed ends with a record
+            that says why (``diverged``).
+        loss: the loss of one source row, ``loss(outputs, label) -> number``. By default cross-entropy, or half the
+            squared error in regression.
+        target_loss: the loss of one target row; by default the same.
+        out: folder of the run, or with several seeds of all runs. An interrupted run in it continues. Without ``out``
+            nothing is written.
+        on_record: called with every record.
+        trackers: also send records to ``"tensorboard"``, ``"mlflow"``, ``"wandb"``, or a ``Tracker`` of your own.
+        seeds_at_once: how many seeds run side by side. By default one on a CPU, where more would be slower, and on
+            accelerators as many as fit.
+        checkpoint_seconds: the least time between checkpoints.
 
     Returns:
         The finished run: records, final accuracies, models.
@@ -215,14 +213,14 @@ def train(
 def resume(
     where: str | os.PathLike[str], on_record: OnRecord | None = None, trackers: Sequence[str | Tracker] = ()
 ) -> Run:
-    """Continue the run in a folder, or all runs below it, each from its last checkpoint.
+    """Continue the run in a folder, or all runs in its subfolders, each from its last checkpoint.
 
-    They end with the numbers that they would have had without the interruption.
+    They end with the same numbers as without the interruption.
 
     Args:
         where: the folder.
-        on_record: called after every update, with those before the interruption too.
-        trackers: where else records go, as in :func:`train`.
+        on_record: called with every record, including those before the interruption.
+        trackers: where else to send records, as in :func:`train`.
 
     Returns:
         The finished run.
@@ -246,26 +244,28 @@ def resume(
         if spec.own or spec.data.set is None:
             made = ", ".join(("data",) * (spec.data.set is None) + spec.own)
             again = f"metasched.train(..., out={str(path)!r})"
-            raise RunError(f"{each}: has things made in Python ({made}); call {again} again to go on")
+            raise RunError(f"{each}: has objects made in Python ({made}); call {again} again to continue")
         if spec.data.fingerprint not in loaded:
             tasks = _stored_rows(each, spec.data.set, spec.data.options)
             if tasks.fingerprint != spec.data.fingerprint:
-                raise RunError(f"{each}: the data '{spec.data.set}' are not those the run began with; restore them")
+                raise RunError(
+                    f"{each}: the data '{spec.data.set}' are not those that the run started with; restore them"
+                )
             loaded[spec.data.fingerprint] = tasks
     jobs = [stored_job(each, about, loaded[about.spec.data.fingerprint]) for each, about in described.items()]
     return _run(jobs, path, on_record, sinks)
 
 
 def load_model(folder: str | os.PathLike[str], network: Network | None = None, *, seed: int | None = None) -> Predictor:
-    """The model that :meth:`Predictor.save`, or a run that has ended, left in a folder; no code of it runs.
+    """Load a model that :meth:`Predictor.save`, a run or a comparison has written. This runs no code from the folder.
 
     Args:
-        folder: the folder; of several seeds, the one that holds theirs; of a comparison, for its final model.
-        network: your own, for a model that was trained with one.
-        seed: of several seeds, this one alone; by default the mean of all of them.
+        folder: the folder of a saved model, a run, several seeds, or a comparison (for its final model).
+        network: your own network, if the model was trained with one.
+        seed: use only the model of this seed; by default the mean of all seeds is returned.
 
     Returns:
-        The model: a :class:`Model` where it is a network.
+        The model; a :class:`Model` if it is a network.
 
     Examples:
         >>> run.model().save("winds")
@@ -285,7 +285,7 @@ def _stored_rows(path: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
         if isinstance(error, MetaschedError):
             raise
         raise RunError(
-            f"{path / folder.RUN}: '{name}' with {options} is no data set ({error}); start again in another folder"
+            f"{path / folder.RUN}: '{name}' with {options} is not a data set ({error}); start again in another folder"
         ) from None
 
 

@@ -78,7 +78,7 @@ __all__ = [
 
 
 def names() -> tuple[str, ...]:
-    """The schedulers that :func:`make` knows.
+    """The names of all schedulers.
 
     Returns:
         Their names.
@@ -91,7 +91,7 @@ def names() -> tuple[str, ...]:
 
 
 def needs_plan(name: str) -> bool:
-    """Whether a scheduler is made from a plan; see :func:`metasched.plan`.
+    """Whether a scheduler needs a plan; see :func:`metasched.plan`.
 
     Args:
         name: one of :func:`names`.
@@ -107,7 +107,7 @@ def needs_plan(name: str) -> bool:
 
 
 def family(name: str) -> Family:
-    """What kind of schedule one is; one that needs a plan looks at labels, and so is active.
+    """The kind of a scheduler. One that needs a plan looks at labels, so it is active.
 
     Args:
         name: one of :func:`names`.

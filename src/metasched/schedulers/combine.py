@@ -57,7 +57,7 @@ class SwitchState(NamedTuple):
 
 
 def switch(schedulers: Sequence[Scheduler], which: int = 0) -> Scheduler:
-    """The scheduler number ``which`` of several for the same tasks.
+    """One of several schedulers for the same tasks, chosen by its number.
 
     ``which`` is part of the state: one compiled program compares any number of schedulers, one run after another or
     side by side under ``vmap``. Only the one that decides is told rewards.

@@ -128,7 +128,7 @@ def build(
     own = {key: value for key, value in options.items() if key not in asked}
     for key in own:
         if key in fixed:
-            raise ConfigError(f"option {key} of scheduler '{name}' is not for you to give: leave it out")
+            raise ConfigError(f"option {key} of scheduler '{name}' is set by metasched: leave it out")
     known = None if None in sizes else sizes
     if name == "proportional" and known is None:
         raise ConfigError("'proportional' needs to know every size; a stream has none: give 'uniform' with weights")

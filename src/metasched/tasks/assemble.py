@@ -331,6 +331,6 @@ def _refuse_unlearnable(
     if lost.size:
         raise DataError(
             f"{sources[target].row_name(int(lost[0]))}: {title} '{classes[labels.values[target][lost[0]]]}' occurs "
-            f"only in test rows ({len(lost):,} such rows), so nothing can teach it; give it validation or source rows, "
-            "or leave it out"
+            f"only in test rows ({len(lost):,} such rows), so no model can learn it; add validation or source rows "
+            "with this label, or leave it out"
         )

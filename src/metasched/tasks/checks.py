@@ -42,7 +42,7 @@ def check(tasks: "TaskSet") -> None:
             raise DataError(f"{where}: {len(classes):,} classes, more than {MOST_CLASSES:,}; group them")
         for label, count in Counter(classes).items():
             if count > 1:
-                raise DataError(f"{where}: {count} classes are named '{label}'; give each a name of its own")
+                raise DataError(f"{where}: {count} classes are named '{label}'; give each a different name")
         refuse_empty(tasks.name, name, len(part.labels))
         _check_rows(where, part.inputs, part.labels, classes, tasks.shape)
         if (part.targets is None) != (tasks.test.targets is None):

@@ -97,7 +97,7 @@ def _arrow(frame: Any, name: str) -> Any:
 
 def _table(table: Any, name: str, drop: Sequence[str]) -> Table:
     if not table.num_rows:
-        raise DataError(f"{name}: has no rows; give it some or leave it out")
+        raise DataError(f"{name}: has no rows; add some, or leave it out")
     return Table(name, columns_of(table, name, drop), _row_name(name), Provenance(name, np.arange(table.num_rows)))
 
 
@@ -105,7 +105,7 @@ def _source_rows(name: str, items: Sequence[Any], names: Sequence[str] | None) -
     """Pairs (input, label) as arrays."""
     row_name = _row_name(name)
     if not items:
-        raise DataError(f"{name}: has no rows; give it some or leave it out")
+        raise DataError(f"{name}: has no rows; add some, or leave it out")
     inputs: list[NDArray[Any]] = []
     labels: list[Any] = []
     for row, item in enumerate(items):
@@ -119,7 +119,7 @@ def _source_rows(name: str, items: Sequence[Any], names: Sequence[str] | None) -
             )
         if np.ndim(labels[row]):
             raise DataError(
-                f"{row_name(row)}: its label has shape {np.shape(labels[row])}; give one number or text a row"
+                f"{row_name(row)}: its label has shape {np.shape(labels[row])}; give one number or text per row"
             )
     arrays = np.stack(inputs)
     return SourceRows(

@@ -72,7 +72,9 @@ def label(
     numbers = {part: as_numbers(title, own, row_names[part]) for part, own in cells.items()}
     together = np.concatenate(list(numbers.values()))
     if regression or (regression is None and np.any(together != np.floor(together))):
-        note = f"'{title}' holds fractions, so numbers are predicted; as classes: {given('regression', False)}"
+        note = (
+            f"'{title}' contains fractions, so numbers are predicted; to predict classes: {given('regression', False)}"
+        )
         return Labelling(numbers, None, text=False, notes=() if regression else (note,))
     different = len(np.unique(together))
     if regression is None and different > MOST_WHOLE_NUMBERS:
@@ -116,7 +118,7 @@ def _classes(
     warnings: list[str] = []
     if alone:
         classes = {part: ordered(wanted if part in target else own) for part, own in names.items()}
-        notes = [f"'{alone[0]}' has none of the target's labels, so every source has labels of its own"]
+        notes = [f"'{alone[0]}' has none of the target's labels, so every source has its own labels"]
     else:
         classes = dict.fromkeys(cells, ordered(every))
         warnings, typos = find_typos(texts, target, row_names)

@@ -55,7 +55,7 @@ def by_source(table: Table, column: str) -> dict[str, Table]:
         )
     texts = as_texts(table.columns[column])
     if None in texts:
-        raise DataError(f"{table.row_name(texts.index(None))}: '{column}' is empty; say where the row is from")
+        raise DataError(f"{table.row_name(texts.index(None))}: '{column}' is empty; fill in the source of the row")
     rest = table.without([column])
     rows: dict[str, list[int]] = {}
     for row, text in enumerate(texts):
@@ -180,7 +180,7 @@ def _notes(preparation: Preparation, target: Sequence[Table], missing: str | Non
         more = f" and {len(categories) - 5} more" if len(categories) > 5 else ""
         notes.append(f"{_count(len(categories), 'column', 'columns')} of categories, one-hot: {named}{more}")
     if missing:
-        notes.append("empty numbers are the mean of the source rows, empty texts a category of their own")
+        notes.append("empty numbers are the mean of the source rows, empty texts are a category of their own")
     for column in categories:
         unseen = sum(column.unknown(table.columns[column.name]) for table in target)
         if unseen:

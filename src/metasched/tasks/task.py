@@ -136,7 +136,7 @@ class Provenance:
         return replace(self, rows=self.rows[index], note="; ".join(part for part in (self.note, note) if part))
 
     def describe(self) -> str:
-        """A few words for a person.
+        """A short description.
 
         Returns:
             Such as ``Semeion, rows 0–1399``.
@@ -151,12 +151,12 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class Unlabelled:
-    """Rows of the target that have no label: nothing is learnt from them, and a model can predict them.
+    """Rows of the target without a label. Nothing is learned from them, but a model can predict them.
 
     Attributes:
         inputs: ``(n, *shape)``, prepared like those of all other rows.
         provenance: where they come from.
-        names: what a person calls each row: ``shop3.csv line 7``.
+        names: a readable name of each row, such as ``shop3.csv line 7``.
 
     Examples:
         >>> rows = ms.Unlabelled(np.zeros((2, 4), np.float32), ms.Provenance("new", np.arange(2)), ("row 1", "row 2"))

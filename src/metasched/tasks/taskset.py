@@ -34,13 +34,13 @@ class TaskSet:
     fits the targets, a scheduler sees the labels.
 
     Attributes:
-        name: of the set.
+        name: the name of the set.
         tasks: the sources, in order.
         validation: the target's labelled rows, which a learner may use.
-        test: the target's rows that only measure.
+        test: the target's rows that are used only for measuring.
         classes: names of the target's labels.
-        provenance: one entry for each task, keyed by its name, and one each for ``"validation"`` and ``"test"``.
-        simulated: whether rows were made up.
+        provenance: one entry per task, by its name, and one each for ``"validation"`` and ``"test"``.
+        simulated: whether the rows are simulated.
         notes: what a reader of results should know.
         label_warnings: what looked wrong with the labels when they were read; :attr:`warnings` has these and more.
         recipe: the name and options with which ``datasets.load`` builds the same set again, when there are such.
@@ -98,11 +98,11 @@ class TaskSet:
 
         Args:
             tasks: by name, in order, pairs of inputs ``(n, *shape)`` and integer labels ``(n,)``.
-            validation: such a pair, of the target: labels that a learner may use.
-            test: such a pair, of the target: rows that only measure.
+            validation: inputs and labels of the target that a learner may use.
+            test: inputs and labels of the target that are used only for measuring.
             classes: names of the labels: one sequence that all tasks share, or a mapping from each task's name, and
                 ``"target"``, to its own. Without it the labels are shared and named by their numbers.
-            name: of the set.
+            name: the name of the set.
             allow_overlap: let a validation row be a test row too, inputs and label alike, for data whose rows
                 legitimately repeat; else the test accuracy would measure memory.
 
@@ -140,11 +140,11 @@ class TaskSet:
         Args:
             tasks: by name, in order, pairs of inputs ``(n, *shape)``, read as by :meth:`from_arrays`, and targets ``(n,
                 d)`` or ``(n,)``.
-            validation: such a pair, of the target: rows that a learner may use.
-            test: such a pair, of the target: rows that only measure.
+            validation: inputs and targets of the target rows that a learner may use.
+            test: inputs and labels of the target that are used only for measuring.
             bins: how many.
-            name: of the set.
-            allow_overlap: let a validation row be a test row too, inputs and target alike.
+            name: the name of the set.
+            allow_overlap: allow rows that are both validation and test rows.
 
         Returns:
             The task set.
@@ -181,7 +181,7 @@ class TaskSet:
         name: str = "frame",
         allow_overlap: bool = False,
     ) -> "TaskSet":
-        """Build a task set from a pandas or polars data frame, or anything else that hands over Arrow tables.
+        """Build a task set from a pandas or polars data frame, or any other object that exports Arrow tables.
 
         Needs the extra ``tables``. The options are those of :func:`metasched.datasets.from_columns`.
 
@@ -189,19 +189,19 @@ class TaskSet:
             frame: a frame with a column ``source`` that says where a row is from, or a mapping from each source to a
                 frame of its own.
             target: the source that is the target.
-            target_labels: how many of its rows are for validation.
-            seed: decides which.
+            target_labels: how many of its rows are used for validation.
+            seed: draws these rows.
             label: the column to predict.
             source: the column that names the source of a row.
             categorical: columns of numbers that stand for categories.
             drop: columns to leave out.
-            keep: columns to learn from although they seem only to identify rows.
-            missing: ``"mean"`` fills empty cells; by default they are refused.
-            standardise: give numbers mean 0 and standard deviation 1 over the source rows.
-            regression: predict the numbers in ``label``; by default if they are not all whole.
-            bins: of these numbers, which schedulers see as labels.
-            name: of the set.
-            allow_overlap: let a validation row be a test row too.
+            keep: columns to use although they look like row numbers.
+            missing: ``"mean"`` fills empty cells; by default they are an error.
+            standardise: scale numbers to mean 0 and standard deviation 1 over the source rows.
+            regression: whether to predict numbers; by default only if the labels are numbers that are not all whole.
+            bins: number of bins of these numbers, which schedulers see as labels.
+            name: the name of the set.
+            allow_overlap: allow rows that are both validation and test rows.
 
         Returns:
             The task set.
@@ -245,8 +245,8 @@ class TaskSet:
         Args:
             datasets: by the name of the source.
             target: the source that is the target.
-            target_labels: how many of its rows are for validation.
-            seed: decides which.
+            target_labels: how many of its rows are used for validation.
+            seed: draws these rows.
             label: the column to predict.
             inputs: one column of images or arrays to learn from alone.
             categorical: as in :meth:`from_frame`.
@@ -256,8 +256,8 @@ class TaskSet:
             standardise: as in :meth:`from_frame`.
             regression: as in :meth:`from_frame`.
             bins: as in :meth:`from_frame`.
-            name: of the set.
-            allow_overlap: let a validation row be a test row too.
+            name: the name of the set.
+            allow_overlap: allow rows that are both validation and test rows.
 
         Returns:
             The task set.
@@ -297,13 +297,13 @@ class TaskSet:
         Args:
             datasets: by the name of the source; labels are numbers, or text.
             target: the source that is the target, divided as by :func:`metasched.datasets.from_columns`.
-            target_labels: how many of its rows are for validation.
-            seed: decides which.
+            target_labels: how many of its rows are used for validation.
+            seed: draws these rows.
             classes: names of the numbers; by default the data set's attribute ``classes``.
             regression: predict the numbers in place of labels; by default if they are not all whole.
-            bins: of these numbers, which schedulers see as labels.
-            name: of the set.
-            allow_overlap: let a validation row be a test row too.
+            bins: number of bins of these numbers, which schedulers see as labels.
+            name: the name of the set.
+            allow_overlap: allow rows that are both validation and test rows.
 
         Returns:
             The task set.
@@ -379,7 +379,7 @@ class TaskSet:
         shuffle_order: bool = False,
         seed: int = 0,
     ) -> "TaskSet":
-        """A controlled variant, reproducible from ``seed``; each change draws from a stream of its own.
+        """A changed copy, reproducible from ``seed``. Each change has its own random stream.
 
         Args:
             target_labels: keep this many validation rows, stratified by class, in their order.
@@ -390,7 +390,7 @@ class TaskSet:
             seed: a whole number from 0 to 2³² − 1.
 
         Returns:
-            Another task set; this one stays as it is.
+            A new task set; this one is not changed.
 
         Examples:
             >>> few = tasks.variant(target_labels=6, noise={"south": 1.0})
@@ -457,11 +457,11 @@ class TaskSet:
         return redraw.held_out(self, rows)
 
     def with_irrelevant(self, name: str, *, seed: int = 0) -> "TaskSet":
-        """A variant in which one task teaches nothing: the values of all its inputs in one random order.
+        """A copy in which one task is useless: the values of its inputs are scrambled, in the same way for all rows.
 
         Args:
-            name: of the task, which stays learnable, yet is about nothing else.
-            seed: decides the order.
+            name: the task. It can still be learned, but does not help any other task.
+            seed: draws the order.
 
         Returns:
             Another task set.
@@ -476,11 +476,11 @@ class TaskSet:
         return variants.replace_task(self, replace(task, inputs=inputs), "values of every input in one random order")
 
     def with_wrong_labels(self, name: str, *, shift: int = 1) -> "TaskSet":
-        """A variant in which one task misleads: its label k becomes k + ``shift``, modulo the number of its classes.
+        """A copy in which one task misleads: its label k becomes k + ``shift``, modulo the number of its classes.
 
         Args:
             name: of the task.
-            shift: by how much.
+            shift: how far labels are moved.
 
         Returns:
             Another task set.
@@ -516,7 +516,7 @@ class TaskSet:
         return variants.by_class(self, pooled)
 
     def summary(self) -> str:
-        """What a person wants to know first.
+        """A summary of the set.
 
         Returns:
             A few lines of text.

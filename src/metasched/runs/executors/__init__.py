@@ -1,7 +1,7 @@
 """Where runs are made: ``in-process``, here; ``local``, in other processes of this machine; ``ray``, on a Ray cluster.
 
 An executor takes jobs and delivers their outcomes. What is true is always on disk, in the folders of the runs, never in
-an executor: you can kill any of the processes at any moment and give the same command again.
+an executor: you can kill any of the processes at any moment and run the same command again.
 """
 
 import os
@@ -104,7 +104,7 @@ class Machines(NamedTuple):
         if self.address is not None and name != "ray":
             raise ConfigError(f"address is for executor 'ray', not '{name}'; leave one of them out")
         if own and name not in (AUTO, IN_PROCESS):
-            raise ConfigError(f"what was made in Python cannot go to other processes: leave executor '{name}' out")
+            raise ConfigError(f"objects made in Python cannot be sent to other processes: leave out executor '{name}'")
 
 
 @contextmanager

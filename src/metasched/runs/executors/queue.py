@@ -221,7 +221,7 @@ class Work(Queue):
         for number, job in zip(bundle.runs, self.jobs(bundle), strict=True):
             outcome = outcome_in(folder_of(job))
             if outcome is None:
-                raise RunError(f"{folder_of(job)}: has ended without an outcome; give the same command again")
+                raise RunError(f"{folder_of(job)}: has ended without an outcome; run the same command again")
             self._on_outcome(number, outcome)
 
     def _give_up(self, run: int, failure: Failure) -> None:
@@ -234,7 +234,7 @@ class Work(Queue):
             others = f" and {len(self.failures) - 1} more" if len(self.failures) > 1 else ""
             raise RunError(
                 f"{folder_of(self._jobs[number])}{others}: failed {failure.tries} times ({failure.error}); all other "
-                "runs are kept: mend the cause and give the same command again"
+                "runs are kept: fix the cause and run the same command again"
             )
 
 

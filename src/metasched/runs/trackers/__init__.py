@@ -45,7 +45,7 @@ _log = logging.getLogger("metasched")
 
 
 class Tracker(Protocol):
-    """Something that records are copied to while a run goes on.
+    """Receives copies of the records during a run.
 
     The three functions are called one after another from one thread, which is not the one that trains. They may take
     their time. An exception ends the tracker, never the run.
@@ -74,7 +74,7 @@ class Tracker(Protocol):
     folder: str
 
     def start(self, description: Description, folder: Path) -> None:
-        """Open what records go to.
+        """Prepare to receive records.
 
         Args:
             description: what the runs are: the contents of ``run.json``, with ``seeds`` in place of the seed.
@@ -82,7 +82,7 @@ class Tracker(Protocol):
         """
 
     def log(self, records: Sequence[Record]) -> None:
-        """Take records in; when this returns, they survive a kill.
+        """Store records. When this returns, they must be safe even if the process is killed.
 
         Args:
             records: in the order they happened.
