@@ -254,7 +254,7 @@ def by_rate(out: Path) -> dict[str, list[float]]:
     scores: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for run in outcome.read(out / JUDGING):
         rate = f"{run.spec.settings['learning_rate']:g}"
-        scores[rate][run.spec.method][run.spec.seed] = run.final.test_accuracy if run.final else 0.0
+        scores[rate][run.method][run.spec.seed] = run.final.test_accuracy if run.final else 0.0
     found = {}
     for rate, methods in scores.items():
         gaps = [methods["thompson"][seed] - methods["uniform"][seed] for seed in methods["uniform"]]

@@ -50,6 +50,14 @@ def test_a_budget_that_is_too_short_is_refused_with_one_that_will_do():
     within(LEARNER, PACE, 40, 20)
 
 
+def test_compiling_takes_its_time_from_training():
+    slow = PACE._replace(compiling=10.0)
+    assert slow.seconds(40, LEARNER.updates) == PACE.seconds(40, LEARNER.updates) + 10
+    assert within(LEARNER, slow, 40, 60 + 10 / FOR_NETWORKS) == within(LEARNER, PACE, 40, 60)
+    with pytest.raises(ConfigError, match="too short for 40 runs; give about 40 seconds"):
+        within(LEARNER, slow, 40, 21)
+
+
 def test_a_budget_of_no_step_at_all_is_told_the_same_time():
-    with pytest.raises(ConfigError, match=r"a budget of 0 s is too short for 400000 runs; give about 46\.3 hours"):
+    with pytest.raises(ConfigError, match=r"a budget of 0 s is too short for 400000 runs; give about 55\.6 hours"):
         within(LEARNER, PACE, 400_000, 0.01)

@@ -49,13 +49,14 @@ def test_new_seeds_are_written_down_before_anything_is_run(out):
     ("changes", "difference"),
     [
         ({"settings": {"updates": 5, "learning_rate": 0.01}}, r"with another setting updates \(4, not 5\)"),
-        ({"methods": {}}, "with the method 'ucb', which you leave out now"),
+        ({"methods": {}}, "with the method 'ucb', which is missing now"),
         ({"methods": {**METHODS, "b": METHODS["ucb"]}}, "without the method 'b'"),
         ({"tuned": False}, r"with another setting tune \(True, not False\)"),
         ({"references": False}, r"with another .*references.* \(True, not False\)"),
         ({"budget": 60.0}, r"with another budget \(none, not 60.0\)"),
         ({"data": "b" * 64}, r"on other rows: .*checksum aaaaaaaaaaaa, not bbbbbbbbbbbb"),
-        ({"seeds": [0, 5]}, r"with 2 seeds, 1 among them; give at least these"),
+        ({"seeds": [0, 5]}, r"with 2 seeds; give at least these \(seeds 0, 1\), or choose another folder"),
+        ({"seeds": [0, 5], "budget": 60.0}, r"with another budget \(none, not 60.0\)"),
     ],
 )
 def test_another_comparison_is_refused_naming_the_difference(out, changes, difference):

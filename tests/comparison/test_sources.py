@@ -10,7 +10,7 @@ from half_sources import make_sources
 from helpers import make_tasks
 from metasched.comparison import sources
 from metasched.comparison.estimate import Estimate, Judge
-from metasched.comparison.sources import judged, lines, over_units, shares_of, shown, weights_of
+from metasched.comparison.sources import between, judged, lines, over_units, shares_of, shown, weights_of
 from metasched.comparison.splits import split
 from metasched.learners.metrics import METRICS
 from metasched.references.grams import Grams
@@ -51,6 +51,12 @@ def test_a_word_needs_one_percent():
     assert shown(UP, 1)
     assert not shown(UP, -1)
     assert not shown(None, 1)
+
+
+def test_the_interval_of_a_source_excludes_0_just_where_its_word_says_so():
+    for level in (0.98, 0.994, 0.996, 0.9999):
+        found = Estimate(0.2, 0.2 / stats.t.ppf(level, 20), 20.0, 10, 0.0)
+        assert (between(found).low > 0) == shown(found, 1)
 
 
 def test_the_mean_over_units_is_students():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from helpers import make_tasks
-from metasched.comparison.estimate import RESAMPLES, Part, Scores
+from metasched.comparison.estimate import RESAMPLES, Scores
 from metasched.comparison.splits import split
-from metasched.comparison.wording import final_line, first_line, judged_line
+from metasched.comparison.wording import final_line, first_line, judged_line, suspicious_lines
 from metasched.learners.metrics import METRICS
-from metasched.report.remarks import Between, MethodLine
+from metasched.report.remarks import Between, MethodLine, SourceLine
 from tiny_comparison import LEARNER, divided
 
 ACCURACY, LOSS = METRICS["accuracy"], METRICS["log-loss"]
@@ -37,7 +37,7 @@ class TestFirstLine:
         found = first_line(
             table, {"forest, pooled": scores(0.7, 0.7, 0.7, 0.7), "thompson": OURS}, "thompson", 30, ACCURACY
         )
-        assert found.startswith("Forest, pooled is best here (0.700): +.20 [.")
+        assert found.startswith("Forest, pooled is the best single model here (0.700): +.20 [.")
         assert found.endswith("] over thompson")
 
     def test_a_difference_that_is_not_clear_is_called_so(self):
@@ -47,7 +47,7 @@ class TestFirstLine:
     def test_losses_are_shown_as_people_know_them(self):
         mine, best = scores(-0.6, -0.61, -0.6, -0.59), scores(-0.4, -0.4, -0.41, -0.4)
         found = first([line("forest", "reference", -0.4)], LOSS, forest=best, thompson=mine)
-        assert found.startswith("Forest is best here (0.400): log-loss lower by .20 [.")
+        assert found.startswith("Forest is the best single model here (0.400): log-loss lower by .20 [.")
 
     @pytest.mark.parametrize("table", [[line("ucb", "network", 0.9)], [line("the final model", "final", 0.9)]])
     def test_where_a_network_is_best_there_is_none(self, table):
@@ -58,28 +58,40 @@ class TestFirstLine:
         assert first(table, forest={7: OURS[0]}, thompson=OURS) == ""
 
 
-PARTS = {
-    name: Part(np.tile([right, 1 - right], (20, 1)), np.zeros(20, int), np.arange(20))
-    for name, right in (("a", 0.9), ("b", 0.2), ("c", 0.6), ("d", 0.6))
-}
-
-
 class TestFinalLine:
-    def test_one_model_is_named_with_its_score(self):
-        assert final_line({"b": 1.0}, PARTS, ACCURACY, None) == (
-            "The final model is b; its cross-validated accuracy on 20 labelled rows is 0.000"
-        )
+    def test_one_model_is_named_with_its_score_in_the_table(self):
+        table = [line("b", "reference", 0.7), line("the final model", "final", 0.8)]
+        assert final_line({"b": 1.0}, table, ACCURACY) == "The final model is b; its accuracy in the table is 0.800"
 
     def test_several_are_a_mean_and_three_of_them_are_named(self):
-        found = final_line({"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}, PARTS, LOSS, None)
-        mean = 0.4 * 0.9 + 0.3 * 0.2 + 0.2 * 0.6 + 0.1 * 0.6
+        found = final_line({"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}, [line("the final model", "final", -0.5)], LOSS)
         assert found == (
-            "The final model is the mean of a (40%), b (30%), c (20%) and 1 more; its cross-validated log-loss on 20 "
-            f"labelled rows is {-np.log(mean):.3f}"
+            "The final model is the mean of a (40%), b (30%), c (20%) and 1 more; its log-loss in the table is 0.500"
         )
 
-    def test_without_held_out_rows_there_is_no_score_and_no_full_stop_that_others_add(self):
-        assert final_line({"thompson": 1.0}, {}, ACCURACY, None) == "The final model is thompson"
+    def test_where_the_table_lacks_it_there_is_no_score_and_no_full_stop_that_others_add(self):
+        assert final_line({"thompson": 1.0}, [], ACCURACY) == "The final model is thompson"
+
+
+def source(name, word, transfer):
+    lost = Between(0.0, -0.1, 0.1)
+    return SourceLine(name=name, rows=9, share=0.5, transfer=transfer, lost=lost, word=word, why="")
+
+
+class TestSuspiciousLines:
+    BELOW, AROUND = Between(-0.1, -0.2, -0.05), Between(-0.1, -0.2, 0.05)
+
+    def test_a_source_whose_rows_lower_the_score_is_named_even_if_nothing_is_lost_without_it(self):
+        (found,) = suspicious_lines([source("west", "cannot tell", self.BELOW), source("east", "keep", self.BELOW)])
+        assert found.startswith("'west' may be harmful: learning its rows lowers the score, but leaving it out ")
+
+    def test_several_are_one_line(self):
+        (found,) = suspicious_lines([source(name, "cannot tell", self.BELOW) for name in "ab"])
+        assert found.startswith("'a' and 'b' may be harmful: learning their rows")
+
+    def test_what_is_unclear_or_already_called_harmful_has_no_line(self):
+        lines = [source("a", "cannot tell", self.AROUND), source("b", "harmful", self.BELOW)]
+        assert suspicious_lines([*lines, source("c", "cannot tell", None)]) == []
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 
 import made_up_results as made
 from metasched.learners.metrics import METRICS
+from metasched.report import compare
 from metasched.report.statistics import Bounded
-from metasched.report.verdict import MARGIN, decide, opening
+from metasched.report.verdict import MARGIN, decide, opening, stated
 
 
 def finals(mean, spread=0.01, seeds=10, seed=0):
@@ -105,6 +106,14 @@ def test_target_only_as_good_as_both_leaves_no_use_for_sources():
     assert found.sentence.startswith("Sources do not help here: use target-only (ours is −.020 [")
     assert "against it); ours is +.010 [" in found.sentence
     assert found.sentence.endswith("] over uniform")
+
+
+def test_where_another_kind_of_model_gains_from_sources_nobody_is_told_to_do_without_them():
+    gaps = compare.gaps_of(finals(0.7), finals(0.69, seed=1), finals(0.72, seed=2))
+    found = stated(compare.tested(gaps, [0.02] * 3), gaining="forest, pooled")
+    assert found.case == "no use for sources"
+    assert found.sentence.startswith("Sources do not help the network here (ours is −.020 [")
+    assert "against target-only), but they help forest, pooled; ours is +.010 [" in found.sentence
 
 
 def test_sources_are_of_use_when_uniform_alone_beats_target_only():

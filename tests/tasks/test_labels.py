@@ -147,3 +147,18 @@ def test_sources_that_know_more_than_the_target_are_no_fault():
 def test_numbers_are_not_spelt_like_numbers():
     assert found(s=["1", "11"] * 9, t=["1"] * 9) == ([], set())
     assert "'11' (s.csv line 2, 1 row) is not" in found(s=["11", "1"], t=["1"])[0][0]
+
+
+def test_a_text_among_numbers_is_named_and_not_made_a_class():
+    prices = [f"{230 + number / 7:.2f}" for number in range(150)]
+    cells = {"a": np.array([*prices, "n.a."], object), "t": np.array(prices, object)}
+    names = {part: (lambda row, part=part: f"{part} row {row}") for part in cells}
+    with pytest.raises(DataError, match=r"a row 150: 'price' is 'n\.a\.', where 300 of 301 labels are numbers"):
+        label(cells, ["t"], names, title="price")
+    assert label(cells, ["t"], names, title="price", regression=False).classes is not None
+
+
+def test_texts_beside_few_numbers_are_classes():
+    cells = {"a": np.array(["1", "2", "other"] * 9, object), "t": np.array(["1", "2", "other"], object)}
+    names = {part: (lambda row: f"row {row}") for part in cells}
+    assert label(cells, ["t"], names).classes["t"] == ("1", "2", "other")

@@ -17,12 +17,13 @@ from metasched.comparison.predictions import PREDICTIONS, as_csv
 from metasched.comparison.references import References
 from metasched.comparison.result import Comparison
 from metasched.comparison.splits import Split, Splits, seeds_for
-from metasched.comparison.wording import final_line, first_line, judged_line, warning_lines
+from metasched.comparison.wording import FINAL_TITLE, final_line, first_line, judged_line, warning_lines
 from metasched.files import write_whole
 from metasched.learners.losses import deviation_of, unit_of
 from metasched.learners.metrics import Metric, metric_of
 from metasched.learners.predictor import Predictor
 from metasched.references.grams import Grams
+from metasched.report import diagnostics
 from metasched.report.remarks import REMARKS, Between, MethodLine, Remarks
 from metasched.report.remarks import write as write_remarks
 from metasched.report.results import of_outcomes
@@ -36,7 +37,7 @@ from metasched.schedulers.resolve import family as family_of
 from metasched.tasks import TaskSet
 
 OUTCOMES = "outcomes.jsonl"
-FINAL_TITLE = "the final model"
+BY_ACCURACY = "By accuracy, which says little about the rare class"
 MethodScores = Mapping[str, Mapping[int, Scores]]
 """Scores of every method, by unit."""
 
@@ -60,7 +61,8 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
     # The final model.
     chosen = [run for (name, _), fit in (folds or fits).items() if name == ours.name for run in fit.runs]
     weights = sources.weights_of(tasks, chosen)
-    whole = {title: next(iter(units.values())) for title, units in held.items() if units}
+    # A model that the budget left no time to judge is not part of the final model, whose score is then known, too.
+    whole = {title: next(iter(units.values())) for title, units in held.items() if units and judged.get(title)}
     final = final_model(bench, ours.name, folds, references, whole, weights)
     final.model.save(bench.out / FINAL)
     # What came of it.
@@ -70,7 +72,9 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
     runs = {method.name: benches.outcomes_of(bench, method, fits, variance) for method in methods}
     table = _table(scores, judge.scores(_mean_parts(parts, final.shares)), set(runs), splits.judges)
     margin = metric.margin_of(deviation_of(tasks))
-    verdict = _verdict(scores, ours.name, chooses, splits, metric, margin)
+    gaining = "" if references is None else _gaining(scores, references, splits.judges)
+    verdict = _verdict(scores, ours.name, chooses, splits, metric, margin, gaining)
+    rare = metric.name == "accuracy" and diagnostics.rare_class(tasks)
     grams = references.grams if references else Grams.of(tasks) if tasks.shared_labels else None
     lines = sources.lines(splits, judge, grams, runs[ours.name], margin)
     study = _study(asked, bench)
@@ -83,9 +87,9 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
         ours=ours.name,
         metric=metric.name,
         case=verdict.case,
-        verdict=verdict.sentence,
+        verdict=f"{BY_ACCURACY}: {verdict.sentence}" if rare else verdict.sentence,
         first=first_line(table, scores, ours.name, splits.judges, metric),
-        final=final_line(final.shares, final.candidates, metric, variance),
+        final=final_line(final.shares, table, metric),
         judged=judged_line(splits, bench.setup.learner, bench.rates, asked.setup.learner),
         table=table,
         sources=lines,
@@ -161,8 +165,22 @@ def _table(scores: MethodScores, mean: Mapping[int, Scores], own: set[str], judg
     return tuple(sorted(found, key=lambda line: -line.score.value))
 
 
-def _verdict(scores: MethodScores, ours: str, chooses: bool, splits: Splits, metric: Metric, margin: float) -> Verdict:
-    """The sentence on ours, uniform and target-only."""
+def _gaining(scores: MethodScores, references: References, judges: int) -> str:
+    """The best model of another kind, if it learns from sources and is shown to be better than the best without."""
+    titles = {references.title(recipe): recipe.rows == "target" for recipe in references.recipes}
+    found = {name: estimate(scores[name], judges).value for name in titles if name in scores}
+    with_sources, alone = ([name for name in found if titles[name] is own] for own in (False, True))
+    if not with_sources or not alone:
+        return ""
+    best, other = (max(names, key=lambda name: found[name]) for names in (with_sources, alone))
+    gap = difference(scores[best], scores[other], judges)
+    return best if gap is not None and gap.interval.low > 0 else ""
+
+
+def _verdict(
+    scores: MethodScores, ours: str, chooses: bool, splits: Splits, metric: Metric, margin: float, gaining: str
+) -> Verdict:
+    """The sentence on ours, uniform and target-only; ``gaining`` is another model to which sources are of use."""
     if splits.units < FEWEST_UNITS and splits.kind != "cross-validation":
         return Verdict(
             "too few seeds",
@@ -176,7 +194,7 @@ def _verdict(scores: MethodScores, ours: str, chooses: bool, splits: Splits, met
     found = contrasts(gaps, margin)
     if splits.kind == "cross-validation":  # people give seeds, not repeats
         found = [each._replace(needed=each.needed and seeds_for(each.needed)) for each in found]
-    return stated(found, subject=who, metric=metric, margin=margin)
+    return stated(found, subject=who, metric=metric, margin=margin, gaining=gaining)
 
 
 def _study(asked: Asked, bench: Bench) -> Study:

@@ -10,7 +10,7 @@ from metasched.learners.settings import LearnerSettings
 _WORDS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
 FEWEST_STEPS = 50
 """A run with fewer steps says nothing."""
-FOR_NETWORKS = 0.6
+FOR_NETWORKS = 0.5
 """The share of a budget that goes into networks; the rest is for reference models, tables and figures."""
 
 
@@ -32,26 +32,34 @@ def seconds_of(budget: str | float | None) -> float | None:
 
 
 class Pace(NamedTuple):
-    """What runs cost on this machine: seconds of one update of one run, and how many runs are made at once."""
+    """What runs cost on this machine.
+
+    Attributes:
+        update: seconds of one update of one run.
+        workers: how many runs are made at once.
+        compiling: seconds until all programs are compiled.
+    """
 
     update: float
     workers: int
+    compiling: float = 0.0
 
     def seconds(self, runs: int, updates: int) -> float:
         """Of so many runs."""
-        return self.update * updates * runs / max(self.workers, 1)
+        return self.compiling + self.update * updates * runs / max(self.workers, 1)
 
 
 def within(learner: LearnerSettings, pace: Pace, runs: int, seconds: float) -> LearnerSettings:
     """The settings with as many steps as fit, fewer in each update; the number of updates stays."""
     batches = learner.batches_per_update or 1
-    share = FOR_NETWORKS * seconds / max(pace.seconds(runs, learner.updates), 1e-9)
+    training = max(pace.seconds(runs, learner.updates) - pace.compiling, 1e-9)
+    share = (FOR_NETWORKS * seconds - pace.compiling) / training
     if share >= 1:
         return learner
-    affordable = share * batches * learner.updates
-    steps = int(affordable)
+    wanted = batches * learner.updates
+    steps = int(share * wanted)
     if steps < FEWEST_STEPS:
-        least = seconds * FEWEST_STEPS / affordable
+        least = (training * min(1.0, FEWEST_STEPS / wanted) + pace.compiling) / FOR_NETWORKS
         raise ConfigError(
             f"a budget of {seconds:,.0f} s is too short for {runs} runs; give about {in_words(least)}, or fewer seeds "
             "or methods"

@@ -104,15 +104,22 @@ class Estimate(NamedTuple):
     @property
     def interval(self) -> Interval:
         """At 95 %; without ends where one unit allows none."""
-        half = self.half_width
+        return self.interval_at(2 * TAIL)
+
+    def interval_at(self, level: float) -> Interval:
+        """Which excludes 0 where the p-value is below ``level``, if there are enough units for a p-value."""
+        half = self._half(level)
         return Interval(self.value, self.value - half, self.value + half)
 
     @property
     def half_width(self) -> float:
-        """Of the interval; NaN for one unit."""
+        """Of the 95 % interval; NaN for one unit."""
+        return self._half(2 * TAIL)
+
+    def _half(self, level: float) -> float:
         if self.units < 2:
             return math.nan
-        return float(stdtrit(self.freedom, 1 - TAIL)) * self.error if self.error > 0 else 0.0
+        return float(stdtrit(self.freedom, 1 - level / 2)) * self.error if self.error > 0 else 0.0
 
     @property
     def p_value(self) -> float:

@@ -41,10 +41,12 @@ def claimed(out: Path, asked: Mapping[str, Any]) -> Iterator[None]:
         before = stored(out) or dict(asked)
         known = before.get("seeds")
         known = known if isinstance(known, list) else [known]
-        if missing := [seed for seed in known if seed not in asked["seeds"]]:
-            held = f"{len(known)} seeds, {missing[0]} among them"
-            raise RunError(f"{out}: holds a comparison with {held}; give at least these, or choose another folder")
         if found := dict(differences(before | {"seeds": asked["seeds"]}, asked)):
             raise RunError(f"{out}: holds a comparison {first_in_words(found)}; choose another folder")
+        if [seed for seed in known if seed not in asked["seeds"]]:
+            raise RunError(
+                f"{out}: holds a comparison with {len(known)} seeds; give at least these (seeds "
+                f"{', '.join(map(str, known[:3]))}{', …' * (len(known) > 3)}), or choose another folder"
+            )
         write_json(out / COMPARISON, asked)
         yield

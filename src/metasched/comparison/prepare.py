@@ -18,10 +18,13 @@ from metasched.errors import ConfigError
 from metasched.runs import runner
 from metasched.runs.executors import AUTO, Machines, executing
 from metasched.runs.executors.local import cores
+from metasched.runs.jobs import Job
 from metasched.runs.status import WORK
 from metasched.runs.sweep import SINGLE_BEST, Finished, Method, Rates, best_single
 from metasched.schedulers.resolve import SINGLE
 
+PROGRAMS = 2
+"""That are compiled for each method: runs on folds and runs that judge have other shapes."""
 OnNote = Callable[[str], None]
 """Called with a line for people, before the fits begin."""
 
@@ -52,7 +55,7 @@ def prepared(
         asked = asked.with_stored_length(known)
     else:
         there = cores() if machines.name in (AUTO, "local") and not own else 1
-        pace = Pace(runner.seconds_per_update(jobs[:1], 1)[0], machines.workers or there)
+        pace = _pace(jobs[:1], len(methods), machines.workers or there)
         if asked.budget is not None:
             learner = budgets.within(asked.setup.learner, pace, runs, asked.budget)
             asked = asked._replace(setup=asked.setup._replace(learner=learner))
@@ -69,6 +72,14 @@ def prepared(
         yield bench if single is None else _with_best_single(bench, single)
 
 
+def _pace(jobs: Sequence[Job], methods: int, workers: int) -> Pace:
+    """What runs cost, from one run of one update; compiling it stands for every program that follows."""
+    began = time.monotonic()
+    (update,) = runner.seconds_per_update(jobs, 1)
+    compiling = max(0.0, time.monotonic() - began - 2 * update)
+    return Pace(update, workers, compiling * methods * PROGRAMS / max(1, workers))
+
+
 def _announced(asked: Asked, rates: Sequence[Rates], runs: int, pace: Pace | None) -> str:
     """How much there is to do, and about how long it takes."""
     learner = asked.setup.learner
@@ -78,7 +89,7 @@ def _announced(asked: Asked, rates: Sequence[Rates], runs: int, pace: Pace | Non
     if pace is None:
         return f"{what}; going on"
     seconds = budgets.in_words(pace.seconds(runs, learner.updates))
-    beside = ", and reference models" if asked.references else ""
+    beside = "; reference models come on top, and may take as long again" if asked.references else ""
     bound = "" if asked.budget is not None else "; --budget bounds it"
     return f"{what}, about {seconds} on {pace.workers} core{'s' * (pace.workers > 1)}{beside}{bound}"
 

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 from rich.console import Console
 
+from metasched.errors import unknown
 from metasched.learners.metrics import METRICS, Metric
 from metasched.learners.predictor import Predictor
 from metasched.optional import require
@@ -46,7 +47,10 @@ class Sources(Sequence[SourceLine]):
     def __getitem__(self, which: Any) -> Any:
         """The line at a place, or of the source with that name."""
         if isinstance(which, str):
-            return {line.name: line for line in self._lines}[which]
+            found = {line.name: line for line in self._lines}
+            if which not in found:
+                raise unknown("source", which, found)
+            return found[which]
         return self._lines[which]
 
     def __iter__(self) -> Iterator[SourceLine]:
@@ -56,7 +60,8 @@ class Sources(Sequence[SourceLine]):
         # The reasons would not fit beside the numbers; ``why`` of each line has them.
         word = self._metric.word
         headings = [each.replace(f"{word} ", f"{word}\n") for each in overview.source_headings(self._metric)[:-1]]
-        return text(headings, [row[:-1] for row in overview.source_rows(self._lines, self._metric)])
+        rows = [row[:-1] for row in overview.source_rows(self._lines, self._metric)]
+        return f"{text(headings, rows)}\nBrackets: 99 % intervals"
 
     def to_frame(self) -> Any:
         """A pandas DataFrame, a row for each source.

@@ -85,8 +85,8 @@ def shown(found: Estimate | None, side: int) -> bool:
 
 
 def between(found: Estimate | None) -> Between | None:
-    """As it is stored."""
-    return None if found is None else Between.of(found.interval)
+    """As it is stored, with the interval that the words go by."""
+    return None if found is None else Between.of(found.interval_at(LEVEL))
 
 
 def shares_of(tasks: TaskSet, ours: Sequence[Outcome]) -> list[float | None]:

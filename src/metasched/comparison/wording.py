@@ -5,20 +5,20 @@ from collections.abc import Mapping, Sequence
 from metasched.comparison.asked import Asked
 from metasched.comparison.estimate import Part, Scores, difference
 from metasched.comparison.references import References
-from metasched.comparison.selection import mean_part
 from metasched.comparison.sources import SHUFFLED
 from metasched.comparison.splits import Splits
 from metasched.learners.metrics import Metric
 from metasched.learners.settings import LearnerSettings
 from metasched.report import diagnostics
 from metasched.report.diagnostics import some_of
-from metasched.report.remarks import MethodLine, SourceLine
+from metasched.report.remarks import Between, MethodLine, SourceLine
 from metasched.report.tables import against, in_units
 from metasched.runs.outcome import Outcome
 from metasched.runs.sweep import Rates
 from metasched.tasks import TaskSet
 
 MOST_NAMED = 3
+FINAL_TITLE = "the final model"
 
 
 def first_line(
@@ -38,25 +38,18 @@ def first_line(
     name = best.name[0].upper() + best.name[1:]
     said = against(gap.interval, ours, metric)
     shown = "" if gap.interval.low > 0 else ", which is not a clear difference"
-    return f"{name} is best here ({in_units(best.score.value, metric)}): {said}{shown}"
+    return f"{name} is the best single model here ({in_units(best.score.value, metric)}): {said}{shown}"
 
 
-def final_line(
-    shares: Mapping[str, float], candidates: Mapping[str, Part], metric: Metric, variance: float | None
-) -> str:
-    """What the final model is made of, and its score on held-out labelled rows."""
+def final_line(shares: Mapping[str, float], table: Sequence[MethodLine], metric: Metric) -> str:
+    """What the final model is made of, and its score in the table."""
     named = [f"{name} ({share:.0%})" for name, share in list(shares.items())[:MOST_NAMED]]
     more = len(shares) - len(named)
     listed = ", ".join(named) + (f" and {more} more" if more else "")
     what = f"the mean of {listed}" if len(shares) > 1 else next(iter(shares))
-    if not candidates:
-        return f"The final model is {what}"
-    part = mean_part(candidates, shares)
-    score = metric.oriented(metric.score(part.outputs, part.answers, unit=variance))
-    return (
-        f"The final model is {what}; its cross-validated {metric.word} on {len(part.rows):,} labelled rows is "
-        f"{in_units(score, metric)}"
-    )
+    scored = [line.score.value for line in table if line.kind == "final"]
+    shown = f"; its {metric.word} in the table is {in_units(scored[0], metric)}" if scored else ""
+    return f"The final model is {what}{shown}"
 
 
 def judged_line(splits: Splits, learner: LearnerSettings, rates: Sequence[Rates], asked: LearnerSettings) -> str:
@@ -91,6 +84,22 @@ def harmful_lines(names: Sequence[str]) -> list[str]:
     return [f"{some_of(names)} are harmful: {why}, or leave them out"]
 
 
+def suspicious_lines(lines: Sequence[SourceLine]) -> list[str]:
+    """A line about the sources whose rows lower the score, where it is not clear that leaving them out raises it."""
+    names = [line.name for line in lines if line.word == "cannot tell" and line.transfer and _below(line.transfer)]
+    if not names:
+        return []
+    whose, which, how = ("its", "it", "it was") if len(names) == 1 else ("their", "one of them", "they were")
+    return [
+        f"{some_of(names)} may be harmful: learning {whose} rows lowers the score, but leaving {which} out does not "
+        f"clearly raise it; check how {how} labelled"
+    ]
+
+
+def _below(found: Between) -> bool:
+    return found.high is not None and found.high < 0
+
+
 def warning_lines(
     asked: Asked,
     tasks: TaskSet,
@@ -109,7 +118,9 @@ def warning_lines(
             "install 'metasched[references]'"
         )
     harmful = [line.name for line in lines if line.word == "harmful" and line.why != SHUFFLED]
-    found += [*harmful_lines(harmful), *diagnostics.still_improving(ours)]
+    found += [*harmful_lines(harmful), *suspicious_lines(lines), *diagnostics.still_improving(ours)]
     if missing := [title for title in (references.titles if references else ()) if not judged.get(title)]:
-        found.append(f"the budget ended before {some_of(missing)} could be judged; give a larger --budget")
+        found.append(
+            f"the budget ended before {some_of(missing)} could be judged; give a larger --budget, and another --out"
+        )
     return found

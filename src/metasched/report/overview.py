@@ -140,7 +140,7 @@ def sources_worth(output: Output, results: Results) -> list[Table]:
         raise UnavailableError("no comparison, which says what each source is worth")
     note = (
         "Drawn: share of the rows that ours drew. Transfer: mean reward of its rows, above 0 where learning them "
-        "helps the target. Without it: how much worse a linear model of all sources is without this one. Both with 95 "
+        "helps the target. Without it: how much worse a linear model of all sources is without this one. Both with 99 "
         "% intervals. Harmful: its labels look shuffled, or it is below 0 by both measures."
     )
     found = []

@@ -19,7 +19,7 @@ MethodKind = Literal["network", "reference", "final"]
 
 
 class Between(Struct, frozen=True, forbid_unknown_fields=True):
-    """A number with the ends of its 95 % interval; None where there is none."""
+    """A number with the ends of its interval; None where there is none."""
 
     value: float
     low: float | None = None
@@ -58,8 +58,8 @@ class SourceLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         name: of the source.
         rows: how many it has.
         share: its share of the rows that ours drew; None where ours draws nothing.
-        transfer: the mean reward of its rows.
-        lost: by how much the score falls when it is left out.
+        transfer: the mean reward of its rows, with its 99 % interval.
+        lost: by how much the score falls when it is left out, likewise.
         word: keep, no difference, harmful or cannot tell.
         why: the reason.
     """

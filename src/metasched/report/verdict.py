@@ -92,8 +92,12 @@ def stated(
     subject: str = "Choosing",
     metric: Metric = ACCURACY,
     margin: float = MARGIN,
+    gaining: str = "",
 ) -> Verdict:
-    """The verdict on contrasts: ours less uniform, ours less target-only and uniform less target-only, or the first."""
+    """The verdict on contrasts: ours less uniform, ours less target-only and uniform less target-only, or the first.
+
+    ``gaining`` is a model of another kind that is better with sources, where there is one.
+    """
     gap, *alone = contrasts
     who = subject[0].lower() + subject[1:]
     if not alone or any(one.kind == "better" for one in alone):
@@ -102,7 +106,7 @@ def stated(
     name, best = max(zip(("ours", BASELINE), alone, strict=True), key=lambda pair: pair[1].difference.value)
     if best.difference.high <= margin:
         beside = _clause(gap, BASELINE, "ours", metric)
-        return Verdict("no use for sources", f"{_without_sources(name, best, metric)}; {beside}")
+        return Verdict("no use for sources", f"{_without_sources(name, best, metric, gaining)}; {beside}")
     standing = {"better": "better than", "worse": "worse than", "alike": "as good as"}
     lead = _clause(gap, BASELINE, who, metric)
     if gap.kind != "open":
@@ -132,8 +136,11 @@ def _with_sources(
     return sentences[gap.kind]
 
 
-def _without_sources(name: str, alone: Contrast, metric: Metric = ACCURACY) -> str:
+def _without_sources(name: str, alone: Contrast, metric: Metric = ACCURACY, gaining: str = "") -> str:
     """Where sources are of no use: how far the better method that has them falls short."""
+    if gaining:
+        short = against(alone.difference, TARGET_ONLY, metric, who=name, link="against")
+        return f"Sources do not help the network here ({short}), but they help {gaining}"
     short = against(alone.difference, "it", metric, who=name, link="against")
     return f"Sources do not help here: use {TARGET_ONLY} ({short})"
 

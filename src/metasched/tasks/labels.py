@@ -16,6 +16,8 @@ MANY_WHOLE_NUMBERS = 20
 """More different whole numbers than this are taken as classes with a warning."""
 MOST_WHOLE_NUMBERS = 100
 """More different whole numbers than this may be classes or amounts; the user says which."""
+MOST_STRAY = 0.1
+"""Up to this share of texts among many different numbers are taken as mistakes."""
 MOST_NAMED = 3
 """A warning names at most this many labels and counts the others."""
 MOST_TYPO_ROWS = 2
@@ -68,6 +70,8 @@ def label(
             f"{row_names[texts[0]](0)}: '{title}' is text; numbers are predicted from numbers: leave out regression"
         )
     if texts:
+        if regression is None:
+            _refuse_stray_texts(cells, row_names, title)
         return _classes(cells, target, row_names, numeric=False, title=title, order=order)
     numbers = {part: as_numbers(title, own, row_names[part]) for part, own in cells.items()}
     together = np.concatenate(list(numbers.values()))
@@ -129,6 +133,24 @@ def _classes(
         number = {name: index for index, name in enumerate(classes[part])}
         values[part] = np.array([number[text] for text in own], np.int64)
     return Labelling(values, classes, text=not numeric, notes=tuple(notes), warnings=tuple(warnings))
+
+
+def _refuse_stray_texts(cells: Mapping[str, Cells], row_names: Mapping[str, RowName], title: str) -> None:
+    """Refuse a text among many different numbers: an ``n.a.`` in a column of prices would make classes of them."""
+    count, numbers, stray = 0, set[str](), []
+    for part, own in cells.items():
+        for row, text in enumerate(map(str, as_texts(own))):
+            count += 1
+            if is_number(text):
+                numbers.add(text)
+            else:
+                stray.append((part, row, text))
+    if len(numbers) > MOST_WHOLE_NUMBERS and len(stray) <= count * MOST_STRAY:
+        part, row, text = stray[0]
+        raise DataError(
+            f"{row_names[part](row)}: '{title}' is '{text}', where {count - len(stray):,} of {count:,} labels are "
+            f"numbers; correct the cell, or give {given('regression', False)} if all of them are classes"
+        )
 
 
 def _are_numbers(cells: Cells) -> bool:

@@ -49,9 +49,10 @@ class Table:
 def by_source(table: Table, column: str) -> dict[str, Table]:
     """One table for each text in that column, which is left out, in the order of their first rows."""
     if column not in table.columns:
+        hint = meant(column, table.columns)
         raise DataError(
-            f"{table.name}: has no column '{column}' that says where a row is from; {meant(column, table.columns)}"
-            f"Name it with {given('source')}, one of {', '.join(table.columns)}"
+            f"{table.name}: has no column '{column}' that says where a row is from; "
+            f"{f'{hint}N' if hint else 'n'}ame it with {given('source')}, one of {', '.join(table.columns)}"
         )
     texts = as_texts(table.columns[column])
     if None in texts:
@@ -138,9 +139,10 @@ def _features(tables: Mapping[str, Table], label: str) -> list[str]:
             which = f"the column after '{before[-1]}'" if before else "the first column"
             raise DataError(f"{table.name}: {which} has no name; name it, or write the table without it")
         if label not in table.columns:
+            hint = meant(label, table.columns)
             raise DataError(
-                f"{table.name}: has no column '{label}' to predict; {meant(label, table.columns)}"
-                f"Name it with {given('label')}, one of {', '.join(table.columns)}"
+                f"{table.name}: has no column '{label}' to predict; "
+                f"{f'{hint}N' if hint else 'n'}ame it with {given('label')}, one of {', '.join(table.columns)}"
             )
         lacks = [column for column in first.columns if column not in table.columns]
         besides = [column for column in table.columns if column not in first.columns]
