@@ -132,9 +132,7 @@ def test_pickled_objects_are_refused_unopened(tmp_path, saved):
             return (tmp_path.joinpath("ran").touch, ())
 
     rewrite(saved, lambda arrays: arrays.update({"test/labels": np.array([Bomb()], dtype=object)}))
-    with pytest.raises(
-        DataError, match=r"set\.npz: array 'test/labels' holds object, which is not a plain array"
-    ):
+    with pytest.raises(DataError, match=r"set\.npz: array 'test/labels' holds object, which is not a plain array"):
         ms.datasets.from_npz(saved)
     assert not (tmp_path / "ran").exists()
 
