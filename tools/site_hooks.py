@@ -35,6 +35,7 @@ ALIASES = {"README.md": "index.md", "examples": "examples/pytorch_loop.md", "doc
 ORIGINS = {page: name for name, page in PAGES.items()}
 LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):(?=<)")
+INTERVAL = re.compile(r"\[([+−-]?[\d.]+), ([+−-]?[\d.]+|∞)(?=[\])])")
 EQUATION = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -92,9 +93,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Equations become MathML, which browsers draw themselves; roles of docstrings are left out."""
+    """Equations become MathML, which browsers draw themselves; roles are left out; no line breaks in an interval."""
     del page, config, files
-    return EQUATION.sub(drawn, ROLE.sub("", html))
+    return INTERVAL.sub("[\\1,\u00a0\\2", EQUATION.sub(drawn, ROLE.sub("", html)))
 
 
 def drawn(equation: re.Match[str]) -> str:

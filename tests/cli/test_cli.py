@@ -206,7 +206,7 @@ class TestData:
         said = fails(capsys, "data", "fetch", "activity")
         assert "(it is from GitHub bhumeshchopda/WISDM_Challenge); put activity/WISDM_ar_v1.1_" in said
         assert "or set METASCHED_DATA to the folder that has it" in said
-        assert "name what to fetch" in fails(capsys, "data", "fetch")
+        assert "say what to fetch" in fails(capsys, "data", "fetch")
 
     def test_show_prints_the_summary(self, saved, capsys):
         main(["data", "show", saved, "--data", "target_labels=4"])

@@ -152,7 +152,7 @@ def test_a_flag_of_the_other_learner_or_of_the_past_is_one_line(words, message, 
 def test_an_old_flag_works_and_names_the_new_one(capsys):
     words = with_new_names(["train", "demo", "--meta-updates", "3", "--validation_batch=all", "--out", "--outer-clip"])
     assert words == ["train", "demo", "--updates", "3", "--target-batch=all", "--out", "--clip-norm"]
-    assert "metasched: --meta-updates is now --updates; the old name" in capsys.readouterr().err
+    assert "metasched: --meta-updates is now --updates; the next version" in capsys.readouterr().err
     assert with_new_names(["data", "list", "--meta-updates"]) == ["data", "list", "--meta-updates"]
     values = {field.name: field.default for kind in (ms.Joint, ms.AlgorithmOne) for field in fields(kind)}
     assert Asked("joint", "gain", False, {**values, "outer_rate": 0.1}).settings() == ms.Joint(learning_rate=0.1)

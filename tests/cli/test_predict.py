@@ -187,10 +187,10 @@ class TestBadInput:
         ("words", "message"),
         [
             (["none", "set.npz"], "none: no such folder"),
-            (["empty", "set.npz"], "empty: holds no model"),
+            (["empty", "set.npz"], "empty: has no model"),
             (["runs/a", "none.csv"], "none.csv: no such file or folder"),
             (["runs/a", "set.npz", "--seed", "9"], "has no seed 9, only 2 and 4"),
-            (["runs", "set.npz", "--out", "set.npz"], "set.npz: holds the rows to predict"),
+            (["runs", "set.npz", "--out", "set.npz"], "set.npz: is the file with the rows to predict"),
             (
                 ["model", "set.npz", "--out", "no/such/p.csv"],
                 "p.csv: cannot write (No such file or directory); make the",
@@ -199,7 +199,7 @@ class TestBadInput:
                 ["model", "set.npz", "--out", "empty"],
                 "empty: is a folder; give --out a file, such as empty/predictions.csv",
             ),
-            (["model", "set.npz", "--out", "model/model.json"], "is there already and holds no predictions"),
+            (["model", "set.npz", "--out", "model/model.json"], "already exists and is not a file of predictions"),
         ],
     )
     def test_what_is_not_there_is_one_line(self, runs, capsys, words, message):

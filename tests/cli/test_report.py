@@ -65,7 +65,7 @@ def test_a_damaged_file_is_named_and_the_rest_reported(results, capsys):
         (["absent"], "absent: no results to report; absent: no such file or folder"),
         (["results", "--only", "fig9"], "unknown figure or table 'fig9'"),
         (["results", "--out", "page.pdf"], "end --out in .html"),
-        ([], "name what to report"),
+        ([], "say what to report"),
     ],
 )
 def test_mistakes_are_one_line(results, capsys, words, message):

@@ -120,7 +120,7 @@ def test_a_size_that_is_none_is_refused(tree, size):
 
 def test_an_empty_task_is_named(tree):
     (tree / "empty").mkdir()
-    with pytest.raises(DataError, match=r"empty: holds no images"):
+    with pytest.raises(DataError, match=r"empty: has no images"):
         ms.datasets.from_images(tree)
 
 

@@ -234,7 +234,7 @@ def test_a_decimal_comma_changes_no_label_that_is_a_name(tmp_path):
         ("shop3.csv", f"{HEAD}\n40,Bern,no\n41,,yes\n", r"shop3\.csv line 3: column 'city' is empty"),
         ("shop2.csv", f"{HEAD}\n40,Bern,no\n41,Bern,\n", r"shop2\.csv line 3: 'bought' is empty"),
         ("shop2.csv", f"{HEAD};\n", r"shop2\.csv: has no rows"),
-        ("shop1.tsv", "a\tb\n1\t2\n", r"shop1\.tsv: 'shop1' is there twice"),
+        ("shop1.tsv", "a\tb\n1\t2\n", r"shop1\.tsv: 'shop1' occurs twice"),
     ],
 )
 def test_a_fault_is_named_by_file_and_line(shops, name, content, message):

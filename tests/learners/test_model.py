@@ -216,7 +216,7 @@ class TestFiles:
             ms.load_model(saved)
 
     def test_a_folder_without_a_model_says_what_to_give(self, tmp_path):
-        with pytest.raises(RunError, match="holds no model"):
+        with pytest.raises(RunError, match="has no model"):
             ms.load_model(tmp_path)
 
     def test_a_file_in_the_way_is_one_line(self, trained, tmp_path):

@@ -44,7 +44,7 @@ def test_a_file_that_is_missing_or_cut_short_is_refused(save, name):
     (folder / name).write_bytes(content[:-40])
     refused(folder, "is damaged")
     (folder / name).unlink()
-    refused(folder, "holds no model" if name == "model.json" else "cannot read")
+    refused(folder, "has no model" if name == "model.json" else "cannot read")
 
 
 def test_a_kind_or_a_format_that_we_do_not_know_is_refused(save):

@@ -73,7 +73,7 @@ def test_a_line_without_end_is_not_read_to_its_end(path):
 
 def test_a_pipe_is_not_waited_for(path):
     os.mkfifo(path)
-    with pytest.raises(RunError, match="is no file of data"):
+    with pytest.raises(RunError, match="is not a data file"):
         read(path.parent)
 
 

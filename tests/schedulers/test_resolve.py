@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from metasched.errors import ConfigError
-from metasched.schedulers.resolve import SchedulerSpec, build, check_word, needs_plan, resolve
+from metasched.schedulers.resolve import SchedulerSpec, build, check_word, family, needs_plan, resolve
 
 NAMES = ["web", "books", "code"]
 
@@ -18,6 +18,15 @@ def first_choice(spec, **settings):
 def test_auto_is_what_the_caller_says_and_keeps_its_options():
     assert resolve("auto", {"width": 2.0}, NAMES) == SchedulerSpec("thompson", {"width": 2.0})
     assert resolve("auto", {}, NAMES, auto="ucb").name == "ucb"
+
+
+def test_every_word_has_a_family():
+    assert [family(word) for word in ("auto", "uniform", "single:2", "target-only")] == [
+        "active",
+        "static",
+        "control",
+        "control",
+    ]
 
 
 @pytest.mark.parametrize(("word", "number"), [("single:books", 2), ("single:3", 3), ("single", 1)])

@@ -90,7 +90,7 @@ def train(
 
 @app.command
 def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: bool = False, json: bool = False) -> None:
-    """Continue an interrupted run. It ends with the same numbers as without the interruption.
+    """Continue an interrupted run. The numbers are the same as without the break.
 
     Example: metasched resume runs/a
 

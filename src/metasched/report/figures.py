@@ -241,7 +241,7 @@ def schedules(output: Output, results: Results) -> list[Figure]:
         (f"{output.name}-others", f"{output.title}, other cells", others),
     ):
         drawn = [(cell, several) for cell in dict.fromkeys(cells) if (several := _shares(cell))]
-        note = "Share of draws by source; darker means more. The number next to a name is for the whole run. "
+        note = "Share of draws by source; a stronger colour means more. The number at a name is for the whole run. "
         note += "Known to be useful: ★." if any(cell.about.useful for cell, _ in drawn) else ""
         panels = tuple(panel for _, several in drawn for panel in several)
         figures += [Figure(key, title, note.strip(), panels, tuple(cell for cell, _ in drawn))] if panels else []

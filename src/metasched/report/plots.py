@@ -56,23 +56,23 @@ class Stroke(NamedTuple):
 
 
 COLOURS = {
-    "uniform": "#9c8400",
-    "cyclic": "#c2569b",
+    "uniform": "#877000",
+    "cyclic": "#b5468c",
     "sequential": "#b04a4a",
     "target-only": "#e0115f",
     "single": "#a33bc4",
     "best single": "#a33bc4",
-    "supervised": "#5f6f2f",
-    "ucb": "#1aa260",
-    "gittins": "#d55e00",
-    "mdp": "#0b75bc",
+    "supervised": "#697743",
+    "ucb": "#048650",
+    "gittins": "#c04a00",
+    "mdp": "#1466b0",
     "thompson": "#3b5ff0",
     "thompson-transfer": "#3b5ff0",
     "mirror": "#9218f2",
-    "proportional": "#5ca500",
+    "proportional": "#457d00",
 }
-GREY = "#7f7f7f"
-OURS = "#00918c"
+GREY = "#6e6e6e"
+OURS = "#007a76"
 """Of the method that a verdict is on, where its name has no colour."""
 FINAL = "#b4530a"
 """Of the final model of a comparison."""
@@ -88,7 +88,7 @@ DASHES: dict[str, tuple[int, ...]] = {
     "-refresh+abstain": (2, 2, 5, 2),
     "+abstain": (1, 3),
 }
-IN_ORDER = ("#0b75bc", "#d55e00", "#1aa260", "#c2569b", "#9c8400", "#a33bc4", "#00918c")
+IN_ORDER = ("#1466b0", "#c04a00", "#048650", "#b5468c", "#877000", "#a33bc4", "#007a76")
 """For classes, in order; past the last they begin again with dashes."""
 
 
@@ -98,7 +98,7 @@ def stroke(name: str, ours: bool = False) -> Stroke:
     The method that a verdict is on, ``ours``, always has a colour.
 
     >>> stroke("gittins-refresh"), stroke("lottery")
-    (Stroke(name='gittins-refresh', colour='#d55e00', dash=(3, 2)), Stroke(name='lottery', colour='#7f7f7f', dash=()))
+    (Stroke(name='gittins-refresh', colour='#c04a00', dash=(3, 2)), Stroke(name='lottery', colour='#6e6e6e', dash=()))
     """
     if name.startswith(CEILINGS):
         return Stroke(name, GREY, (4, 3))

@@ -138,7 +138,9 @@ def build(
 
 def family(name: str) -> Family:
     """Whether a schedule is static, active or a control."""
-    return "control" if name in (TARGET_ONLY, USEFUL) or name.startswith(SINGLE) else schedulers.family(name)
+    if name in (TARGET_ONLY, USEFUL) or name.startswith(SINGLE):
+        return "control"
+    return schedulers.family(BEST if name == AUTO else name)
 
 
 def needs_plan(name: str) -> bool:
