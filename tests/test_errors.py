@@ -25,7 +25,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest():
 def test_a_hopeless_name_is_answered_with_the_list_alone():
     message = str(unknown("data set", "qqqq", ["cifar", "digits"]))
     assert "did you mean" not in message
-    assert "Known: cifar, digits" in message
+    assert "known: cifar, digits" in message
 
 
 def test_a_long_list_is_cut():
@@ -33,7 +33,7 @@ def test_a_long_list_is_cut():
 
 
 def test_a_name_that_is_known_twice_is_listed_once():
-    assert str(unknown("option", "x", ["seed", "label", "seed"])).endswith("Known: label, seed")
+    assert str(unknown("option", "x", ["seed", "label", "seed"])).endswith("known: label, seed")
 
 
 def test_whose_a_name_was_to_be_comes_after_it():

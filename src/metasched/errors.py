@@ -50,11 +50,16 @@ def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> Conf
 
     >>> str(unknown("option", "uper", ["upper", "decay"], of="scheduler 'ucb'"))
     "unknown option 'uper' of scheduler 'ucb'; did you mean 'upper'? Known: decay, upper"
+    >>> str(unknown("option", "x", ["upper", "decay"]))
+    "unknown option 'x'; known: decay, upper"
     """
     names = sorted(set(known))
     listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
     whose = f" of {of}" if of else ""
-    return ConfigError(f"unknown {kind} '{name}'{whose}; {meant(name, names)}Known: {listed or 'none'}")
+    question = meant(name, names)
+    return ConfigError(
+        f"unknown {kind} '{name}'{whose}; {question}{'Known' if question else 'known'}: {listed or 'none'}"
+    )
 
 
 def meant(name: object, known: Iterable[str]) -> str:

@@ -63,6 +63,15 @@ def append(path: Path, content: bytes, *, durable: bool = False) -> None:
         raise write_error(path, error) from None
 
 
+def without_cut_line(path: Path, content: bytes) -> bytes:
+    """The whole lines of a file that grows by lines; a last one that a kill cut short is removed from the file, too."""
+    if content.endswith(b"\n"):
+        return content
+    whole = content[: content.rfind(b"\n") + 1]
+    write_whole(path, whole)
+    return whole
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it, unless it is there; its name is on the disk afterwards."""
     try:

@@ -17,6 +17,7 @@ from metasched.comparison import references
 from metasched.comparison.answer import OUTCOMES
 from metasched.comparison.budget import FOR_NETWORKS
 from metasched.comparison.predictions import PREDICTIONS
+from metasched.comparison.stored import StoredOutputs
 from metasched.errors import ConfigError, DataError, RunError
 from metasched.runs import folder, records, runner
 from metasched.runs import outcome as outcomes
@@ -38,7 +39,7 @@ def contents(place):
 @pytest.fixture
 def made(monkeypatch):
     """What is fitted: method and seed of runs that are trained, keys of reference models that are kept."""
-    found, run, append, write = [], runner.run, records.append, benches.Bench._write_outputs
+    found, run, append, write = [], runner.run, records.append, StoredOutputs.add
 
     def counting_run(jobs, **how):
         found.extend((job.description.method, job.spec.seed) for job in jobs if job.folder is None)
@@ -55,7 +56,7 @@ def made(monkeypatch):
 
     monkeypatch.setattr(runner, "run", counting_run)
     monkeypatch.setattr(records, "append", counting_append)
-    monkeypatch.setattr(benches.Bench, "_write_outputs", counting_write)
+    monkeypatch.setattr(StoredOutputs, "add", counting_write)
     return found
 
 
@@ -262,7 +263,7 @@ class TestGoingOn:
             ({"references": True}, r"with another setting references \(False, not True\)"),
             ({"tasks": divided(seed=1)}, r"on other rows: .* \(checksum \w{12}, not \w{12}\)"),
             ({"network": "mlp"}, r"with another network \(own, not mlp\)"),
-            ({"seeds": [0, 5]}, "with 2 seeds, 1 among them"),
+            ({"seeds": [0, 5]}, r"with 2 seeds; give at least these \(seeds 0, 1\)"),
         ],
     )
     def test_another_comparison_in_the_folder_is_refused_naming_the_difference(self, small, changes, difference):

@@ -9,6 +9,7 @@ import pytest
 import metasched as ms
 from metasched.cli import main
 from metasched.comparison.result import PAGE
+from metasched.errors import ConfigError
 from metasched.report.remarks import REMARKS, read
 from tiny_comparison import divided
 
@@ -54,7 +55,7 @@ def test_sources_are_a_sequence_that_prints_as_a_table(finished):
     assert sources[0] == sources[sources[0].name]
     for line in sources:
         assert re.search(rf"^{line.name} .*{line.word}$", repr(sources), re.MULTILINE)
-    with pytest.raises(KeyError):
+    with pytest.raises(ConfigError, match="unknown source 'nowhere'; known: task-0, task-1, task-2"):
         sources["nowhere"]
 
 

@@ -80,7 +80,7 @@ def test_numbers_are_predicted_in_regression(numbers, learner, tmp_path):
     assert run.final[0]["test_accuracy"] == pytest.approx(expected, rel=1e-5)
     assert model.score(tasks.test.inputs, tasks.test.targets) == pytest.approx(run.final[0]["test_accuracy"], rel=1e-6)
     assert model.classes == ()
-    with pytest.raises(ConfigError, match="no probabilities"):
+    with pytest.raises(ConfigError, match="has no class probabilities; call predict"):
         model.predict_proba(tasks.test.inputs)
 
 

@@ -165,5 +165,5 @@ def planned():
 def test_a_plan_from_the_initial_model_needs_labels(name):
     linear = Network(lambda key, x: {"w": jnp.zeros((x.shape[1], 2))}, lambda weights, x: x @ weights["w"])
     config = ms.AlgorithmOne(batch_size=10, updates=2)
-    with pytest.raises(ConfigError, match="these tasks have numbers; use a scheduler that learns"):
+    with pytest.raises(ConfigError, match="these tasks have numbers to predict; use a scheduler that learns"):
         ms.train(make_regression(), name, network=linear, learner=config, options={"refresh": 0})

@@ -269,7 +269,7 @@ class TestSeveral:
             "Choosing hurts, use uniform:",
             "Sources do not help, target-only is better:",
             "Choosing helps, over uniform:",
-            "Choosing makes no difference to uniform:",
+            "Choosing is as good as uniform:",
             "Too few seeds to tell whether better than uniform:",
         ]
         assert [line.tone for line in page.sentences[:3]] == ["bad", "bad", "good"]

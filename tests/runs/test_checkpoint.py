@@ -101,13 +101,13 @@ def test_one_larger_than_its_run_can_have_is_not_read(tmp_path):
     save(tmp_path, 1)
     with (tmp_path / "checkpoint.safetensors").open("ab") as stream:
         stream.truncate(2**40)  # sparse: a terabyte that takes no space
-    with pytest.raises(RunError, match="no checkpoint is whole"):
+    with pytest.raises(RunError, match="has no complete checkpoint"):
         checkpoint.load(tmp_path, SIZE)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "checkpoint.safetensors")
-    with pytest.raises(RunError, match="no checkpoint is whole"):
+    with pytest.raises(RunError, match="has no complete checkpoint"):
         checkpoint.load(tmp_path, SIZE)
     assert checkpoint.updates(tmp_path) == 0
 
@@ -124,5 +124,5 @@ def test_updates_are_told_without_reading_arrays(tmp_path):
 def test_when_nothing_is_whole_it_says_so(tmp_path):
     save(tmp_path, 1)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"x")
-    with pytest.raises(RunError, match="no checkpoint is whole"):
+    with pytest.raises(RunError, match="has no complete checkpoint"):
         checkpoint.load(tmp_path, SIZE)

@@ -127,7 +127,9 @@ class TestKilledWhileBeginning:
     def test_a_seed_that_never_began_is_not_passed_over(self, tmp_path, description):
         folder.create({tmp_path / "seed-0": description})
         (tmp_path / "seed-1").mkdir()
-        with pytest.raises(RunError, match="seed-1: its run had not begun; give the command that began the others"):
+        with pytest.raises(
+            RunError, match="seed-1: its run had not started; run the command that started the others again"
+        ):
             folder.refuse_unbegun(list(folder.runs_in(tmp_path)))
 
 
@@ -169,7 +171,7 @@ def test_a_lock_that_others_left_keeps_its_content(tmp_path):
 
 def test_a_pipe_for_a_lock_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / ".lock")
-    with pytest.raises(RunError, match=r"\.lock: is no file"), folder.locked(tmp_path):
+    with pytest.raises(RunError, match=r"\.lock: is not a file"), folder.locked(tmp_path):
         pass
 
 

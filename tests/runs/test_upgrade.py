@@ -100,7 +100,7 @@ class TestStored:
 
     def test_one_that_was_interrupted_is_refused_in_one_line_that_says_what_to_do(self, tmp_path):
         shutil.copytree(STORED / "unfinished", tmp_path / "a")
-        with pytest.raises(RunError, match=r"begun by metasched 0\.1, .* let metasched 0\.1 end it, or"):
+        with pytest.raises(RunError, match=r"started by metasched 0\.1, .* finish it with metasched 0\.1, or"):
             ms.resume(tmp_path / "a")
 
     def test_runs_of_a_comparison_are_read(self):

@@ -5,12 +5,12 @@ Everything that has been fitted is kept in the folder, so that a comparison that
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,8 +21,7 @@ from metasched.comparison.networks import Fitted, Key, answers_of, by_unit
 from metasched.comparison.references import Fit, References, Weights, in_parallel, predictions_of, units_of
 from metasched.comparison.sources import weights_of
 from metasched.comparison.splits import Split, Splits
-from metasched.errors import RunError
-from metasched.files import append, make_folder, write_whole
+from metasched.comparison.stored import StoredOutputs
 from metasched.learners.predictor import Predictor
 from metasched.references.recipes import Recipe
 from metasched.references.stored import read_predictor
@@ -38,7 +37,6 @@ FINAL_SEEDS = (0, 1, 2)
 """Of the final networks, with each rate."""
 TUNING, JUDGING = Path(WORK) / "folds.jsonl", Path(WORK) / "judging.jsonl"
 OUTPUTS = Path(WORK) / "references.jsonl"
-DAMAGED = "is damaged; remove it, and its models are fitted again"
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, the fits finished and all fits, whenever one has finished."""
@@ -89,7 +87,10 @@ class Bench:
     executor: Executor
     steps: Steps
     deadline: float = math.inf
-    _outputs: dict[str, bytes] = field(default_factory=dict)
+
+    @cached_property
+    def _stored(self) -> StoredOutputs:
+        return StoredOutputs(self.out / OUTPUTS)
 
     def networks(self, splits: Sequence[Split], what: str, path: Path) -> dict[Key, Fitted]:
         """Every method with every rate on these splits."""
@@ -120,8 +121,7 @@ class Bench:
         self, references: References, splits: Sequence[Split], weights: Sequence[Weights | None]
     ) -> dict[str, dict[int, Part]]:
         """Every reference model by title: what it predicts on each split, by place; fewer of what takes long."""
-        self._read_outputs()
-        work = self.work(references, splits)
+        stored, work = self._stored, self.work(references, splits)
         # The first repeat of a cross-validation is the folds themselves, and is not fitted again.
         names = [f"{split.tasks.fingerprint} {split.seed}" for split in splits]
         keys = [f"{names[place]} {references.title(recipe)}" for recipe, place in work]
@@ -133,14 +133,14 @@ class Bench:
             done += 1
             show(done, "")
             recipe, place = work[number]
-            if keys[number] not in self._outputs:
-                self._write_outputs(keys[number], outputs)
+            if keys[number] not in stored:
+                stored.add(keys[number], outputs)
             split = splits[place]
             found.setdefault(references.title(recipe), {})[place] = Part(outputs, answers_of(split), split.rows)
 
-        missing = [number for number, key in enumerate(keys) if key not in self._outputs]
+        missing = [number for number, key in enumerate(keys) if key not in stored]
         for number in sorted(set(range(len(work))).difference(missing)):
-            keep(number, self._read(self._outputs[keys[number]], len(splits[work[number][1]].rows)))
+            keep(number, stored.read(keys[number], len(splits[work[number][1]].rows)))
 
         def fits() -> Iterator[Fit]:
             for number in missing:
@@ -162,40 +162,6 @@ class Bench:
             for place, split in enumerate(splits)
             if split.unit in units_of(recipe, self.splits, units)
         ]
-
-    def _read(self, outputs: bytes, rows: int) -> NDArray[np.float32]:
-        """Stored outputs (rows, k)."""
-        if not outputs or len(outputs) % (4 * rows):
-            raise RunError(f"{self.out / OUTPUTS}: {DAMAGED}")
-        return np.frombuffer(outputs, "<f4").reshape(rows, -1)
-
-    def _read_outputs(self) -> None:
-        path = self.out / OUTPUTS
-        if not path.exists():
-            make_folder(path.parent)
-            return
-        content = path.read_bytes()
-        if not content.endswith(b"\n"):  # a kill cut the last line short
-            write_whole(path, content[: content.rfind(b"\n") + 1])
-        for line in content.splitlines(keepends=True):
-            if line.endswith(b"\n"):
-                try:
-                    known = msgspec.json.decode(line, type=_Kept)
-                except msgspec.MsgspecError:
-                    raise RunError(f"{path}: {DAMAGED}") from None
-                self._outputs[known.key] = known.outputs
-
-    def _write_outputs(self, key: str, outputs: NDArray[np.float32]) -> None:
-        stored = _Kept(key, np.ascontiguousarray(outputs, "<f4").tobytes())
-        self._outputs[key] = stored.outputs
-        append(self.out / OUTPUTS, msgspec.json.encode(stored) + b"\n", durable=True)
-
-
-class _Kept(msgspec.Struct, frozen=True):
-    """What a reference model predicts for the rows that judge a split, float32."""
-
-    key: str
-    outputs: bytes
 
 
 def whole(parts: Mapping[int, Part], splits: Sequence[Split]) -> dict[int, Part]:

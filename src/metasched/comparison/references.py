@@ -96,8 +96,9 @@ class References:
         return Fit(recipe, tasks, weights, self._selection(recipe, tasks), split.seed)
 
     def _selection(self, recipe: Recipe, tasks: TaskSet) -> tuple[str, ...] | None:
-        wanted = recipe.rows == "greedy" and self.grams is not None
-        return greedy_sources(self.grams, tasks.validation) if wanted and self.grams is not None else None
+        if recipe.rows != "greedy" or self.grams is None:
+            return None
+        return greedy_sources(self.grams, tasks.validation)
 
 
 class Fit(NamedTuple):

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.files import append, make_folder, write_whole
+from metasched.files import append, make_folder, without_cut_line
 from metasched.learners import rewards
 from metasched.learners.networks import Network
 from metasched.learners.settings import Batching, LearnerSettings
@@ -235,7 +235,5 @@ def _whole_lines(path: Path) -> list[Outcome]:
     """The outcomes of a file. A last line that was cut short is removed, so that others can be appended."""
     if not path.exists():
         return []
-    content = outcomes.content(path)
-    if not content.endswith(b"\n"):
-        write_whole(path, content[: content.rfind(b"\n") + 1])
+    without_cut_line(path, outcomes.content(path))
     return list(outcomes.read(path))

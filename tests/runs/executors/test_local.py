@@ -200,7 +200,7 @@ def test_a_worker_with_other_versions_is_refused_with_both_named(tasks, tmp_path
 
 def test_what_was_made_in_python_stays_in_this_process(tmp_path):
     network = ms.Network(lambda key, inputs: {}, lambda weights, inputs: inputs)
-    with pytest.raises(ConfigError, match="made in Python cannot go to other processes"):
+    with pytest.raises(ConfigError, match="made in Python cannot be sent to other processes"):
         ms.compare(make_tasks(validation=16), network=network, executor="local", seeds=2, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

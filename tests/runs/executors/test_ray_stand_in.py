@@ -118,7 +118,7 @@ def test_outcomes_and_whole_folders_come_back(ray, jobs, tmp_path):
 
 def test_a_run_that_cannot_be_made_is_recorded_and_others_go_on(ray, jobs, tmp_path):
     (jobs[0].folder / "checkpoint.safetensors").write_text("{}")
-    with pytest.raises(RunError, match=r"seed-0: failed 3 times .*no checkpoint is whole"):
+    with pytest.raises(RunError, match=r"seed-0: failed 3 times .*has no complete checkpoint"):
         run(jobs[:2], tmp_path / "work")
     assert failure(jobs[0].folder).tries == 3
     assert state_of(jobs[1].folder) == "done"
