@@ -42,7 +42,7 @@ def test_the_model_sees_a_checkpoint_that_is_not_moved_aside(tmp_path, monkeypat
     """A writer that empties the old file first: the crash after that loses everything, and must be noticed."""
     monkeypatch.setattr(checkpoint, "rename", lambda old, _: old.write_bytes(b""))
     found = failures(protocol.explore(tmp_path, (0,), crashes=1))
-    assert any("no checkpoint is whole" in each for each in found)
+    assert any("has no complete checkpoint" in each for each in found)
 
 
 def test_results_are_counted_in_a_table_and_the_exit_code_says_whether_all_held(tmp_path, monkeypatch, capsys):

@@ -69,7 +69,7 @@ class Model(Predictor):
         """Write the network as ONNX, for programs without Python or JAX (extra ``onnx``).
 
         It takes inputs ``(rows, *shape)`` float32, prepared as in training, and gives the probabilities of
-        :meth:`predict_proba`, or in regression the numbers of :meth:`predict`.
+        ``predict_proba``, or in regression the numbers of ``predict``.
 
         Args:
             path: the file.
