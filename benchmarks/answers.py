@@ -332,8 +332,13 @@ def main() -> None:
         print("\n".join(show([json.loads(line) for line in asked.table.read_text().splitlines()])))
         return
     lines = []
+    if asked.out and asked.out.exists():
+        lines = [json.loads(line) for line in asked.out.read_text().splitlines()]
+    done = {(line["problem"], line["draw"]) for line in lines}
     for draw in range(asked.first, asked.first + asked.draws):
         for name in asked.problems:
+            if (name, draw) in done:
+                continue
             lines.append(words(name, draw) if asked.sources else answer(name, draw, asked.seeds))
             print(json.dumps(lines[-1], ensure_ascii=False), flush=True)
             if asked.out:
