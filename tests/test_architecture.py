@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import house
@@ -29,6 +30,7 @@ ROOMS = [
     "comparison",
     "torch",
     "transformers",
+    "rl",
     "cli",
     "experiments",
 ]
@@ -85,10 +87,36 @@ def test_a_room_stands_below_what_it_imports_and_arrows_that_follow_are_left_out
     assert house.reduced(rooms) == {"cellar": set(), "hall": {"cellar"}, "attic": {"hall"}}
 
 
-def test_importing_metasched_brings_in_nothing_that_only_some_users_need():
-    code = "import sys, metasched; print(*sorted(name for name in sys.modules if '.' not in name))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {"jax", "metasched"} <= set(loaded)
-    unwanted = {"torch", "ray", "altair", "matplotlib", "pandas", "sklearn", "mlxtend", "h5py", "PIL", "tyro"}
-    unwanted |= {"tensorboard", "mlflow", "wandb", "pyarrow", "polars", "datasets"}
-    assert unwanted.isdisjoint(loaded)
+def loaded_after(code):
+    """The packages that a fresh process has loaded after ``code``."""
+    shown = f"import sys\n{code}\nprint(*sorted(name for name in sys.modules if '.' not in name))"
+    return set(subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True).stdout.split())
+
+
+ONLY_SOME_NEED = {"torch", "ray", "altair", "matplotlib", "pandas", "sklearn", "mlxtend", "h5py", "PIL", "tyro", "trl"}
+ONLY_SOME_NEED |= {"tensorboard", "mlflow", "wandb", "pyarrow", "polars", "datasets", "transformers"}
+
+
+def test_all_public_names_bring_in_nothing_that_only_some_users_need():
+    loaded = loaded_after("import metasched\nfor name in metasched.__all__: getattr(metasched, name)")
+    assert {"jax", "metasched"} <= loaded
+    assert ONLY_SOME_NEED.isdisjoint(loaded)
+
+
+def test_a_chooser_of_prompts_is_imported_without_jax():
+    assert "jax" not in loaded_after("import metasched")
+    loaded = loaded_after("from metasched import PromptChooser")
+    assert "numpy" in loaded
+    assert (ONLY_SOME_NEED | {"jax", "scipy", "optax", "rich"}).isdisjoint(loaded)
+
+
+def test_every_public_name_is_imported_from_where_type_checkers_see_it():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    (seen,) = (node.body for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in seen if isinstance(node, ast.ImportFrom)]
+    assert sorted([*(alias.name for node in imports for alias in node.names), "__version__"]) == metasched.__all__
+    for node in imports:
+        module = import_module(node.module)
+        for alias in node.names:
+            assert getattr(metasched, alias.name) is getattr(module, alias.name)
+    assert set(metasched.__all__) <= set(dir(metasched))

@@ -6,27 +6,31 @@
 >>> accuracy = run.final[0]["test_accuracy"]
 """
 
-from metasched import datasets, dependence, planning, schedulers
-from metasched.chooser import Chooser, Draw
-from metasched.chooser.mix import MixedStream, mix
-from metasched.comparison.compare import Comparison, compare
-from metasched.errors import MetaschedError
-from metasched.learners import networks, rewards
-from metasched.learners.diagnose import Diagnosis, diagnose
-from metasched.learners.model import Model
-from metasched.learners.networks import Network
-from metasched.learners.predictor import Predictor
-from metasched.learners.probe import plan
-from metasched.learners.settings import AlgorithmOne, Joint
-from metasched.optional import version_of
-from metasched.planning.plan import Plan
-from metasched.runs.sweep import Method
-from metasched.runs.trackers import Tracker
-from metasched.runs.train import Run, load_model, resume, train
-from metasched.schedulers import Scheduler
-from metasched.tasks import Provenance, Split, Task, TaskSet, Unlabelled
+import importlib
+from typing import TYPE_CHECKING
 
-__version__ = version_of("metasched")
+if TYPE_CHECKING:  # all names for type checkers and readers of the code; for a program each comes when it is first used
+    from metasched import datasets, dependence, planning, schedulers
+    from metasched.chooser import Chooser, Draw
+    from metasched.chooser.mix import MixedStream, mix
+    from metasched.comparison.compare import Comparison, compare
+    from metasched.errors import MetaschedError
+    from metasched.learners import networks, rewards
+    from metasched.learners.diagnose import Diagnosis, diagnose
+    from metasched.learners.model import Model
+    from metasched.learners.networks import Network
+    from metasched.learners.predictor import Predictor
+    from metasched.learners.probe import plan
+    from metasched.learners.settings import AlgorithmOne, Joint
+    from metasched.planning.plan import Plan
+    from metasched.rl.prompts import PromptChooser
+    from metasched.runs.sweep import Method
+    from metasched.runs.trackers import Tracker
+    from metasched.runs.train import Run, load_model, resume, train
+    from metasched.schedulers import Scheduler
+    from metasched.tasks import Provenance, Split, Task, TaskSet, Unlabelled
+
+    __version__: str
 
 __all__ = [
     "AlgorithmOne",
@@ -42,6 +46,7 @@ __all__ = [
     "Network",
     "Plan",
     "Predictor",
+    "PromptChooser",
     "Provenance",
     "Run",
     "Scheduler",
@@ -66,9 +71,51 @@ __all__ = [
     "train",
 ]
 
+_MODULES = {
+    "datasets": "datasets",
+    "dependence": "dependence",
+    "networks": "learners.networks",
+    "planning": "planning",
+    "rewards": "learners.rewards",
+    "schedulers": "schedulers",
+}
+_HOMES = {
+    "chooser": ("Chooser", "Draw"),
+    "chooser.mix": ("MixedStream", "mix"),
+    "comparison.compare": ("Comparison", "compare"),
+    "errors": ("MetaschedError",),
+    "learners.diagnose": ("Diagnosis", "diagnose"),
+    "learners.model": ("Model",),
+    "learners.networks": ("Network",),
+    "learners.predictor": ("Predictor",),
+    "learners.probe": ("plan",),
+    "learners.settings": ("AlgorithmOne", "Joint"),
+    "planning.plan": ("Plan",),
+    "rl.prompts": ("PromptChooser",),
+    "runs.sweep": ("Method",),
+    "runs.trackers": ("Tracker",),
+    "runs.train": ("Run", "load_model", "resume", "train"),
+    "schedulers": ("Scheduler",),
+    "tasks": ("Provenance", "Split", "Task", "TaskSet", "Unlabelled"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
 
 def __getattr__(name: str) -> object:
-    """Say what became of a name of version 0.1."""
-    if name == "TrainConfig":
+    """A public name, when it is first used: what needs no JAX brings none in."""
+    if name == "TrainConfig":  # of version 0.1
         raise AttributeError("ms.TrainConfig is now ms.Joint(…) or ms.AlgorithmOne(…); give it as learner=")
-    raise AttributeError(f"module 'metasched' has no attribute '{name}'")
+    if name not in __all__:
+        raise AttributeError(f"module 'metasched' has no attribute '{name}'")
+    if name == "__version__":
+        value: object = importlib.import_module("metasched.optional").version_of("metasched")
+    elif name in _MODULES:
+        value = importlib.import_module(f"metasched.{_MODULES[name]}")
+    else:
+        value = getattr(importlib.import_module(f"metasched.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

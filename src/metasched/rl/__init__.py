@@ -1,0 +1,1 @@
+"""Reinforcement learning: which prompts the next step is spent on. ``prompts`` needs neither PyTorch nor TRL."""
