@@ -13,6 +13,7 @@ ROOMS = [
     "seeds",
     "printing",
     "optional",
+    "notebook",
     "files",
     "untrusted",
     "plugins",

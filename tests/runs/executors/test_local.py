@@ -55,7 +55,9 @@ def test_workers_bring_the_same_bits_record_what_fails_and_never_repeat_what_is_
     broken = jobs[1].folder
     (broken / "checkpoint.safetensors").write_text("{}")
     got = {}
-    with pytest.raises(RunError, match=r"seed-1: failed 3 times \(.*has no complete checkpoint.*; all other runs are kept"):
+    with pytest.raises(
+        RunError, match=r"seed-1: failed 3 times \(.*has no complete checkpoint.*; all other runs are kept"
+    ):
         bring(Local(tmp_path / "work", workers=2), jobs, got)
     assert {number: numbers(outcome) for number, outcome in got.items()} == {
         number: expected[number] for number in (0, 2, 3)
