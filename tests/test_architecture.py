@@ -14,6 +14,7 @@ ROOMS = [
     "seeds",
     "printing",
     "optional",
+    "notebook",
     "files",
     "untrusted",
     "plugins",

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "metasched"
 PICTURE = ROOT / "docs" / "figures" / "house.svg"
-BASE = ("errors", "optional", "files", "untrusted", "plugins")
+BASE = ("errors", "notebook", "optional", "files", "untrusted", "plugins")
 """Rooms that all may use."""
 WIDE, HIGH, GAP, STEP, EDGE, AROUND = 124, 34, 28, 76, 16, 60
 

@@ -9,12 +9,13 @@ from typing import Any
 from metasched.errors import ConfigError
 
 
-def require(module: str, extra: str) -> Any:
-    """Import ``module``, or say which extra of metasched brings it."""
+def require(module: str, extra: str = "") -> Any:
+    """Import ``module``, or say how to install it: with an extra of metasched, or by itself."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise ConfigError(f"this needs {error.name}; install it with: pip install 'metasched[{extra}]'") from None
+        package = f"'metasched[{extra}]'" if extra else error.name
+        raise ConfigError(f"this needs {error.name}; install it with: pip install {package}") from None
 
 
 def available(module: str) -> bool:

@@ -2,6 +2,8 @@
 
 import json
 import re
+from html import escape
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -88,6 +90,17 @@ def test_everything_is_said_when_it_is_printed(finished):
     for part in (found.verdict, found.table(), repr(found.sources()), found.remarks.final, found.remarks.first):
         assert part in said
     assert not said.startswith("\n")
+
+
+def test_a_notebook_shows_everything_that_is_said(finished):
+    page = finished.found._repr_html_()
+    cells = [cell.text for cell in ElementTree.fromstring(page).iter("td")]
+    for line in finished.found.remarks.table:
+        assert line.name in cells
+    for line in finished.found.sources():
+        assert {line.name, line.word} <= set(cells)
+    assert escape(finished.found.verdict) in page
+    assert page.count("<circle") >= len(finished.found.remarks.table) - 1
 
 
 class TestModel:

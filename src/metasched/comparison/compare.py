@@ -23,6 +23,7 @@ from metasched.learners.metrics import MetricName
 from metasched.learners.networks import Network
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.settings import LearnerSettings, settings_of
+from metasched.notebook.progress import progress
 from metasched.runs.executors import AUTO, Machines
 from metasched.runs.sweep import Method, Setup
 
@@ -74,7 +75,8 @@ def compare(
         budget: the longest that it may take, such as ``"2m"`` or a number of seconds; runs then have fewer steps.
         out: folder of everything. A comparison that was interrupted there goes on, to the same numbers; with more seeds
             than before only these are run.
-        on_progress: called with what is being done, the fits finished and all fits.
+        on_progress: called with what is being done, the fits finished and all fits. By default a notebook shows a
+            line that says so, and a script shows nothing.
         on_note: called with a line that says how much there is to do, and about how long it takes.
         executor: where runs are made: ``"in-process"``, ``"local"`` in others of this machine, ``"ray"`` on a
             Ray cluster; ``"auto"`` is ``"local"`` where that is faster. The numbers are the same.
@@ -109,7 +111,11 @@ def compare(
     seconds = seconds_of(budget)
     setup = Setup(fitted_to(settings, splits.official), network)
     asked = Asked(tasks, setup, found, numbers, tune, references, seconds, settings.batch_size)
-    with _folder(out) as path, prepared(asked, splits, machines, path, on_progress, on_note) as bench:
+    with (
+        _folder(out) as path,
+        _shown(on_progress) as show,
+        prepared(asked, splits, machines, path, show, on_note) as bench,
+    ):
         return replace(answered(asked, bench), out=None if out is None else path)
 
 
@@ -121,3 +127,13 @@ def _folder(out: str | os.PathLike[str] | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="metasched-") as folder:
         yield Path(folder) / "comparison"
+
+
+@contextmanager
+def _shown(on_progress: OnProgress | None) -> Iterator[OnProgress | None]:
+    """What was asked for; where nothing was, a line in a notebook."""
+    if on_progress is not None:
+        yield on_progress
+        return
+    with progress("compare", "fits") as step:
+        yield None if step is None else lambda what, done, total: step(done, total, what)

@@ -1,6 +1,7 @@
 """What a comparison gives: sentences, tables, the final model, a page."""
 
 import io
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from rich.console import Console
 from metasched.errors import unknown
 from metasched.learners.metrics import METRICS, Metric
 from metasched.learners.predictor import Predictor
+from metasched.notebook import html
 from metasched.optional import require
 from metasched.report import overview, tables
 from metasched.report.cells import CellRuns
@@ -23,6 +25,7 @@ from metasched.runs.outcome import Outcome
 from metasched.tasks import TaskSet
 
 PAGE = "page.html"
+_BRACKETS = "Brackets: 99 % intervals"
 
 
 class Sources(Sequence[SourceLine]):
@@ -61,7 +64,14 @@ class Sources(Sequence[SourceLine]):
         word = self._metric.word
         headings = [each.replace(f"{word} ", f"{word}\n") for each in overview.source_headings(self._metric)[:-1]]
         rows = [row[:-1] for row in overview.source_rows(self._lines, self._metric)]
-        return f"{text(headings, rows)}\nBrackets: 99 % intervals"
+        return f"{text(headings, rows)}\n{_BRACKETS}"
+
+    def _repr_html_(self) -> str:
+        headings = overview.source_headings(self._metric)[:-1]
+        rows = [row[:-1] for row in overview.source_rows(self._lines, self._metric)]
+        drawn = html.intervals([ends(row[3]) for row in rows])
+        shown = [(*row[:3], picture, *row[3:]) for row, picture in zip(rows, drawn, strict=True)]
+        return html.page(html.table([*headings[:3], "", *headings[3:]], shown), html.line(_BRACKETS))
 
     def to_frame(self) -> Any:
         """A pandas DataFrame, a row for each source.
@@ -69,7 +79,7 @@ class Sources(Sequence[SourceLine]):
         Returns:
             The frame; numbers with intervals have three columns.
         """
-        pandas = require("pandas", "pandas")
+        pandas = require("pandas")
         rows = []
         for line in self._lines:
             row: dict[str, Any] = {"source": line.name, "rows": line.rows, "share": line.share}
@@ -82,6 +92,11 @@ class Sources(Sequence[SourceLine]):
 def _three(name: str, found: Any) -> dict[str, float | None]:
     known = (None, None, None) if found is None else (found.value, found.low, found.high)
     return dict(zip((name, f"{name}_low", f"{name}_high"), known, strict=True))
+
+
+def ends(value: tables.Value) -> tuple[float, float, float] | None:
+    """A number of a table with the ends of its interval, for a drawing."""
+    return None if isinstance(value, str) or not math.isfinite(value.value) else (value.value, value.low, value.high)
 
 
 def text(headings: Sequence[str], rows: Sequence[Sequence[Any]], width: int = 100) -> str:
@@ -166,6 +181,20 @@ class Comparison:
         lines = [self.remarks.first, self.verdict, "", self.table(), "", repr(self.sources()), "", self.remarks.final]
         return "\n".join(lines[not lines[0] :])
 
+    def _repr_html_(self) -> str:
+        """The same in a notebook, with differences from the baseline drawn beside their numbers."""
+        remarks, rows = self.remarks, overview.method_rows(self.cell)
+        drawn = html.intervals([ends(row[2]) for row in rows])
+        shown = [(*row, picture) for row, picture in zip(rows, drawn, strict=True)]
+        return html.page(
+            *(html.line(said, strong=True) for said in (remarks.first, self.verdict) if said),
+            html.table([*overview.method_headings(self.cell), ""], shown, strong=[self.ours]),
+            html.line(remarks.judged),
+            html.Html(self.sources()._repr_html_()),
+            *(html.line(f"! {said}") for said in remarks.lines),
+            html.line(remarks.final),
+        )
+
     def table(self, width: int = 100) -> str:
         """A line for each method, best first, and how they were judged.
 
@@ -202,7 +231,7 @@ class Comparison:
         Returns:
             The frame; scores are such that higher is better.
         """
-        pandas = require("pandas", "pandas")
+        pandas = require("pandas")
         return pandas.DataFrame(
             [
                 {"method": line.name, "kind": line.kind, **_three("score", line.score), **_three("over", line.over)}

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from metasched.errors import ConfigError, DataError
 from metasched.learners.metrics import Metric, MetricName, metric_of
 from metasched.learners.networks import Size
+from metasched.notebook import html
 from metasched.tasks import Inputs, Labels, Preparation, Targets, as_inputs, as_targets
 
 
@@ -211,3 +212,13 @@ class Predictor(ABC):
     def __repr__(self) -> str:
         answers = f"one of {', '.join(self.classes)}" if self.classes else "numbers"
         return f"{type(self).__name__}({self.title}: inputs {self.shape} to {answers})"
+
+    def _repr_html_(self) -> str:
+        answers = ", ".join(self.classes) if self.classes else "numbers"
+        columns = [] if self.about.preparation is None else [each.name for each in self.about.preparation.columns]
+        rows = [
+            ("reads", ", ".join(columns) or f"inputs of shape {self.shape}"),
+            ("predicts", answers),
+            ("judged by", self.about.judge.word),
+        ]
+        return html.page(html.line(self.title, strong=True), html.table(["", ""], rows))

@@ -2,32 +2,30 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from metasched import datasets
-from metasched.errors import ConfigError, MetaschedError, RunError, whole_number
+from metasched.errors import MetaschedError, RunError, whole_number
 from metasched.learners.engine import Record
-from metasched.learners.gradients import MetaParameters
 from metasched.learners.losses import Loss
-from metasched.learners.metrics import metric_of
-from metasched.learners.model import Model
 from metasched.learners.networks import Network
 from metasched.learners.predictor import Predictor
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.rewards import DEFAULT as DEFAULT_REWARD
 from metasched.learners.rewards import Reward
 from metasched.learners.settings import LearnerSettings
+from metasched.notebook.progress import progress
 from metasched.references.mean import mean_of
 from metasched.references.stored import read_predictor
 from metasched.runs import folder, runner
 from metasched.runs import trackers as tracker_room
 from metasched.runs.folder import model_folders
 from metasched.runs.jobs import Job, claim_folders, make_jobs, stored_job
-from metasched.runs.outcome import Outcome
+from metasched.runs.run import Run
 from metasched.runs.runner import CHECKPOINT_SECONDS
 from metasched.runs.trackers import Tracker
 from metasched.schedulers import Scheduler
@@ -35,90 +33,9 @@ from metasched.schedulers.resolve import AUTO, BEST_SINGLE, SINGLE
 from metasched.tasks import TaskSet
 from metasched.tasks.checks import refuse_untested
 
+__all__ = ["OnRecord", "Run", "load_model", "resume", "train"]
+
 OnRecord = Callable[[Record], None]
-
-
-@dataclass(frozen=True, repr=False)
-class Run:
-    """A finished run: every record, and the parameters and the model of each seed.
-
-    Attributes:
-        records: one for each update of each seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …); the
-            last of a seed has ``final``, evaluated on all test rows.
-        parameters: what was trained, by seed: with Algorithm 1 the meta-parameters.
-        tasks: the task set.
-        out: the folder of the run, if it was kept.
-        outcomes: one per seed.
-        reason: why this scheduler was chosen, for ``"auto"``.
-        models: a function by seed that makes or reads the model; :meth:`model` calls it.
-
-    Examples:
-        >>> print(repr(run).splitlines()[0])
-        Run of auto on arrays, learner joint, seed 0
-        >>> len(run.records), list(run.final), run.diverged
-        (2, [0], {})
-        >>> run.model().classes
-        ('calm', 'storm')
-    """
-
-    records: Sequence[Record]
-    parameters: Mapping[int, MetaParameters]
-    tasks: TaskSet
-    out: Path | None = None
-    outcomes: Sequence[Outcome] = ()
-    reason: str | None = None
-    models: Mapping[int, Callable[[], Model]] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        """What it was, how accurate it is, where it is, and warnings about its rows: a line each."""
-        method, accuracy = f"Run on {self.tasks.name}", "no seed finished"
-        if self.outcomes:
-            spec, count = self.outcomes[0].spec, len(self.outcomes)
-            seeds = f"seed {spec.seed}" if count == 1 else f"{count} seeds"
-            learner = (
-                spec.learner if spec.settings.get("batching") == "mixed" else f"{spec.learner}, one source per batch"
-            )
-            method = f"Run of {self.outcomes[0].method} on {self.tasks.name}, learner {learner}, {seeds}"
-        if self.final:
-            metric = self.outcomes[0].metric if self.outcomes else metric_of(None)
-            called = metric.title if self.outcomes and self.outcomes[0].spec.settings.get("metric") else "test accuracy"
-            values = [metric.shown(final["test_accuracy"]) for final in self.final.values()]
-            spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
-            lost = f", {len(self.diverged)} diverged" if self.diverged else ""
-            accuracy = f"{called} {np.mean(values):.3f}{spread} on {len(self.tasks.test.labels):,} rows{lost}"
-        folder = f"in {self.out or 'memory only (give out= to keep it)'}"
-        return "\n".join([method, accuracy, folder, *(f"! {line}" for line in self.tasks.warnings)])
-
-    @property
-    def final(self) -> dict[int, dict[str, Any]]:
-        """Final test accuracy by seed: of the adapted model and of the initial one."""
-        return {record["seed"]: record["final"] for record in self.records if "final" in record}
-
-    @property
-    def diverged(self) -> dict[int, Record]:
-        """The last record of each seed whose loss was no longer finite: its ``update``, and why (``diverged``)."""
-        return {record["seed"]: record for record in self.records if "diverged" in record}
-
-    def model(self, seed: int | None = None) -> Model:
-        """The model that ``final`` of a seed was evaluated with.
-
-        Args:
-            seed: which seed; you can leave it out if there is only one.
-
-        Returns:
-            The model.
-        """
-        seeds = ", ".join(map(str, self.models))
-        if seed is None:
-            if len(self.models) != 1:
-                which = f"model(seed={next(iter(self.models))})"
-                raise ConfigError(f"there are models of seeds {seeds}; say which: {which}")
-            (seed,) = self.models
-        if seed in self.models:
-            return self.models[seed]()
-        if seed in self.diverged:
-            raise ConfigError(f"seed {seed} diverged and has no model; those of seeds {seeds} have one")
-        raise ConfigError(f"there is no seed {seed!r}; this run has {seeds}")
 
 
 @clear_arguments
@@ -164,7 +81,8 @@ def train(
         target_loss: the loss of one target row; by default the same.
         out: folder of the run, or with several seeds of all runs. An interrupted run in it continues. Without ``out``
             nothing is written.
-        on_record: called with every record.
+        on_record: called with every record. By default a notebook shows a line with the progress, and a script shows
+            nothing.
         trackers: also send records to ``"tensorboard"``, ``"mlflow"``, ``"wandb"``, or a ``Tracker`` of your own.
         seeds_at_once: how many seeds run side by side. By default one on a CPU, where more would be slower, and on
             accelerators as many as fit.
@@ -292,13 +210,22 @@ def _stored_rows(path: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
 def _run(
     jobs: Sequence[Job], out: Path | None, on_record: OnRecord | None, sinks: Sequence[Tracker], **how: Any
 ) -> Run:
-    """Run all jobs; every record goes to the trackers and to ``on_record``."""
-    with tracker_room.tracking(sinks, out, [job.description for job in jobs]) as track:
+    """Run all jobs; every record goes to the trackers, and to ``on_record`` or else to a line in a notebook."""
+    updates = sum(job.settings.updates for job in jobs)
+    with (
+        tracker_room.tracking(sinks, out, [job.description for job in jobs]) as track,
+        nullcontext() if on_record else progress("train", "updates") as show,
+    ):
+        done = 0
 
         def pass_on(_: int, record: Record) -> None:
+            nonlocal done
             track(record)
             if on_record:
                 on_record(record)
+            elif show:
+                done += 1
+                show(done, updates, f"loss {record['loss']:.3g}" if "loss" in record else "diverged")
 
         results = runner.run(jobs, on_record=pass_on, **how)
     outcomes = [result.outcome for result in results]

@@ -1,24 +1,21 @@
 """The task set: what it holds, how to build it, and how to vary it."""
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from metasched.errors import ConfigError
+from metasched.optional import require
 from metasched.seeds import check_seed
-from metasched.tasks import checks, redraw, variants
+from metasched.tasks import checks, overview, redraw, variants
 from metasched.tasks.arrays import RowNumbers
 from metasched.tasks.preparation import Preparation
 from metasched.tasks.task import TEST, VALIDATION, Division, Provenance, Split, Task, Unlabelled
-
-UNLABELLED = "unlabelled"
-"""What a summary calls the target's rows without a label."""
 
 # The modules that build task sets import this one, so the methods that call them import them when they are called.
 
@@ -525,40 +522,19 @@ class TaskSet:
             >>> print(tasks.summary().splitlines()[0])
             arrays: 2 tasks, 100 rows, inputs 4, 2 classes (shared)
         """
-        if self.target_size is None:
-            meaning = f"{len(self.classes)} classes ({'shared' if self.shared_labels else 'its own in each task'})"
-        else:
-            count = "1 number" if self.target_size == 1 else f"{self.target_size} numbers"
-            meaning = f"targets of {count}, seen by schedulers as {len(self.classes)} bins"
-        shape = " × ".join(map(str, self.shape))
-        head = f"{self.name}: {len(self.tasks)} tasks, {sum(self.sizes):,} rows, inputs {shape}, {meaning}"
-        parts = self.parts()
-        width = max(len(name) for name in (*(name for name, _, _ in parts), UNLABELLED))
-        bars = max(6, *(len(classes) for _, _, classes in parts))
-        lines = [f"  {'':{width}}  {'rows':>7}  {'labels':{bars}}  source"]
-        for name, part, classes in parts:
-            counts = np.bincount(part.labels, minlength=len(classes))
-            lines.append(
-                f"  {name:{width}}  {len(part.labels):7,}  {_bars(counts):{bars}}  {self.provenance[name].describe()}"
-            )
-        if self.unlabelled is not None:
-            origin = self.unlabelled.provenance.describe()
-            lines.append(f"  {UNLABELLED:{width}}  {len(self.unlabelled):7,}  {'':{bars}}  {origin}")
-        if self.shared_labels:
-            lines.append(f"  classes: {', '.join(self.classes)}")
-        else:
-            named = [(task.name, task.classes) for task in self.tasks] + [("target", self.classes)]
-            lines += [f"  classes of {name}: {', '.join(classes)}" for name, classes in named]
-        if self.useful is not None:
-            lines.append(f"  known to be useful: {', '.join(self.useful) or 'none'}")
-        origins = [*self.provenance.values(), *([] if self.unlabelled is None else [self.unlabelled.provenance])]
-        files = {file: digest for item in origins for file, digest in item.files.items()}
-        lines += [f"  sha256 {digest[:12]}…  {file}" for file, digest in files.items()]
-        lines += [f"  {name}: {item.note}" for name, item in self.provenance.items() if item.note]
-        if self.simulated:
-            head = f"{head}\n  SIMULATED data: not observations"
-        lines += [f"  note: {note}" for note in self.notes]
-        return "\n".join([head, *lines, *(f"  ! {line}" for line in self.warnings)])
+        return overview.summary(self)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, a row for each part: every source, the target's validation rows and its test rows.
+
+        Returns:
+            The frame: the name of the part, its rows, where they are from, and how many rows each label has.
+
+        Examples:
+            >>> tasks.to_frame()["rows"].tolist()
+            [40, 60, 12, 50]
+        """
+        return require("pandas").DataFrame(overview.records(self))
 
     def __str__(self) -> str:
         return self.summary()
@@ -566,9 +542,5 @@ class TaskSet:
     def __repr__(self) -> str:
         return f"TaskSet({self.name!r}, tasks={[task.name for task in self.tasks]}, sizes={list(self.sizes)})"
 
-
-def _bars(counts: NDArray[np.int64]) -> str:
-    """A histogram in one word: a blank for no rows, a full block for the most frequent label."""
-    blocks = " ▁▂▃▄▅▆▇█"
-    top = max(int(counts.max()), 1)
-    return "".join(blocks[math.ceil(8 * int(count) / top)] for count in counts)
+    def _repr_html_(self) -> str:
+        return overview.html(self)
