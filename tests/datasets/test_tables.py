@@ -280,7 +280,7 @@ def test_row_numbers_without_a_name_are_left_out_and_that_is_said(shops, request
     before = load(shops).fingerprint
     tasks = load(request.getfixturevalue("numbered"))
     assert tasks.fingerprint == before
-    note = "the column without a name only identifies rows (no value is twice in a file), so it is left out"
+    note = "the column without a name only identifies rows (no value occurs twice in a file), so it is left out"
     assert note in tasks.notes
 
 
@@ -455,7 +455,7 @@ class TestUnlabelled:
         every = load(shops)
         assert every.all_labelled().fingerprint == every.fingerprint == tasks.all_labelled().fingerprint
         assert len(every.held_out(np.arange(3)).test.labels) == 3
-        with pytest.raises(ConfigError, match="has no test rows, so there is nothing to draw anew"):
+        with pytest.raises(ConfigError, match="has no test rows, so no other labelled rows can be drawn"):
             every.redrawn(0)
 
     def test_a_run_needs_rows_to_score(self, shops):

@@ -163,7 +163,7 @@ class TestBadFiles:
         second = made.write(tmp_path / "b", few())
         results = load([tmp_path])
         assert len(results.cells) == 1
-        assert results.faults == (f"{second}: 6 of its runs left out: cyclic, seed 0, is there already",)
+        assert results.faults == (f"{second}: 6 of its runs left out: cyclic, seed 0, occurs twice",)
         assert first.exists()
 
     def test_runs_of_a_method_with_other_settings_are_not_mixed(self, tmp_path):

@@ -84,8 +84,8 @@ def refuse_untested(tasks: "TaskSet") -> None:
     """Raise if there are no test rows, where runs are to be scored on them."""
     if not len(tasks.test.labels):
         raise ConfigError(
-            f"{tasks.name}: has no test rows to score a run on, all {len(tasks.validation.labels):,} labelled rows of "
-            f"the target are for validation; give {given('target_labels')}, and the others are for test"
+            f"{tasks.name}: has no test rows to score a run on, because all {len(tasks.validation.labels):,} labelled "
+            f"rows of the target are for validation; with {given('target_labels')} the others are for testing"
         )
 
 
