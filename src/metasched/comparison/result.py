@@ -163,7 +163,7 @@ class Comparison:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """A line for each thing that is off."""
+        """A line for each thing that looks wrong."""
         return self.remarks.lines
 
     @property

@@ -340,7 +340,7 @@ class TaskSet:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is off with the rows, a line each: labels that look misspelt, too few rows of the target."""
+        """What looks wrong with the rows, one line each: labels that look misspelt, too few rows of the target."""
         return (*self.label_warnings, *checks.few_rows(self))
 
     @cached_property
