@@ -238,7 +238,7 @@ class TestTables:
         main(["data", "show", *shops, "--target-labels", "4", "--missing", "mean", "--data", "seed=3"])
         printed = capsys.readouterr().out
         assert "classes: no, yes" in printed
-        assert "4 of 12 rows, drawn at random (seed 3)" in printed
+        assert "4 of 12 rows are for validation, drawn at random (seed 3)" in printed
 
     def test_columns_are_dropped_and_kept_by_flags(self, shops, capsys):
         main(["data", "show", *shops, "--drop", "visits"])

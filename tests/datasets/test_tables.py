@@ -75,7 +75,9 @@ class TestColumns:
     def test_two_gigabytes_are_refused_unread(self, tmp_path):
         with (tmp_path / "big.csv").open("wb") as stream:
             stream.truncate(2_000_000_000)
-        message = r"big\.csv: 2,000,000,000 bytes .* limit of 1,073,741,824; .* raise it with --data limit=2000000000"
+        message = (
+            r"big\.csv: 2,000,000,000 bytes .* limit of 1,073,741,824; .* raise the limit with --data limit=2000000000"
+        )
         with pytest.raises(DataError, match=message):
             read_columns(tmp_path / "big.csv")
 
@@ -345,7 +347,7 @@ class TestUnlabelled:
         assert tasks.unlabelled.provenance.files == tasks.provenance["validation"].files
         assert tasks.tasks[0].inputs.tobytes() == whole.tasks[0].inputs.tobytes()
         assert whole.unlabelled is None
-        assert "its 10 labelled rows are for validation, none for test; --target-labels" in tasks.notes[0]
+        assert "its 10 labelled rows are for validation, none for testing; --target-labels" in tasks.notes[0]
 
     def test_a_count_of_labels_leaves_the_other_labelled_rows_for_test(self, shops):
         self.half(shops)
@@ -460,5 +462,7 @@ class TestUnlabelled:
 
     def test_a_run_needs_rows_to_score(self, shops):
         self.half(shops)
-        with pytest.raises(ConfigError, match=r"^shops: has no test rows to score a run on, all 10 labelled rows"):
+        with pytest.raises(
+            ConfigError, match=r"^shops: has no test rows to score a run on, because all 10 labelled rows"
+        ):
             ms.train(load(shops), learner=ms.Joint(batch_size=4, updates=1))

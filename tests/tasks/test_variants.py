@@ -128,7 +128,7 @@ class TestWrongLabels:
             make_tasks().with_wrong_labels("task-1", shift=shift)
 
     def test_numbers_to_predict_have_no_wrong_labels(self):
-        with pytest.raises(ConfigError, match="need a set of classification"):
+        with pytest.raises(ConfigError, match="wrong labels need classes"):
             make_regression().with_wrong_labels("task-1")
 
 
@@ -243,7 +243,9 @@ def test_few_labels_are_stratified_and_the_rest_is_for_test():
     assert not np.array_equal(validation, few_labels(LABELS, 8, seed=1)[0])
 
 
-@pytest.mark.parametrize(("count", "seed", "message"), [(0, 0, "asked for 0"), (100, 0, "leave some"), (8, -1, "seed")])
+@pytest.mark.parametrize(
+    ("count", "seed", "message"), [(0, 0, "target_labels is 0"), (100, 0, "leave some"), (8, -1, "seed")]
+)
 def test_what_cannot_be_split_is_refused(count, seed, message):
     with pytest.raises(ConfigError, match=message):
         few_labels(LABELS, count, seed)
