@@ -35,7 +35,7 @@ def check(tasks: "TaskSet") -> None:
             raise DataError(f"{tasks.name}: task name '{name}' is empty, reserved or used twice; rename it")
     for name in tasks.useful or ():
         if name not in names:
-            raise DataError(f"{tasks.name}: useful names '{name}', which is not a task; name tasks or leave it out")
+            raise DataError(f"{tasks.name}: '{name}' in useful is not a task; give names of tasks, or leave useful out")
     for name, part, classes in tasks.parts():
         where = location(tasks.name, name)
         if len(classes) > MOST_CLASSES:
