@@ -20,7 +20,7 @@ def tool(name):
 def terms():
     """The glossary: what is said of each word."""
     text = (DOCS / "glossary.md").read_text()
-    return dict(re.findall(r"^## (.+)\n\n((?:.+\n)+)", text, re.MULTILINE))
+    return dict(re.findall(r"^## (.+)\n((?:.+\n)+)", text, re.MULTILINE))
 
 
 def test_the_pictures_are_what_the_package_computes():

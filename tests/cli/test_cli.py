@@ -82,7 +82,7 @@ class TestTrain:
         words = ["--out", "runs/a", "--batch-size", "4", "--updates", "2", "--json"]
         main(["train", saved, "--scheduler", "cyclic", *words])
         said = capsys.readouterr()
-        assert said.err.startswith("cyclic: 2 of 2 updates, 24 samples, accuracy 0.")
+        assert said.err.startswith("cyclic: 2 of 2 updates, 24 rows drawn, accuracy 0.")
         assert len(said.err.splitlines()) == 1
         assert len(said.out.splitlines()) == 3
 
@@ -206,7 +206,7 @@ class TestData:
         said = fails(capsys, "data", "fetch", "activity")
         assert "(it is from GitHub bhumeshchopda/WISDM_Challenge); put activity/WISDM_ar_v1.1_" in said
         assert "or set METASCHED_DATA to the folder that has it" in said
-        assert "say what to fetch" in fails(capsys, "data", "fetch")
+        assert "nothing to fetch; give" in fails(capsys, "data", "fetch")
 
     def test_show_prints_the_summary(self, saved, capsys):
         main(["data", "show", saved, "--data", "target_labels=4"])
@@ -238,7 +238,7 @@ class TestTables:
         main(["data", "show", *shops, "--target-labels", "4", "--missing", "mean", "--data", "seed=3"])
         printed = capsys.readouterr().out
         assert "classes: no, yes" in printed
-        assert "4 of 12 rows, drawn at random (seed 3)" in printed
+        assert "4 of 12 rows are for validation, drawn at random (seed 3)" in printed
 
     def test_columns_are_dropped_and_kept_by_flags(self, shops, capsys):
         main(["data", "show", *shops, "--drop", "visits"])

@@ -169,7 +169,7 @@ class TestBadInput:
     def test_rows_of_another_width_are_one_line_and_nothing_is_written(self, runs, capsys):
         Path("wide.csv").write_text("1,2,3,4\n1,2,3,4,5\n")
         error = fails(capsys, "model", "wide.csv", "--out", "p.csv")
-        assert "wide.csv line 2: has 5 cells, the model reads 4 numbers" in error
+        assert "wide.csv line 2: has 5 cells, but the model needs 4 numbers" in error
         np.savez("wide.npz", inputs=np.zeros((3, 5)))
         error = fails(capsys, "model", "wide.npz", "--out", "p.csv")
         assert "wide.npz: inputs have shape (3, 5), but the model reads (rows, 4)" in error

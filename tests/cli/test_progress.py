@@ -47,7 +47,7 @@ class TestBars:
             on_record(record(1, [40, 0], test_accuracy=0.25))
             on_record(record(2, [60, 20], final={"test_accuracy": 0.5}))
         shown = last_frame(console)
-        for fact in ("ucb", "2/2", "accuracy 0.500", "80 samples", "█▃"):
+        for fact in ("ucb", "2/2", "accuracy 0.500", "80 rows drawn", "█▃"):
             assert fact in shown
 
     def test_tell_the_time_left_without_the_updates_that_were_only_replayed(self):
@@ -68,7 +68,7 @@ class TestBars:
             on_record = track("ucb", 2)
             on_record(record(1, [40, 0], seed=3))
             on_record(record(1, [0, 40], seed=4))
-        assert "80 samples" in last_frame(console)
+        assert "80 rows drawn" in last_frame(console)
 
     def test_show_the_loss_of_what_has_no_accuracy(self):
         console = terminal()
@@ -86,10 +86,10 @@ class TestLines:
                 clock.now += 25
                 on_record(record(update, [30 * update, 10 * update], test_accuracy=update / 10))
         assert console.file.getvalue().splitlines() == [
-            "ucb: 3 of 10 updates, 120 samples, accuracy 0.300, rows 90 30, 0:02:55 left",
-            "ucb: 6 of 10 updates, 240 samples, accuracy 0.600, rows 180 60, 0:01:40 left",
-            "ucb: 9 of 10 updates, 360 samples, accuracy 0.900, rows 270 90, 0:00:25 left",
-            "ucb: 10 of 10 updates, 400 samples, accuracy 1.000, rows 300 100, 0:04:10 in all",
+            "ucb: 3 of 10 updates, 120 rows drawn, accuracy 0.300, by source 90 30, 0:02:55 left",
+            "ucb: 6 of 10 updates, 240 rows drawn, accuracy 0.600, by source 180 60, 0:01:40 left",
+            "ucb: 9 of 10 updates, 360 rows drawn, accuracy 0.900, by source 270 90, 0:00:25 left",
+            "ucb: 10 of 10 updates, 400 rows drawn, accuracy 1.000, by source 300 100, 0:04:10 in all",
         ]
 
     def test_do_not_take_replayed_updates_for_the_pace(self):
@@ -109,7 +109,7 @@ class TestLines:
         with suppress(KeyboardInterrupt), progress.training(console, clock=Hands()) as track:
             track("ucb", 9)(record(1, [5]))
             raise KeyboardInterrupt
-        assert console.file.getvalue() == "ucb: 1 of 9 updates, 5 samples, loss 2, rows 5\n"
+        assert console.file.getvalue() == "ucb: 1 of 9 updates, 5 rows drawn, loss 2, by source 5\n"
 
 
 class TestSeveral:
@@ -198,7 +198,7 @@ def test_a_seed_that_diverged_has_no_rows_to_show(console):
         show(record(1, [10, 20]))
         show({"seed": 1, "update": 1, "diverged": "the loss is no longer finite"})
         show(record(2, [15, 25], final={"test_accuracy": 0.5}))
-    assert "40 samples" in console.file.getvalue()
+    assert "40 rows drawn" in console.file.getvalue()
 
 
 class TestWaiting:

@@ -65,7 +65,7 @@ def test_a_damaged_file_is_named_and_the_rest_reported(results, capsys):
         (["absent"], "absent: no results to report; absent: no such file or folder"),
         (["results", "--only", "fig9"], "unknown figure or table 'fig9'"),
         (["results", "--out", "page.pdf"], "end --out in .html"),
-        ([], "say what to report"),
+        ([], "nothing to report; give"),
     ],
 )
 def test_mistakes_are_one_line(results, capsys, words, message):
@@ -75,7 +75,7 @@ def test_mistakes_are_one_line(results, capsys, words, message):
 
 def test_a_page_that_somebody_else_wrote_is_left_alone(results, capsys):
     Path("page.html").write_text("<!doctype html><title>My own page</title>")
-    assert "page.html: is there already, and metasched did not write it" in fails(capsys, results, "--only", "summary")
+    assert "page.html: already exists and was not written by metasched" in fails(capsys, results, "--only", "summary")
     assert Path("page.html").read_text() == "<!doctype html><title>My own page</title>"
     assert not Path("page_files").exists()
 

@@ -274,7 +274,7 @@ class TestGoingOn:
 
     def test_the_folder_of_another_version_is_refused_in_one_line(self, tmp_path):
         (tmp_path / COMPARISON).write_text(json.dumps({"data": "0" * 64, "seeds": [0, 1], "methods": {}}))
-        with pytest.raises(RunError, match="holds a comparison of another version of metasched, which cannot go on"):
+        with pytest.raises(RunError, match="holds a comparison of another version, which cannot be continued"):
             compared(out=tmp_path)
 
     @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ class TestBeforeItStarts:
         (note,) = finished.notes
         runs = 3 * 3 * (4 + 5 + 3)
         assert note.startswith(f"{runs} runs of 4 steps (3 methods, 3 learning rates), about ")
-        assert note.endswith("; reference models come on top, and may take as long again; --budget bounds it")
+        assert note.endswith("; the reference models may take as long again; --budget limits the time")
 
     def test_progress_counts_every_fit_to_the_last(self, finished):
         counts = [done for _, done, _ in finished.progress]

@@ -52,9 +52,9 @@ def test_methods_given_as_words_may_abstain():
     ("words", "message"),
     [
         ([], "give one or more"),
-        ("ucb", "give a list of words"),
-        (3, "give a list of words"),
-        ([("w", "ucb")], "a method is .*; give a word, or ms.Method"),
+        ("ucb", "give a list of names"),
+        (3, "give a list of names"),
+        ([("w", "ucb")], "a method is .*; give the name of a scheduler, or ms.Method"),
         (["uniform", "uniform"], "two methods are called 'uniform'"),
         ([ms.Method("wide", "ucb"), ms.Method("Wide", "cyclic")], "two methods are called 'Wide'"),
         ([ms.Method("a b", "ucb"), ms.Method("a-b", "cyclic")], "two methods are called 'a-b'"),
@@ -62,8 +62,8 @@ def test_methods_given_as_words_may_abstain():
         ([ms.Method("uniform", "ucb")], "'uniform' is the name of a control"),
         ([ms.Method("a", "ucb", role="ours"), ms.Method("b", "ucb", role="ours")], "a and b both have the role"),
         ([ms.Method("a", "best-single"), "best-single"], "best-single is asked for twice"),
-        ([ms.Method("a", 3)], "the scheduler of 'a' is 3; give a word or a Scheduler"),
-        (["oracle-best-single"], "chosen on test rows; give best-single"),
+        ([ms.Method("a", 3)], "the scheduler of 'a' is 3; give a name or a Scheduler"),
+        (["oracle-best-single"], "chosen by its test score; use best-single"),
         (["unifrom"], "did you mean 'uniform'"),
     ],
 )

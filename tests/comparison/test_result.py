@@ -10,7 +10,7 @@ import pytest
 
 import metasched as ms
 from metasched.cli import main
-from metasched.comparison.result import PAGE
+from metasched.comparison.result import PAGE, text
 from metasched.errors import ConfigError
 from metasched.report.remarks import REMARKS, read
 from tiny_comparison import divided
@@ -130,3 +130,10 @@ def test_the_page_has_what_is_said_and_so_has_one_made_from_the_folder_later(fin
         for line in finished.found.remarks.table:
             assert line.name in written
         assert "task-2" in written
+
+
+def test_a_table_is_text_in_a_notebook_too(monkeypatch):
+    """Rich would show the table at once there, and leave the text empty."""
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setattr("builtins.get_ipython", lambda: shell, raising=False)
+    assert "ucb" in text(["method", "accuracy"], [["ucb", "0.5"]])

@@ -88,7 +88,7 @@ def test_a_task_named_as_the_target_is_divided_by_class(tree):
     assert [task.name for task in tasks.tasks] == ["birds", "more-test", "more-validation"]
     assert tasks.validation.labels.tolist() == [0, 1]
     assert sorted([*tasks.provenance["validation"].rows, *tasks.provenance["test"].rows]) == list(range(6))
-    assert "2 of 6 rows, drawn at random (seed 1)" in tasks.summary()
+    assert "2 of 6 rows are for validation, drawn at random (seed 1)" in tasks.summary()
     again = ms.datasets.load(tasks.recipe["set"], **tasks.recipe["options"])
     assert again.fingerprint == tasks.fingerprint
 

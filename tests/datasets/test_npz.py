@@ -104,7 +104,7 @@ def test_a_task_named_as_the_target_is_divided_by_label(saved, tasks):
         rows = divided.provenance[part].rows
         np.testing.assert_array_equal(getattr(divided, part).inputs, tasks.tasks[1].inputs[rows])
         assert np.all(np.diff(rows) > 0)
-    assert "5 of 20 rows, drawn at random (seed 2)" in divided.summary()
+    assert "5 of 20 rows are for validation, drawn at random (seed 2)" in divided.summary()
     assert divided.fingerprint != ms.datasets.load(saved, target="task-1", target_labels=5, seed=3).fingerprint
 
 
@@ -199,7 +199,7 @@ class TestNpy:
             read_npy(tmp_path / "a.npy")
 
     @pytest.mark.parametrize(
-        ("keep", "said"), [(0, "no readable header"), (20, "no readable header"), (140, "400 bytes, and 140 are there")]
+        ("keep", "said"), [(0, "no readable header"), (20, "no readable header"), (140, "400 bytes, but it has 140")]
     )
     def test_a_file_cut_short_is_refused(self, tmp_path, keep, said):
         np.save(tmp_path / "a.npy", np.arange(50))
@@ -248,7 +248,7 @@ class TestDeclaredSizes:
 
     def test_texts_without_any_letter_do_not_multiply(self, tmp_path):
         path = self.member(tmp_path, npy_header(b"{'descr': '<U0', 'fortran_order': False, 'shape': (99999999999,)}"))
-        with open_npz(path) as content, pytest.raises(DataError, match="are there"):
+        with open_npz(path) as content, pytest.raises(DataError, match="but it has"):
             content["tasks/a/inputs"]
 
     def test_a_directory_that_claims_more_than_its_bytes_can_hold_is_refused(self, tmp_path):

@@ -98,7 +98,7 @@ class TestNumbers:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("a,b\n1,2\n1,2,3\n", "line 3: has 3 cells, the model reads 2 numbers"),
+            ("a,b\n1,2\n1,2,3\n", "line 3: has 3 cells, but the model needs 2 numbers"),
             ("1,2\n1,x\n", "line 2: has 'x' where a number belongs"),
             ("1,2\n1,nan\n", "line 2: has 'nan' where a number belongs"),
             ("1,2\n1,\n", "line 2: has '' where a number belongs"),

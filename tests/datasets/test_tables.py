@@ -75,7 +75,9 @@ class TestColumns:
     def test_two_gigabytes_are_refused_unread(self, tmp_path):
         with (tmp_path / "big.csv").open("wb") as stream:
             stream.truncate(2_000_000_000)
-        message = r"big\.csv: 2,000,000,000 bytes .* limit of 1,073,741,824; .* raise it with --data limit=2000000000"
+        message = (
+            r"big\.csv: 2,000,000,000 bytes .* limit of 1,073,741,824; .* raise the limit with --data limit=2000000000"
+        )
         with pytest.raises(DataError, match=message):
             read_columns(tmp_path / "big.csv")
 
@@ -280,7 +282,7 @@ def test_row_numbers_without_a_name_are_left_out_and_that_is_said(shops, request
     before = load(shops).fingerprint
     tasks = load(request.getfixturevalue("numbered"))
     assert tasks.fingerprint == before
-    note = "the column without a name only identifies rows (no value is twice in a file), so it is left out"
+    note = "the column without a name only identifies rows (no value occurs twice in a file), so it is left out"
     assert note in tasks.notes
 
 
@@ -345,7 +347,7 @@ class TestUnlabelled:
         assert tasks.unlabelled.provenance.files == tasks.provenance["validation"].files
         assert tasks.tasks[0].inputs.tobytes() == whole.tasks[0].inputs.tobytes()
         assert whole.unlabelled is None
-        assert "its 10 labelled rows are for validation, none for test; --target-labels" in tasks.notes[0]
+        assert "its 10 labelled rows are for validation, none for testing; --target-labels" in tasks.notes[0]
 
     def test_a_count_of_labels_leaves_the_other_labelled_rows_for_test(self, shops):
         self.half(shops)
@@ -455,10 +457,12 @@ class TestUnlabelled:
         every = load(shops)
         assert every.all_labelled().fingerprint == every.fingerprint == tasks.all_labelled().fingerprint
         assert len(every.held_out(np.arange(3)).test.labels) == 3
-        with pytest.raises(ConfigError, match="has no test rows, so there is nothing to draw anew"):
+        with pytest.raises(ConfigError, match="has no test rows, so no other labelled rows can be drawn"):
             every.redrawn(0)
 
     def test_a_run_needs_rows_to_score(self, shops):
         self.half(shops)
-        with pytest.raises(ConfigError, match=r"^shops: has no test rows to score a run on, all 10 labelled rows"):
+        with pytest.raises(
+            ConfigError, match=r"^shops: has no test rows to score a run on, because all 10 labelled rows"
+        ):
             ms.train(load(shops), learner=ms.Joint(batch_size=4, updates=1))

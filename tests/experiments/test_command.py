@@ -61,7 +61,7 @@ def test_every_regime_can_be_asked_for_and_is_explained(capsys):
 def test_a_page_that_somebody_else_wrote_is_refused_before_hours_of_runs(capsys):
     Path("p").mkdir()
     Path("p/page.html").write_text("mine")
-    assert "p/page.html: is there already" in fails(capsys, "--quick", "--out", "p")
+    assert "p/page.html: already exists" in fails(capsys, "--quick", "--out", "p")
     assert [path.name for path in Path("p").iterdir()] == ["page.html"]
 
 

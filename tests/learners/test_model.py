@@ -212,7 +212,7 @@ class TestFiles:
     def test_a_newer_format_says_upgrade(self, saved):
         path = saved / "model.json"
         path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
-        with pytest.raises(RunError, match=r"newer metasched .* upgrade"):
+        with pytest.raises(RunError, match=r"newer metasched .* install a newer metasched"):
             ms.load_model(saved)
 
     def test_a_folder_without_a_model_says_what_to_give(self, tmp_path):

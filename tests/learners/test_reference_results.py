@@ -55,7 +55,7 @@ def gains(monkeypatch):
 def test_best_is_the_largest_mean_of_those_run_on_every_set(gains):
     assert reference_results.best("joint") == "thompson"
     assert reference_results.why("joint") == (
-        "with the joint learner thompson ended 0.105 above uniform, mean of 2 task sets "
+        "with the joint learner thompson ended 0.105 above uniform, the mean over 2 task sets "
         "(+0.010 on activity, +0.200 on a)"
     )
     gains["ucb"]["a"] = 0.3

@@ -52,7 +52,7 @@ def test_a_kind_or_a_format_that_we_do_not_know_is_refused(save):
     path = folder / "model.json"
     whole = json.loads(path.read_text())
     path.write_text(json.dumps({**whole, "kind": "transformer"}))
-    refused(folder, "unknown kind of model 'transformer'; upgrade")
+    refused(folder, "unknown kind of model 'transformer'; install a newer metasched")
     path.write_text(json.dumps({**whole, "format": 2}))
     refused(folder, "was written by a newer metasched")
     path.write_text(json.dumps({**whole, "kind": ["reference"]}))

@@ -179,7 +179,7 @@ class TestRuns:
         (line,) = diagnostics.still_improving(runs(like, curve, curve + 0.001))
         gain = curve[20:].mean() - curve[10:20].mean()
         thirds = int(np.ceil(np.log(diagnostics.NOTEWORTHY / gain) / np.log(0.5)))
-        assert f"about {10 * thirds} updates more; give --updates {30 + 10 * thirds}" in line
+        assert f"about {10 * thirds} more updates: give --updates {30 + 10 * thirds}" in line
 
     def test_a_flat_curve_a_noisy_one_and_a_short_one_do_not(self, like):
         random = np.random.default_rng(0)

@@ -167,7 +167,7 @@ class TestWhatSourcesAreWorth:
         assert made.column(table, "log-loss added without it")[0] == "+0.100 [+0.080, +0.120]"
 
     def test_other_runs_do_not_tell(self, tmp_path):
-        with pytest.raises(UnavailableError, match="no comparison"):
+        with pytest.raises(UnavailableError, match="only a comparison"):
             make("sources-worth", made.loaded(tmp_path, [made.own("ucb")]))
 
 

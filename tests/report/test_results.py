@@ -76,7 +76,7 @@ class TestComparisons:
         (tmp_path / "begun").mkdir()
         (tmp_path / "begun" / "comparison.json").write_text('{"format": 2}')
         (fault,) = load([tmp_path]).faults
-        assert fault.endswith("begun: the comparison has not ended; left out, run its command again to continue")
+        assert fault.endswith("begun: the comparison has not ended and is left out; run its command again")
 
     def test_what_was_asked_may_be_damaged(self, tmp_path):
         made.compared(tmp_path)
@@ -163,7 +163,7 @@ class TestBadFiles:
         second = made.write(tmp_path / "b", few())
         results = load([tmp_path])
         assert len(results.cells) == 1
-        assert results.faults == (f"{second}: 6 of its runs left out: cyclic, seed 0, is there already",)
+        assert results.faults == (f"{second}: 6 of its runs left out: cyclic, seed 0, occurs twice",)
         assert first.exists()
 
     def test_runs_of_a_method_with_other_settings_are_not_mixed(self, tmp_path):
@@ -235,7 +235,9 @@ class TestOwnRuns:
         half.mkdir()
         (half / "run.json").write_text("{}")
         results = load([tmp_path])
-        assert results.faults == (f"{half}: has no finished run; left out, continue with 'metasched resume {half}'",)
+        assert results.faults == (
+            f"{half}: has no finished run and is left out; continue with 'metasched resume {half}'",
+        )
         assert len(results.cells) == 1
 
     def test_commands_are_told_as_typed(self, tmp_path):

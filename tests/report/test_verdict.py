@@ -298,7 +298,7 @@ class TestSeveral:
         page = told(tmp_path, *cells)
         assert page.title == "Choosing helps in 0 of 30 comparisons, hurts in none, 30 need more seeds"
         assert (
-            "With so many, no difference can be shown with fewer than 11 seeds; there are 10."
+            "With so many comparisons, a difference can be shown only with 11 seeds; there are 10."
             in page.sentences[-1].rest
         )
 

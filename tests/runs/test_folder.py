@@ -41,7 +41,7 @@ def test_a_file_in_the_way_is_said(tmp_path, description):
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        (4, r"written by a newer metasched \(format 4, this one reads 3\); upgrade"),
+        (4, r"written by a newer metasched \(format 4, this one reads 3\); install a newer"),
         (1, r"written by an earlier metasched \(format 1, this one reads 3\); start the run again in another folder"),
     ],
 )

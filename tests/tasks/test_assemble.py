@@ -31,7 +31,7 @@ def test_the_target_is_divided_by_label_in_its_order():
     rows = tasks.provenance["validation"].rows
     assert np.all(np.diff(rows) > 0)
     assert sorted([*rows, *tasks.provenance["test"].rows]) == list(range(60))
-    assert "8 of 60 rows, drawn at random (seed 0)" in tasks.notes[0]
+    assert "8 of 60 rows are for validation, drawn at random (seed 0)" in tasks.notes[0]
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(30, 15), (500, 100)])

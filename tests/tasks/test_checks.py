@@ -64,7 +64,7 @@ class TestRows:
             )
 
     def test_a_useful_task_must_be_one_of_the_tasks(self):
-        with pytest.raises(DataError, match="useful names 'c', which is not a task"):
+        with pytest.raises(DataError, match="'c' in useful is not a task"):
             replace(build(), useful=("a", "c"))
 
     def test_classes_must_be_named_for_every_task(self):

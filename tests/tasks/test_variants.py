@@ -24,7 +24,7 @@ class TestVariants:
 
     @pytest.mark.parametrize("count", [0, -1, 301])
     def test_an_impossible_number_of_target_labels_is_refused(self, count):
-        with pytest.raises(ConfigError, match=f"asked for {count} target labels"):
+        with pytest.raises(ConfigError, match=f"target_labels is {count}; give 1 to "):
             make_tasks(validation=300).variant(target_labels=count)
 
     def test_noise_permutes_labels_of_that_fraction_and_keeps_their_counts(self):
@@ -99,7 +99,7 @@ class TestIrrelevant:
         for number in (0, 2):
             assert changed.tasks[number] is tasks.tasks[number]
         np.testing.assert_array_equal(changed.tasks[1].labels, tasks.tasks[1].labels)
-        assert "values of every input in one random order" in changed.summary()
+        assert "the values of every input are in one random order" in changed.summary()
 
     def test_another_seed_is_another_order_and_numbers_to_predict_stay(self):
         tasks = make_regression()
@@ -128,7 +128,7 @@ class TestWrongLabels:
             make_tasks().with_wrong_labels("task-1", shift=shift)
 
     def test_numbers_to_predict_have_no_wrong_labels(self):
-        with pytest.raises(ConfigError, match="need a set of classification"):
+        with pytest.raises(ConfigError, match="wrong labels need classes"):
             make_regression().with_wrong_labels("task-1")
 
 
@@ -243,7 +243,9 @@ def test_few_labels_are_stratified_and_the_rest_is_for_test():
     assert not np.array_equal(validation, few_labels(LABELS, 8, seed=1)[0])
 
 
-@pytest.mark.parametrize(("count", "seed", "message"), [(0, 0, "asked for 0"), (100, 0, "leave some"), (8, -1, "seed")])
+@pytest.mark.parametrize(
+    ("count", "seed", "message"), [(0, 0, "target_labels is 0"), (100, 0, "leave some"), (8, -1, "seed")]
+)
 def test_what_cannot_be_split_is_refused(count, seed, message):
     with pytest.raises(ConfigError, match=message):
         few_labels(LABELS, count, seed)

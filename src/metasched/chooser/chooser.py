@@ -50,28 +50,28 @@ class Chooser:
         sources: the number of rows of each source, by name or in a list, None for a stream of unknown size; a
             :class:`TaskSet`; or the number of streams.
         batch_size: rows of one draw.
-        batching: ``"mixed"``: the source of every row is chosen on its own, and rewards belong to rows;
-            ``"per_source"``: all rows of a draw come from one source, and the draw has one reward. A draw of one row is
-            the same in both.
-        seed: decides the scheduler's chance and the shuffled orders.
+        batching: ``"mixed"``: the source of every row is chosen separately, and every row has a reward.
+            ``"per_source"``: all rows of a draw come from one source, and the draw has one reward. For draws of one row
+            the two are the same.
+        seed: decides all random numbers.
         shuffle: whether each pass through a source has a fresh random order; by default it has, except where the
             scheduler looks at the label that comes next, as ``gittins`` and ``mdp`` do.
-        min_share: the least chance that a source has in every choice, whatever its rewards. A choice is a draw of one
-            source, or a row of a mixed draw.
-        weights: fixed proportions by source: those of the choices with ``"uniform"``; with a scheduler that learns
-            those of its first choices (``prior``) and of ``min_share``.
-        temperature: T of proportions ∝ weight^(1/T); sizes are the weights where none are given. 1 is proportional,
-            the larger the more even. ``"softmax"`` has one of its own, which this then is.
-        prior: how many choices the proportions are worth to a scheduler that learns: after so many, half of them are
-            its own. 10 a source by default where there are proportions.
-        loss_weights: the mixture whose loss is wanted; ``draw.weights`` then are w / q.
+        min_share: the smallest probability of every source in every choice, whatever its rewards. A choice is a draw
+            of one source, or a row of a mixed draw.
+        weights: how much each source should be drawn. With ``"uniform"`` these are the proportions of the draws. With
+            a scheduler that learns they are a prior, which fades (see ``prior``), and ``min_share`` follows them.
+        temperature: T, which makes the proportions weight^(1/T). If you give no ``weights``, these are the sizes. 1 is
+            proportional to the weights, and larger is more even. For ``"softmax"`` this is its own temperature.
+        prior: how many choices the prior counts for: after so many choices, half of them are the scheduler's own. By
+            default 10 per source.
+        loss_weights: the mixture w whose loss you want to minimise; ``draw.weights`` are then w / q.
         cursor: ``"rested"``: a source's cursor moves when it is drawn; ``"global"``: all cursors move with every draw,
             and in a mixed draw with every row.
         labels: one array of labels for each source, for schedulers that look at them; a :class:`TaskSet` has its own.
         abstain: whether the scheduler has one more arm, "no source this time". A mixed draw then has fewer rows than
-            ``batch_size``. Rows that were left out are told 0 where others are told a reward each, so give rewards
-            whose 0 means no help; one number for the whole draw is told to them as well.
-        **options: options of a scheduler given by name.
+            ``batch_size``. A row that was left out gets the reward 0 if you tell one reward per row, so use rewards for
+            which 0 means no help; one number for the whole draw counts for such rows as well.
+        **options: options of the scheduler, if you give its name.
 
     Examples:
         >>> chooser = ms.Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=32)
@@ -220,7 +220,7 @@ class Chooser:
                 self._choose(self._setup.positions(self._history.drawn))
 
     def forget(self, draw: Draw) -> None:
-        """Give up a draw that will never have a reward.
+        """Give up a draw that will never get a reward.
 
         A scheduler that learns never hears of it, and draws the next batch with other random numbers. A static one goes
         on as after any draw.
@@ -243,7 +243,7 @@ class Chooser:
                 self._notes.append((opened, np.zeros(len(opened.tasks))))
 
     def keep(self, draw: Draw, positions: ArrayLike) -> Draw:
-        """Leave rows out of a mixed draw that could not be had; the scheduler never hears of them.
+        """Leave rows out of a mixed draw, because they could not be read. The scheduler never hears of them.
 
         Args:
             draw: one that waits for a reward.
@@ -270,7 +270,7 @@ class Chooser:
             return self._setup.draw(draw.id, self._open[draw.id], self._name)
 
     def add_source(self, name: str, size: int | None, weight: float = 1.0) -> None:
-        """One more source from now on; one that was removed comes back.
+        """Add a source, or bring back one that was removed.
 
         The scheduler is made anew and told its rewards again. Numbers of other sources stay as they are.
 
@@ -293,7 +293,7 @@ class Chooser:
         warn_of_small([sources.all[sources.number_of(name)]], self._setup.usual_rows)
 
     def remove_source(self, name: str) -> None:
-        """Draw no more from a source. Its open draws may still be told; its number is not given to another.
+        """Stop drawing from a source. You can still tell its open draws, and no other source gets its number.
 
         Args:
             name: of the source.
@@ -417,8 +417,8 @@ class Chooser:
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
         """Become the chooser whose :meth:`state_dict` this is, open draws included.
 
-        Sources are told apart by their names. Where this chooser has others than the state, it keeps its own: what is
-        new has yet to be tried, what the state alone has counts as removed, and what was removed stays so.
+        Sources are matched by name. If this chooser has other sources than the state, it keeps its own: new ones have
+        not been tried yet, those that only the state has count as removed, and removed ones stay removed.
 
         Args:
             stored: what ``state_dict`` returned, of a chooser with the same scheduler and settings.

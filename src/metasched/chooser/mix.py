@@ -46,9 +46,9 @@ def mix(
         chooser: one for as many streams, or the scheduler of a new one.
         batch_size: rows of a draw, as a list; None for those of the chooser that was given, or for a single row, as it
             is. Row b of the list is of source ``draw.sources[b]``.
-        at_end: what happens when a source ends: it is read again (``"repeat"``), it is not drawn any more and the
-            mixture ends with the last one (``"drop"``), or the mixture ends (``"stop"``). A draw takes as many rows as
-            there are: fewer than ``batch_size`` at an end that is not repeated. With ``"repeat"`` a mixture never ends.
+        at_end: what happens when a source ends. ``"repeat"``: it is read again, so the mixture never ends. ``"drop"``:
+            it is no longer drawn, and the mixture ends with the last source. ``"stop"``: the mixture ends. With the
+            last two, the final draws may have fewer rows than ``batch_size``.
         seed: of a new chooser.
         **options: of a new chooser and its scheduler, such as ``batching="per_source"``.
 

@@ -62,7 +62,7 @@ def fetch(names: tyro.conf.Positional[tuple[str, ...]], quiet: bool = False) -> 
         if name not in known:
             raise unknown("collection of files", name, known)
     if not names:
-        raise ConfigError(f"say what to fetch: {', '.join(known)}")
+        raise ConfigError(f"nothing to fetch; give one or more of: {', '.join(known)}")
     for name in names:
         missing = [file for file in known[name] if not file.urls and store.find(file.path) is None]
         for file in known[name]:

@@ -184,8 +184,8 @@ class _Standing:
     def words(self, in_blocks: bool) -> str:
         rows = [sum(counts) for counts in zip(*self.drawn.values(), strict=True)]
         quality = f"loss {self.loss:.3g}" if self.accuracy is None else f"accuracy {self.accuracy:.3f}"
-        told = chart(rows) if in_blocks else "rows " + " ".join(map(str, rows))
-        return f"{sum(rows):,} samples, {quality}, {told}"
+        told = chart(rows) if in_blocks else "by source " + " ".join(map(str, rows))
+        return f"{sum(rows):,} rows drawn, {quality}, {told}"
 
 
 def chart(rows: Sequence[int]) -> str:

@@ -33,7 +33,7 @@ def report(
     from metasched.report import page, results
 
     if not paths:
-        raise ConfigError("say what to report: files of outcomes, run folders, or folders of them")
+        raise ConfigError("nothing to report; give files of outcomes, run folders, or folders that contain them")
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"{out}: the page is HTML; end --out in .html")
     page.check_place(out)

@@ -159,7 +159,7 @@ SchedulerName = Annotated[
         metavar="NAME",
         help=f"One of {', '.join(schedulers.names())}; {AUTO}: what did best in our results; controls: "
         f"{TARGET_ONLY} (no source rows), {SINGLE}TASK (one task by name or number from 1), {BEST_SINGLE}, {USEFUL} "
-        "(the tasks known to be).",
+        "(the tasks known to be useful).",
     ),
 ]
 

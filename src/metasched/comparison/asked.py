@@ -60,13 +60,13 @@ def check_seeds(seeds: Any) -> tuple[int, ...]:
     """The seeds, from a number of them or a list; an error if they are too few."""
     if not isinstance(seeds, int | np.integer):
         if not isinstance(seeds, Iterable) or isinstance(seeds, str):
-            raise ConfigError(f"seeds is {seeds!r}; give how many, at least 2, or a list of them")
+            raise ConfigError(f"seeds is {seeds!r}; give a number of seeds, at least 2, or a list of seeds")
         found = tuple(check_seed(seed) for seed in seeds)
         if len(found) < 2 or len(set(found)) < len(found):
             raise ConfigError(f"seeds are {list(found)}; give at least 2 different whole numbers ≥ 0")
         return found
     if isinstance(seeds, bool) or seeds < 2:
-        raise ConfigError(f"seeds is {seeds}; a comparison needs at least 2, and 10 to tell")
+        raise ConfigError(f"seeds is {seeds}; a comparison needs at least 2, and about 10 for a clear answer")
     return tuple(counting(int(seeds)))
 
 

@@ -59,28 +59,28 @@ def compare(
         methods: words as ``ms.train`` takes them for schedulers, :class:`Method` objects, or both. ``"best-single"`` is
             the one source that does best on folds of the target's labelled rows. By default ``thompson`` (ours),
             ``uniform`` and ``target-only``. The verdict is on the method with the role ``"ours"``, else on
-            ``thompson``, else on the first one; ``uniform`` and ``target-only``, which it is held against, are
-            always there.
+            ``thompson``, else on the first one. ``uniform`` and ``target-only``, with which it is compared, are always
+            included.
         learner: :class:`Joint` or :class:`AlgorithmOne` with their settings, or the word for one, as in
             :func:`train`.
         metric: what models are judged by: ``"accuracy"``, ``"balanced-accuracy"``, ``"auc"``, ``"f1"``, ``"log-loss"``,
             or, where numbers are predicted, ``"r2"`` or ``"mae"``.
         reward: what schedulers are told after each batch, unless a :class:`Method` has a reward of its own.
-        abstain: whether the schedulers of methods given as words may also draw no source.
-        seeds: how many, or which. Every seed draws its own labelled rows, where there are rows to draw from.
+        abstain: whether schedulers that are given by name may also draw no source.
+        seeds: how many, or which. Every seed draws its own labelled rows, if there are more than are used.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
-        tune: whether networks are the mean over several learning rates, the same for every method; else all have the
+        tune: whether every method is the mean of networks with several learning rates. Otherwise all networks have the
             rate of the settings.
         references: whether models of other kinds (linear, forest, boosting) are fitted beside the networks.
         budget: the longest that it may take, such as ``"2m"`` or a number of seconds; runs then have fewer steps.
-        out: folder of everything. A comparison that was interrupted there goes on, to the same numbers; with more seeds
-            than before only these are run.
+        out: folder for everything. A comparison that was interrupted there continues, and ends with the same numbers.
+            With more seeds than before, only the new ones are run.
         on_progress: called with what is being done, the fits finished and all fits. By default a notebook shows a
             line that says so, and a script shows nothing.
         on_note: called with a line that says how much there is to do, and about how long it takes.
-        executor: where runs are made: ``"in-process"``, ``"local"`` in others of this machine, ``"ray"`` on a
-            Ray cluster; ``"auto"`` is ``"local"`` where that is faster. The numbers are the same.
-        workers: how many runs are made at once; by default as many as there are cores, or accelerators.
+        executor: where runs are made: ``"in-process"``, ``"local"`` (other processes of this machine) or ``"ray"`` (a
+            Ray cluster). ``"auto"`` is ``"local"`` if that is faster. The numbers are the same.
+        workers: how many runs are made at once; by default as many as there are cores or accelerators.
         address: of a Ray cluster, ``"host:6379"`` or ``"auto"``; without it ``"ray"`` starts one on this machine.
         schedulers: the old name of ``methods``.
 

@@ -32,11 +32,11 @@ def methods_of(
     A word is a method of that name, with the given reward and ``abstain``. A method without a reward has it too.
     """
     if isinstance(given, str | Method) or not isinstance(given, Iterable | None):
-        raise ConfigError(f"methods is {given!r}; give a list of words and ms.Method(name, scheduler, …)")
+        raise ConfigError(f"methods is {given!r}; give a list of names and ms.Method(name, scheduler, …)")
     asked: list[str | Method] = list(DEFAULT if given is None else given)
     for one in asked:
         if not isinstance(one, str | Method):
-            raise ConfigError(f"a method is {one!r}; give a word, or ms.Method(name, scheduler, …)")
+            raise ConfigError(f"a method is {one!r}; give the name of a scheduler, or ms.Method(name, scheduler, …)")
     if not asked:
         raise ConfigError("no methods; give one or more, each once")
     asked += [word for word in CONTROLS if word not in {getattr(one, "name", one) for one in asked}]
@@ -62,9 +62,11 @@ def _check_method(method: Method) -> None:
     if isinstance(method.scheduler, str):
         check_word(method.scheduler, besides=(SINGLE_BEST, BEST_SINGLE))
         if method.scheduler == BEST_SINGLE:
-            raise ConfigError(f"{BEST_SINGLE} is chosen on test rows; give {SINGLE_BEST}, chosen on the labelled rows")
+            raise ConfigError(
+                f"{BEST_SINGLE} is chosen by its test score; use {SINGLE_BEST}, chosen on the labelled rows"
+            )
     elif not isinstance(method.scheduler, Scheduler):
-        raise ConfigError(f"the scheduler of '{method.name}' is {method.scheduler!r}; give a word or a Scheduler")
+        raise ConfigError(f"the scheduler of '{method.name}' is {method.scheduler!r}; give a name or a Scheduler")
     if not _NAME.fullmatch(str(method.name)):
         raise ConfigError(f"a method is called {method.name!r}; use letters, digits, spaces and - _ . : +")
     if method.name in CONTROLS and (method.scheduler != method.name or method.options):

@@ -22,7 +22,7 @@ def stored(out: Path) -> dict[str, Any] | None:
         return None
     known = untrusted.read_json(mark, dict[str, Any], AGAIN)
     if known.get("format") != COMPARISON_FORMAT:
-        raise RunError(f"{out}: holds a comparison of another version of metasched, which cannot go on; {AGAIN}")
+        raise RunError(f"{out}: holds a comparison of another version, which cannot be continued here; {AGAIN}")
     return known
 
 

@@ -89,8 +89,8 @@ def _announced(asked: Asked, rates: Sequence[Rates], runs: int, pace: Pace | Non
     if pace is None:
         return f"{what}; going on"
     seconds = budgets.in_words(pace.seconds(runs, learner.updates))
-    beside = "; reference models come on top, and may take as long again" if asked.references else ""
-    bound = "" if asked.budget is not None else "; --budget bounds it"
+    beside = "; the reference models may take as long again" if asked.references else ""
+    bound = "" if asked.budget is not None else "; --budget limits the time"
     return f"{what}, about {seconds} on {pace.workers} core{'s' * (pace.workers > 1)}{beside}{bound}"
 
 
@@ -98,7 +98,9 @@ def _with_best_single(bench: Bench, single: Method) -> Bench:
     """The bench with ``best-single`` as the source that does best on the folds."""
     folds = bench.splits.folds
     if not folds:
-        raise ConfigError(f"{SINGLE_BEST} is chosen on folds, and there are too few labelled rows; leave it out")
+        raise ConfigError(
+            f"{SINGLE_BEST} is chosen on folds, and there are too few labelled rows for that; leave it out"
+        )
     kept = Finished(bench.executor, bench.out / TUNING)
     learner = replace(bench.setup.learner, eval_every=bench.setup.learner.updates)
     found = best_single(

@@ -101,7 +101,7 @@ def ends(value: tables.Value) -> tuple[float, float, float] | None:
 
 def text(headings: Sequence[str], rows: Sequence[Sequence[Any]], width: int = 100) -> str:
     """A table as plain text."""
-    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False)
     console.print(tables.terminal(headings, [[str(value) for value in row] for row in rows]))
     written = console.file.getvalue()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in written.splitlines())
@@ -163,7 +163,7 @@ class Comparison:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """A line for each thing that is off."""
+        """A line for each thing that looks wrong."""
         return self.remarks.lines
 
     @property

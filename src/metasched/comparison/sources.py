@@ -70,7 +70,7 @@ def judged(transfer: Estimate | None, lost: Estimate | None, shuffled: bool, mar
     if harms and better:
         return "harmful", "learning its rows lowers the score, and leaving it out raises it"
     if harms or better:
-        return "cannot tell", "the two measures do not agree" if helps or missed else "one measure alone is below 0"
+        return "cannot tell", "the two measures do not agree" if helps or missed else "only one measure is below 0"
     if helps or missed:
         whys = ["learning its rows raises the score"] * helps + ["leaving it out lowers the score"] * missed
         return "keep", " and ".join(whys)

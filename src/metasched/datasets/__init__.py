@@ -266,7 +266,7 @@ def _loadable(folder: Path) -> Iterator[str]:
 
 
 def files() -> Mapping[str, tuple[DataFile, ...]]:
-    """The public files behind the registered data sets: each has its size, its SHA-256 and where it can be had.
+    """The public files behind the registered data sets: each has its size, its SHA-256 and where it can be downloaded.
 
     Returns:
         The files of each collection.

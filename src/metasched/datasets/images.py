@@ -91,7 +91,7 @@ def from_images(
     if taken > limit:
         raise DataError(
             f"{root}: images of {shape[0]} × {shape[1]} take {taken:,} bytes, more than the limit of {limit:,}; give a "
-            f"smaller {given('size', (32, 32))}, or raise it with {given('limit', taken)}"
+            f"smaller {given('size', (32, 32))}, or raise the limit with {given('limit', taken)}"
         )
     pairs = {}
     provenance = {}

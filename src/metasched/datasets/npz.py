@@ -58,7 +58,7 @@ def open_npz(path: Path, largest: int = LARGEST_BYTES) -> Iterator[Mapping[str, 
         if declared > min(largest, MOST_PACKED * size):
             raise DataError(
                 f"{path}: unpacks to {declared:,} bytes, more than the limit of {largest:,} or than {size:,} packed "
-                f"bytes can hold; make it again, or raise it with {given('limit', declared)}"
+                f"bytes can hold; make it again, or raise the limit with {given('limit', declared)}"
             )
         yield _Arrays(path, archive, members)
 
@@ -107,7 +107,7 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
         raise DataError(f"{where} has shape {shape}; make or fetch it again")
     count, wanted = math.prod(shape), math.prod(shape) * dtype.itemsize
     if max(count, wanted) > size:
-        raise DataError(f"{where} says that it has {wanted:,} bytes, and {size:,} are there; make or fetch it again")
+        raise DataError(f"{where} says that it has {wanted:,} bytes, but it has {size:,}; make or fetch it again")
     content = stream.read(wanted)
     if len(content) != wanted:
         raise DataError(f"{where} is cut off; make or fetch it again")

@@ -112,7 +112,9 @@ def _from_table(path: Path, reading: Reading, preparation: Preparation, options:
         raise ConfigError(f"{path}: an option is unknown or of the wrong type ({error})") from error
     absent = [column.name for column in preparation.columns if column.name not in columns]
     if absent:
-        raise DataError(f"{path}: has no column '{absent[0]}', only {', '.join(there)}; add it, training had it")
+        raise DataError(
+            f"{path}: has no column '{absent[0]}', only {', '.join(there)}; add it: the model was trained with it"
+        )
     row_name = row_name_in(path, options.get("separator"))
     rows = _unlabelled(preparation.inputs(columns, row_name))
     strange = {column.name: column.unknown(columns[column.name]) for column in preparation.columns}
@@ -146,7 +148,7 @@ def _from_numbers(path: Path, reading: Reading) -> NewRows:
                 continue
             where = f"{path} line {lines.line_num}"
             if len(cells) != width:
-                raise DataError(f"{where}: has {len(cells)} cells, the model reads {width} numbers; give it those")
+                raise DataError(f"{where}: has {len(cells)} cells, but the model needs {width} numbers; give as many")
             odd = [cell for cell in cells if not is_number(cell) or not math.isfinite(float(cell))]
             if odd:
                 raise DataError(f"{where}: has {odd[0][:40]!r} where a number belongs; correct it or drop the row")
@@ -184,7 +186,7 @@ def _from_npz(path: Path, reading: Reading) -> NewRows:
         names = next((content[key] for key in ("classes", "target/classes") if key in content), None)
         if reading.classes and names is not None and answers.dtype.kind in "iu":
             if answers.size and not 0 <= answers.min() <= answers.max() < len(names):
-                raise DataError(f"{path}: '{key}' has numbers outside 0 … {len(names) - 1}; number the classes so")
+                raise DataError(f"{path}: '{key}' has numbers outside 0 … {len(names) - 1}; use only these")
             answers = names[answers]
         _check(answers, reading, lambda row: f"{path} row {row + 1}")
         return rows._replace(labelled=np.arange(len(answers)), answers=answers)

@@ -231,8 +231,8 @@ def refuse_large(path: Path, size: int, limit: int) -> None:
     """Raise if there is more to read than the limit allows."""
     if size > limit:
         raise DataError(
-            f"{path}: {size:,} bytes to read, more than the limit of {limit:,}; give fewer rows, or raise it with "
-            f"{given('limit', size)}"
+            f"{path}: {size:,} bytes to read, more than the limit of {limit:,}; give fewer rows, or raise the limit "
+            f"with {given('limit', size)}"
         )
 
 

@@ -155,6 +155,6 @@ def read_score(
     main = balanced if metric.name == "balanced-accuracy" else plain
     if not metric.by_row:
         if read is None or rows is None:
-            raise ValueError(f"{metric.name} is no mean over rows: it needs the outputs")
+            raise ValueError(f"{metric.name} is not a mean over rows, so it needs the outputs")
         main = metric.oriented(metric.score(predictions(objective, read), np.asarray(rows.answers)))
     return Score(main, balanced, by_class)

@@ -115,7 +115,7 @@ def read_content(folder: Path, form: type[Kind]) -> Kind:
     if version > FORMAT:
         raise RunError(
             f"{path}: was written by a newer metasched (format {version}, this one reads {FORMAT}); "
-            "upgrade: pip install -U metasched"
+            "install a newer metasched"
         )
     whole = untrusted.checked(content, form, path, REPAIR)
     if version != FORMAT or whole.model_sha256 != digest_of(whole.model):

@@ -143,9 +143,9 @@ class Predictor(ABC):
             answers: (n,) class names, or their numbers from 0; in regression targets (n,) or (n, d).
 
         Returns:
-            The share of right answers, or its mean over classes where the run was so set; in regression 1 − squared
-            error / variance of the validation targets. Of a model that was trained for another ``metric`` it is the
-            score of that; the log-loss and the mean absolute error have a minus sign, so that higher is better.
+            The score of the ``metric`` that the model was trained for. Without one, this is the accuracy (balanced over
+            classes if the run was), or in regression 1 − squared error / variance of the validation targets. The
+            log-loss and the mean absolute error have a minus sign, so that higher is always better.
         """
         rows = self._inputs(inputs)
         given = np.asarray(answers) if self.about.variance is None else as_targets("answers", answers)

@@ -39,7 +39,7 @@ def why(learner: str) -> str:
     gains = _of(learner)[name]
     least, most = (pick(gains, key=lambda each: gains[each]) for pick in (min, max))
     return (
-        f"with {LEARNERS[learner].title} {name} ended {_mean(gains):.3f} above uniform, mean of "
+        f"with {LEARNERS[learner].title} {name} ended {_mean(gains):.3f} above uniform, the mean over "
         f"{len(gains)} task sets ({gains[least]:+.3f} on {least}, {gains[most]:+.3f} on {most})"
     )
 

@@ -30,7 +30,7 @@ def _read_single(folder: Path, kind: Any, network: Network | None) -> Predictor:
         return ReferenceModel(*model_file.read(folder))
     if kind is None:
         return read_model(folder, network)
-    raise RunError(f"{folder / ABOUT}: unknown kind of model {kind!r}; upgrade: pip install -U metasched")
+    raise RunError(f"{folder / ABOUT}: unknown kind of model {kind!r}; install a newer metasched")
 
 
 def _read_member(folder: Path, network: Network | None) -> Predictor:

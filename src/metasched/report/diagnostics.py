@@ -161,8 +161,8 @@ def small_source(tasks: TaskSet, batch_size: int) -> list[str]:
     if len(smallest) >= batch_size:
         return []
     return [
-        f"source '{smallest.name}' has {len(smallest)} rows, fewer than a batch of {batch_size}: all batches have "
-        f"{len(smallest)} rows; leave the source out for larger ones"
+        f"source '{smallest.name}' has {len(smallest)} rows, fewer than a batch of {batch_size}, so all batches "
+        f"have {len(smallest)} rows; for larger batches, leave this source out"
     ]
 
 
@@ -212,6 +212,6 @@ def still_improving(runs: Sequence[Outcome]) -> list[str]:
     more = -(-updates * thirds // 3)
     how = f"+{gain.value:.3f}" if metric.higher_is_better else f"{metric.word} lower by {gain.value:.4g}"
     return [
-        f"{runs[0].method} is still improving at the end ({how} in the last third): about {more:,} updates "
-        f"more; give --updates {updates + more}"
+        f"{runs[0].method} is still improving at the end ({how} in the last third); it may need about "
+        f"{more:,} more updates: give --updates {updates + more}"
     ]

@@ -27,13 +27,13 @@ MOST_SCHEDULES = 3
 """Methods of a cell whose schedules are drawn, where none was planned."""
 LONG_TITLE = 15
 """Letters of a metric from which on the title of an axis has two lines, so that a phone has room for it."""
-BAND_NOTE = "Lines: median over seeds; bands: its bootstrap 95 % interval."
+BAND_NOTE = "Lines: the median over seeds. Bands: its 95 % bootstrap interval."
 SHAPES = {"network": "circle", "reference": "square", "final": "diamond"}
 KINDS = {"network": "network", "reference": "reference model", "final": "the final model"}
 SINGLE_NOTE = (
-    "Lines: single networks, the mean over learning rates; median over seeds, with its bootstrap 95 % interval. The "
-    "table of methods scores the mean of their predictions, which is usually better. "
-    "Level line: target-only, which draws no source rows."
+    "Lines: single networks, the mean over learning rates and the median over seeds, with its 95 % bootstrap interval. "
+    "The table of methods scores the mean of their predictions, which is usually better. "
+    "The level line is target-only, which draws no source rows."
 )
 THRESHOLD = Stroke("threshold", "#8c8c8c", (1, 3))
 
@@ -77,9 +77,9 @@ def contrasts(output: Output, results: Results) -> list[Figure]:
     what = "Each method" if alone else " and ".join(ours)
     if len(found) > 1 and not any(answer.planned for answer in found):
         what = "The best active method, picked after the fact,"
-    note = f"{what} minus {baselines}, paired by seed, with the bootstrap 95 % interval; filled: a difference is shown."
+    note = f"{what} minus {baselines}, paired by seed, with its 95 % bootstrap interval. Filled: a difference is shown."
     if told:
-        note += " Comparisons: the interval that their pages give."
+        note += " For comparisons, the interval is that of their own page."
     panel = Panel("", plot, f"Differences in final {' or '.join(metrics)} from {baselines}: {listed}.", "")
     return [Figure(output.name, output.title, note, (panel,), tuple(spoken_of(results)))]
 
@@ -186,7 +186,7 @@ def curves(output: Output, cells: Sequence[CellRuns]) -> Figure:
     """The score against source rows drawn, a panel for each cell."""
     cells = [cell for cell in cells if any(method.updates for method in cell.methods.values())]
     if not cells:
-        raise UnavailableError("no cell with its accuracy over time")
+        raise UnavailableError("no cell has its accuracy over time")
     panels = []
     for cell in cells:
         metric = cell.metric
@@ -205,7 +205,7 @@ def curves(output: Output, cells: Sequence[CellRuns]) -> Figure:
     told = [cell.remarks is not None for cell in cells]
     note = f"{BAND_NOTE} Level line: target-only, which draws no source rows (median final accuracy)."
     if any(told):
-        note = SINGLE_NOTE if all(told) else f"{note} Of comparisons: {SINGLE_NOTE}"
+        note = SINGLE_NOTE if all(told) else f"{note} For comparisons: {SINGLE_NOTE}"
     title = output.title
     words = {(cell.metric.word, cell.metric.higher_is_better) for cell in cells}
     if len(words) == 1 and cells[0].metric != ACCURACY:
@@ -246,7 +246,7 @@ def schedules(output: Output, results: Results) -> list[Figure]:
         panels = tuple(panel for _, several in drawn for panel in several)
         figures += [Figure(key, title, note.strip(), panels, tuple(cell for cell, _ in drawn))] if panels else []
     if not figures:
-        raise UnavailableError("no method has its schedule")
+        raise UnavailableError("no method has a record of its schedule")
     return figures
 
 

@@ -33,12 +33,12 @@ from metasched.report.tables import (
 from metasched.schedulers.resolve import BASELINE
 
 OF_RUNS = (
-    "Mean over seeds ± half of its 95 % interval; the mean difference by seed with its interval, not corrected for "
-    "several comparisons."
+    "Score: the mean over seeds ± half of its 95 % interval. Difference: the mean difference by seed with its "
+    "interval. The intervals are not corrected for several comparisons."
 )
 OF_COMPARISON = (
-    "Score ± half of its 95 % interval, and the difference from uniform with its own. Both account for seeds and test "
-    "rows; they are not corrected for several comparisons."
+    "Score ± half of its 95 % interval, and the difference from uniform with its own interval. The intervals account "
+    "for seeds and test rows, and are not corrected for several comparisons."
 )
 OWN_TABLES = "a comparison has tables of its own, methods and sources-worth"
 NONE_NAMED = "no method was named as ours before the runs: every comparison is exploratory"
@@ -137,11 +137,11 @@ def sources_worth(output: Output, results: Results) -> list[Table]:
     """By source: its share of the draws, transfer, what is lost without it, and a word."""
     cells = [cell for cell in results.cells if cell.remarks and cell.remarks.sources]
     if not cells:
-        raise UnavailableError("no comparison, which says what each source is worth")
+        raise UnavailableError("only a comparison says what each source is worth")
     note = (
-        "Drawn: share of the rows that ours drew. Transfer: mean reward of its rows, above 0 where learning them "
-        "helps the target. Without it: how much worse a linear model of all sources is without this one. Both with 99 "
-        "% intervals. Harmful: its labels look shuffled, or it is below 0 by both measures."
+        "Drawn: the share of the rows that ours drew from it. Transfer: the mean reward of its rows; above 0, learning "
+        "them helps the target. Without it: how much worse a linear model of all sources is without this one. Both "
+        "have 99 % intervals. Harmful: its labels look shuffled, or both measures are below 0."
     )
     found = []
     for cell in cells:
@@ -174,15 +174,16 @@ def planned(output: Output, results: Results) -> list[Table]:
         ("difference", lambda cell: signed(tests[pairs[cell][0]].difference)),
         (_corrected(*over), lambda cell: p_value(tests[pairs[cell][0]].p_holm)),
         ("verdict", lambda cell: tests[pairs[cell][0]].words),
-        ("gain", lambda cell: ratio(compare.gain_to_final(*reversed(pairs[cell])))),
+        ("fewer rows", lambda cell: ratio(compare.gain_to_final(*reversed(pairs[cell])))),
         ("seeds", lambda cell: number(tests[pairs[cell][0]].pairs, "{:.0f}")),
     )
     note = (
-        f"One method was named before the runs and is compared with {BASELINE}: final test accuracy "
-        f"({compare.statistic(pairs)}), the paired difference with its bootstrap 95 % interval, and its sign-flip p, "
-        "corrected over the cells, or, where there is one, over the contrasts of the verdict: ours minus uniform, and "
-        f"both minus target-only (Holm). Gain: samples of {BASELINE} over samples of ours until test accuracy stays "
-        "at the former's median final one. Every other comparison of the page is exploratory."
+        f"One method was named before the runs and is compared with {BASELINE}. The columns are the final test "
+        f"accuracy ({compare.statistic(pairs)}), the difference paired by seed with its 95 % bootstrap interval, and "
+        "the p-value of a sign-flip test. It is corrected (Holm) over the cells or, if there is a verdict, over its "
+        "three differences: ours minus uniform, and each of these minus target-only. Fewer rows: the rows that "
+        f"{BASELINE} draws until its test accuracy stays at its median final value, divided by those that ours draws "
+        "until then. Every other comparison on the page is exploratory."
     )
     return [table(output, note, columns, [cell for cell in pairs if pairs[cell][0] in tests], pairs)]
 
@@ -214,17 +215,18 @@ def summary(output: Output, results: Results) -> list[Table]:
         ("accuracy", lambda cell: _score(cell, active[cell])),
         ("minus best static", lambda cell: signed(test.difference if (test := tests[cell]) else None)),
         ("p (Holm over its methods)", lambda cell: p_value(test.p_holm if (test := tests[cell]) else None)),
-        ("gain", lambda cell: ratio(compare.gain_to_final(static[cell], active[cell]))),
+        ("fewer rows", lambda cell: ratio(compare.gain_to_final(static[cell], active[cell]))),
         ("minus target-only", lambda cell: signed(compare.difference(active[cell], cell.methods.get(TARGET_ONLY)))),
         ("supervised", lambda cell: _score(cell, compare.ceiling(cell))),
         ("share of its rows", lambda cell: percent(share_of_rows(cell))),
     )
     note = (
-        f"Final test accuracy: {compare.statistic(active)} over seeds with bootstrap 95 % interval. Best: the largest "
-        "median final accuracy in that cell, picked after the fact; differences, paired by seed, and p, corrected over "
-        "the cell's methods (Holm), are exploratory. Gain: samples of the best static over samples of the best active "
-        "until test accuracy stays at the former's median final one. Supervised: one network trained on all rows; then "
-        "rows drawn (repeats and target labels counted) as a share of the rows it saw."
+        f"Final test accuracy: {compare.statistic(active)} over seeds, with its 95 % bootstrap interval. Best: the "
+        "largest median final accuracy in that cell, picked after the fact. Differences (paired by seed) and p "
+        "(corrected over the cell's methods, Holm) are exploratory. Fewer rows: the rows that the best static method "
+        "draws until test accuracy stays at its median final value, divided by those of the best active method. "
+        "Supervised: one network trained on all rows. The last column is the number of rows drawn, with repeats and "
+        "target labels, as a share of the rows that it saw."
     )
     if output.name in NOTES:
         note += NOTES[output.name](list(active))
@@ -257,7 +259,7 @@ def _leaderboard(output: Output, cell: CellRuns) -> Table:
 
     def until(mark: float) -> Columns[MethodRuns]:
         return (
-            (f"samples to {mark:.1%}", lambda method: samples(compare.median_samples(method, mark))),
+            (f"rows to {mark:.1%}", lambda method: samples(compare.median_samples(method, mark))),
             (f"gain at {mark:.1%}", lambda method: ratio(compare.gain_over(static, method, mark))),
         )
 
@@ -275,9 +277,10 @@ def _leaderboard(output: Output, cell: CellRuns) -> Table:
     )
     origins = "; ".join(f"{mark:.1%}: {origin}" for mark, origin in marks.items())
     note = (
-        f"Test accuracy: {compare.statistic([cell])} over seeds with bootstrap 95 % interval; balanced and validation: "
-        "medians. Exploratory, against the best static baseline: paired difference, sign-flip p corrected over methods "
-        "(Holm). " + (f"Thresholds: {origins}." if origins else "No threshold.")
+        f"Test accuracy: {compare.statistic([cell])} over seeds, with its 95 % bootstrap interval. Balanced accuracy "
+        "and validation: medians. The comparison with the best static baseline is exploratory: the difference paired "
+        "by seed, and the p-value of a sign-flip test, corrected over methods (Holm). "
+        + (f"Thresholds: {origins}." if origins else "No threshold.")
     )
     ranked = sorted(cell.methods.values(), key=lambda method: -method.median_final)
     return table(output, note, columns, ranked, [cell], part=cell.key, title=cell.title)

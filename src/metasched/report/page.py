@@ -117,7 +117,7 @@ def check_place(out: Path) -> None:
     except OSError as error:
         raise RunError(f"{out}: cannot be read ({error.strerror or error}); choose another name for the page") from None
     if begin and not any(mark in begin for mark in OURS):
-        raise RunError(f"{out}: is there already, and metasched did not write it; choose another name, or remove it")
+        raise RunError(f"{out}: already exists and was not written by metasched; choose another name, or remove it")
 
 
 def write(report: Report, out: Path, on_step: Callable[[int, int], object] = max) -> Path:

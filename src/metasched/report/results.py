@@ -108,7 +108,7 @@ def load(paths: Sequence[Path]) -> Results:
         if found.cell in cells and found.fits(cells[found.cell].methods, cells[found.cell].seeds):
             cells[found.cell] = replace(cells[found.cell], remarks=found)
         else:
-            stale.append(f"{path}: is about other runs than the ones here; run the comparison again")
+            stale.append(f"{path}: does not belong to the runs here; run the comparison again")
     faults += [f"{path}: {len(whys)} of its runs left out: {whys[0]}" for path, whys in left_out.items()]
     if not cells and not others:
         first = f"; {faults[0]}" if faults else ""
@@ -142,12 +142,12 @@ def _within(folder: Path, faults: list[str]) -> Iterator[Path]:
     if _is_comparison(folder):
         there = [folder / name for name in COMPARED if (folder / name).exists()]
         if folder / COMPARED[0] not in there:
-            faults.append(f"{folder}: the comparison has not ended; left out, run its command again to continue")
+            faults.append(f"{folder}: the comparison has not ended and is left out; run its command again")
         yield from there
         return
     run = (folder / RUN).exists()
     if run and not any(next(folder.rglob(name), None) for name in OWN):
-        faults.append(f"{folder}: has no finished run; left out, continue with 'metasched resume {folder}'")
+        faults.append(f"{folder}: has no finished run and is left out; continue with 'metasched resume {folder}'")
     for item in sorted(folder.iterdir(), key=lambda item: natural_order(item.name)):
         if item.name.startswith("."):
             continue
@@ -197,7 +197,7 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
         differs = run.spec.differences(same[0].spec) if same else {}
         parts = [path for path in differs if path.split(".")[0] not in MAY_DIFFER]
         if run.spec.seed in [other.spec.seed for other in same]:
-            leave_out(run, f"{name}, seed {run.spec.seed}, is there already")
+            leave_out(run, f"{name}, seed {run.spec.seed}, occurs twice")
         elif parts or _rows_of(run.about) != _rows_of(about):
             what = part_in_words(parts[0]) if parts else "data"
             leave_out(run, f"{name}, seed {run.spec.seed}, differs in {what} from the runs before it")

@@ -434,7 +434,7 @@ def _others(found: Sequence[Answer], results: Results) -> list[Sentence]:
         plan = f"{ours} was named as ours before the runs; corrected over these {len(found)} comparisons."
         least, most = compare.seeds_needed(len(found)), max(answer.contrast.pairs for answer in found)
         if least and most < least:
-            plan += f" With so many, no difference can be shown with fewer than {least} seeds; there are {most}."
+            plan += f" With so many comparisons, a difference can be shown only with {least} seeds; there are {most}."
         sentences.append(Sentence("Planned:", plan))
     elif found and not any(answer.planned for answer in found):
         sentences.append(

@@ -121,7 +121,7 @@ def describe(folder: Path) -> Description:
         except RunError as error:
             raise RunError(f"{path}: {error}") from None
     elif version != FORMAT:
-        age, fix = ("a newer", "upgrade: pip install -U metasched") if version > FORMAT else ("an earlier", _AGAIN)
+        age, fix = ("a newer", "install a newer metasched") if version > FORMAT else ("an earlier", _AGAIN)
         raise RunError(f"{folder}: was written by {age} metasched (format {version}, this one reads {FORMAT}); {fix}")
     return untrusted.checked(content, Description, path, _AGAIN)
 

@@ -13,9 +13,9 @@ def with_abstain(scheduler: Scheduler) -> Scheduler:
     """Let a scheduler of N + 1 arms choose among N tasks and, with arm N, none of them.
 
     ``make("ucb", num_tasks=N, abstain=True)`` is ``with_abstain(ucb(N + 1))``. It is given the labels at the cursors of
-    the N tasks; the last arm, which has no rows, always shows label 0. Whoever asks reads ``task == N``
-    as *train on nothing*: no row is drawn, no cursor moves, the model stays as it is, and the arm is told the reward
-    measured then, like any other. What learns from rewards will thus leave sources that hurt; a static scheduler
+    the N tasks; the last arm, which has no rows, always shows label 0. ``task == N``
+    means *train on nothing*: no row is drawn, no cursor moves, the model stays as it is, and the arm gets the reward
+    that is measured then, like any other. So a scheduler that learns leaves sources that hurt, and a static scheduler
     abstains in its turn, whatever the rewards.
 
     Args:

@@ -129,7 +129,7 @@ def _class_names(classes: ClassNames | None, splits: Mapping[str, Split]) -> dic
         if top >= MOST_CLASSES:
             where = next(key for key in highest if highest[key] == top)
             raise DataError(
-                f"{where}: row {splits[where].labels.argmax()} has label {top:,}, so that there were {top + 1:,} "
+                f"{where}: row {splits[where].labels.argmax()} has label {top:,}, so there would be {top + 1:,} "
                 f"classes, more than {MOST_CLASSES:,}; number the classes 0 … C−1"
             )
         classes = [str(number) for number in range(top + 1)]
@@ -253,7 +253,7 @@ def divide(
     """
     if unlabelled and count is None:
         rows = "labelled row is" if len(values) == 1 else f"{len(values):,} labelled rows are"
-        note = f"target '{target}': its {rows} for validation, none for test; {given('target_labels')} changes that"
+        note = f"target '{target}': its {rows} for validation, none for testing; {given('target_labels')} changes that"
         return np.arange(len(values)), np.arange(0), note
     if len(values) < 2:
         raise DataError(f"target '{target}' has {len(values)} row; give rows to learn from and rows to test")
@@ -263,8 +263,8 @@ def divide(
     return (
         validation,
         test,
-        f"target '{target}': {len(validation):,} of {len(values):,} rows, drawn at random (seed {seed}) in proportion "
-        f"to the labels, are for validation, the rest for test{default}",
+        f"target '{target}': {len(validation):,} of {len(values):,} rows are for validation, drawn at random "
+        f"(seed {seed}) in proportion to the labels; the others are for testing{default}",
     )
 
 

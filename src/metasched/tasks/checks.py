@@ -35,7 +35,7 @@ def check(tasks: "TaskSet") -> None:
             raise DataError(f"{tasks.name}: task name '{name}' is empty, reserved or used twice; rename it")
     for name in tasks.useful or ():
         if name not in names:
-            raise DataError(f"{tasks.name}: useful names '{name}', which is not a task; name tasks or leave it out")
+            raise DataError(f"{tasks.name}: '{name}' in useful is not a task; give names of tasks, or leave useful out")
     for name, part, classes in tasks.parts():
         where = location(tasks.name, name)
         if len(classes) > MOST_CLASSES:
@@ -84,8 +84,8 @@ def refuse_untested(tasks: "TaskSet") -> None:
     """Raise if there are no test rows, where runs are to be scored on them."""
     if not len(tasks.test.labels):
         raise ConfigError(
-            f"{tasks.name}: has no test rows to score a run on, all {len(tasks.validation.labels):,} labelled rows of "
-            f"the target are for validation; give {given('target_labels')}, and the others are for test"
+            f"{tasks.name}: has no test rows to score a run on, because all {len(tasks.validation.labels):,} labelled "
+            f"rows of the target are for validation; with {given('target_labels')} the others are for testing"
         )
 
 

@@ -66,7 +66,7 @@ def from_torch(name: str, datasets: Mapping[str, Any], classes: Sequence[str] | 
     sources, names = {}, {}
     for key, dataset in datasets.items():
         if not hasattr(dataset, "__len__"):
-            raise ConfigError(f"'{key}' has no length; give map-style data sets, whose items have numbers")
+            raise ConfigError(f"'{key}' has no length; give map-style data sets, whose items are numbered")
         names[key] = classes or getattr(dataset, "classes", None)
         sources[key] = _source_rows(key, [dataset[row] for row in range(len(dataset))], names[key])
     notes = []

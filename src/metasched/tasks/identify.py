@@ -36,7 +36,7 @@ def note(name: str) -> str:
     """What a person reads about a column that is left out."""
     called = f"column '{name}'" if name else "the column without a name"
     keep = f"; to learn from it: {given('keep', [name])}" if name else ""
-    return f"{called} only identifies rows (no value is twice in a file), so it is left out{keep}"
+    return f"{called} only identifies rows (no value occurs twice in a file), so it is left out{keep}"
 
 
 def _are_all_different(cells: Cells) -> bool:

@@ -67,7 +67,7 @@ def label(
     if regression and texts:
         as_numbers(title, cells[texts[0]], row_names[texts[0]])
         raise DataError(
-            f"{row_names[texts[0]](0)}: '{title}' is text; numbers are predicted from numbers: leave out regression"
+            f"{row_names[texts[0]](0)}: '{title}' is text, so there are no numbers to predict; leave out regression"
         )
     if texts:
         if regression is None:

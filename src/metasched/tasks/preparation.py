@@ -132,7 +132,7 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """(n, width) float32: the columns in their order of training; columns besides are not looked at."""
         for column in self.columns:
             if column.name not in columns:
-                raise DataError(f"the rows have no column '{column.name}'; add it, training had it")
+                raise DataError(f"the rows have no column '{column.name}'; add it: the model was trained with it")
         sizes = {len(columns[column.name]) for column in self.columns}
         if len(sizes) > 1:
             raise DataError(f"columns differ in length ({', '.join(map(str, sorted(sizes)))} rows); give each the same")

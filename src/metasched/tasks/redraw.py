@@ -48,7 +48,7 @@ def pooled(tasks: "TaskSet") -> tuple[Split, Provenance]:
 def redrawn(tasks: "TaskSet", seed: int) -> "TaskSet":
     """As many validation rows as before, drawn by ``seed``; :meth:`TaskSet.redrawn` says how."""
     if not len(tasks.test.labels):
-        raise ConfigError(f"{tasks.name}: has no test rows, so there is nothing to draw anew; hold some rows out")
+        raise ConfigError(f"{tasks.name}: has no test rows, so no other labelled rows can be drawn; hold some rows out")
     pool, origin = pooled(tasks)
     values = pool.labels if pool.targets is None else pool.targets
     together = not repeated_rows(

@@ -161,7 +161,7 @@ def _or_drop(tables: Mapping[str, Table], label: str) -> str:
     uneven = [column for column in every if not all(column in table.columns for table in tables.values())]
     if len(uneven) == len(every) or len(uneven) > MOST_DROPPED:
         return ""
-    return f", or leave out what not all have: {given('drop', uneven)}"
+    return f", or leave out the columns that only some files have: {given('drop', uneven)}"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -340,7 +340,7 @@ class TaskSet:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is off with the rows, a line each: labels that look misspelt, too few rows of the target."""
+        """What looks wrong with the rows, one line each: labels that look misspelt, too few rows of the target."""
         return (*self.label_warnings, *checks.few_rows(self))
 
     @cached_property
@@ -470,7 +470,8 @@ class TaskSet:
         task = variants.task_named(self, name)
         order = np.random.default_rng(check_seed(seed)).permutation(task.inputs[0].size)
         inputs = task.inputs.reshape(len(task), -1)[:, order].reshape(task.inputs.shape)
-        return variants.replace_task(self, replace(task, inputs=inputs), "values of every input in one random order")
+        scrambled = replace(task, inputs=inputs)
+        return variants.replace_task(self, scrambled, "the values of every input are in one random order")
 
     def with_wrong_labels(self, name: str, *, shift: int = 1) -> "TaskSet":
         """A copy in which one task misleads: its label k becomes k + ``shift``, modulo the number of its classes.
@@ -490,7 +491,7 @@ class TaskSet:
         task = variants.task_named(self, name)
         number = len(task.classes)
         if self.target_size is not None:
-            raise ConfigError("wrong labels need a set of classification; in regression labels are only bins")
+            raise ConfigError("wrong labels need classes; in regression, labels are only bins")
         if shift % number == 0:
             raise ConfigError(f"shift is {shift}, which leaves the {number} labels as they are; give another")
         labels = ((task.labels + shift) % number).astype(np.int32)

@@ -107,7 +107,7 @@ def quotas(labels: Labels, count: int) -> tuple[Labels, RowNumbers]:
     least one row.
     """
     if not 1 <= count <= len(labels):
-        raise ConfigError(f"asked for {count} target labels; there are {len(labels)}: give 1 … {len(labels)}")
+        raise ConfigError(f"target_labels is {count}; give 1 to {len(labels)}, the target's labelled rows")
     present, frequency = np.unique(labels, return_counts=True)
     quota = count * frequency / len(labels)
     take = np.floor(quota).astype(np.int64)
@@ -128,7 +128,7 @@ def few_labels(labels: Labels, count: int, seed: int) -> tuple[RowNumbers, RowNu
     validation = stratified_rows(labels, count, np.random.default_rng(check_seed(seed)))
     test = np.setdiff1d(np.arange(len(labels)), validation)
     if not len(test):
-        raise ConfigError(f"target_labels is {count}; leave some of the {len(labels)} rows for test")
+        raise ConfigError(f"target_labels is {count}; leave some of the {len(labels)} rows for testing")
     return validation, test
 
 

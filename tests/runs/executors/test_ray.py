@@ -132,7 +132,7 @@ def test_what_comes_for_a_run_that_was_taken_over_is_not_written(tasks, tmp_path
     [
         ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1"),
         ("nowhere", "no Ray cluster answers at nowhere"),
-        ("ray://127.0.0.1:10001", "give host:port of the cluster"),
+        ("ray://127.0.0.1:10001", "give its host:port"),
     ],
 )
 def test_a_wrong_address_is_one_line_and_writes_nothing(address, message, tmp_path):

@@ -1,4 +1,4 @@
-"""The public files behind the data sets, each with its size, its SHA-256 and where it can be had."""
+"""The public files behind the data sets, each with its size, its SHA-256 and where it can be downloaded."""
 
 from collections.abc import Mapping
 

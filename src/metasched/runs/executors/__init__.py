@@ -100,7 +100,7 @@ class Machines(NamedTuple):
         if self.workers is not None:
             whole_number("workers", self.workers, 1)
         if self.workers is not None and name == IN_PROCESS:
-            raise ConfigError(f"executor '{IN_PROCESS}' has no workers; leave workers out, or take executor 'local'")
+            raise ConfigError(f"executor '{IN_PROCESS}' has no workers; leave workers out, or use executor 'local'")
         if self.address is not None and name != "ray":
             raise ConfigError(f"address is for executor 'ray', not '{name}'; leave one of them out")
         if own and name not in (AUTO, IN_PROCESS):

@@ -199,7 +199,7 @@ def _connect(ray: Any, workers: int | None, address: str | None) -> None:
             ray.init(num_cpus=workers, include_dashboard=False, **quiet)
         return
     if "://" in address:
-        raise ConfigError(f"address is {address!r}; give host:port of the cluster, and the command on one of its nodes")
+        raise ConfigError(f"address is {address!r}; run the command on a node of the cluster, and give its host:port")
     if address != "auto":
         host, _, port = address.rpartition(":")
         try:
