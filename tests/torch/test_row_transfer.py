@@ -689,6 +689,40 @@ def test_a_loop_that_leaves_something_out_is_told_what():
         reward.rewards()
 
 
+def test_parameters_spread_over_processes_are_refused():
+    model = seeded(classifier)
+    model[0].weight.ds_id = 0  # as DeepSpeed marks them
+    with pytest.raises(ConfigError, match="are spread over processes"):
+        RowTransfer(model)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+class TestOnAnAccelerator:
+    def test_rewards_are_the_processors_and_nothing_waits(self):
+        model, batch, target = seeded(Transformer), texts(7, 1), texts(3, 2)
+        expected = measured(copy.deepcopy(model), batch, target)
+        there = copy.deepcopy(model).cuda()
+        batch, target = ([part.cuda() for part in pair] for pair in (batch, target))
+        optimiser = torch.optim.AdamW(there.parameters(), 0.0, weight_decay=0.0, fused=True)
+        reward = RowTransfer(there, target, optimiser=optimiser, every=1, refresh=1)
+        reward.aim(target)  # the first time it looks which layers run, and waits for that
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for step in range(8):
+                with reward.watch():
+                    reward.rows(row_losses(there, batch)).mean().backward()
+                found = reward.rewards()
+                if step == 0:
+                    first = found
+                optimiser.step()
+                optimiser.zero_grad()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        close(first.cpu(), expected, 1e-6)
+        assert bool(found.isfinite().all())
+        assert not torch.allclose(found, first)  # by now along the steps of Adam
+
+
 def drawn_from_digits(seed, steps=300):
     """Shares of the draws: a small network learns digits in which it is to know shifted ones, of which 40 have labels.
 

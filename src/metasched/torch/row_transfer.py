@@ -436,11 +436,10 @@ def _inside(model: Any) -> Any:
     """The module of which the layers are, without what is around it."""
     while isinstance(model, nn.parallel.DistributedDataParallel) or hasattr(model, "_orig_mod"):
         model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
-    if any(hasattr(one, "placements") for one in model.parameters()) or any(
-        hasattr(one, "_fsdp_wrapped_module") for one in model.modules()
-    ):
+    spread = any(hasattr(one, "placements") or hasattr(one, "ds_id") for one in model.parameters())
+    if spread or any(hasattr(one, "_fsdp_wrapped_module") for one in model.modules()):
         raise ConfigError(
-            "the model's parameters are spread over processes (FSDP), so no reward can be measured; use DDP"
+            "the model's parameters are spread over processes (FSDP or DeepSpeed), so no row can be measured; use DDP"
         )
     return model
 
