@@ -653,6 +653,7 @@ class TestSteps:
         ({"layers": "3"}, row_losses, "no parameter that learns has a name with '3'"),
         ({"kind": "cosine"}, row_losses, "unknown kind 'cosine'; known: loss, probability"),
         ({"every": 0}, row_losses, "every is 0"),
+        ({"optimiser": "adam"}, row_losses, "optimiser is a str; give the torch optimiser"),
         ({}, lambda model, batch: row_losses(model, batch).mean(), "the losses have shape \\(\\)"),
         ({}, lambda model, batch: row_losses(model, batch).detach(), "the losses of the rows have no gradient"),
         ({}, lambda model, batch: None, "give the losses of the rows; only kind='loss'"),
