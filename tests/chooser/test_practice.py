@@ -380,3 +380,74 @@ class TestForgetting:
             assert mine.rows.tolist() == other.rows.tolist()
             chooser.forget(mine)
             again.forget(other)
+
+
+class TestLosses:
+    def test_they_are_logged_by_source_and_decide_nothing(self):
+        silent, told = (ms.Chooser("thompson", SOURCES, 4, seed=3) for _ in range(2))
+        losses = {"web": [], "books": [], "code": []}
+        for step in range(30):
+            draw, other = silent.ask(), told.ask()
+            assert draw.tasks.tolist() == other.tasks.tolist()
+            mine = np.where(np.arange(4) == step % 4, np.nan, draw.tasks + 0.01 * step)
+            silent.tell(draw, draw.tasks)
+            told.tell(other, other.tasks, loss=mine)
+            for name, loss in zip(draw.sources, mine, strict=True):
+                losses[name].append(loss)
+        log = told.log()
+        for name, values in losses.items():
+            assert log[f"loss/{name}"] == pytest.approx(np.nanmean(values), rel=1e-6)
+        assert {key: value for key, value in log.items() if not key.startswith("loss")} == silent.log()
+        assert "loss" not in silent.history()
+        assert told.history()["loss"].shape == told.history()["reward"].shape
+
+    def test_a_draw_of_one_source_has_the_mean_of_those_that_are_known(self):
+        chooser = Chooser("cyclic", SOURCES, 4)
+        for loss in ([1.0, np.nan, 3.0, np.nan], {"books": 5}, np.nan):
+            chooser.tell(chooser.ask(), 0.0, loss)
+        log = chooser.log()
+        assert (log["loss/web"], log["loss/books"], "loss/code" in log) == (2, 5, False)
+
+    def test_sources_may_be_left_out_and_a_loss_may_be_infinite(self):
+        chooser = ms.Chooser("cyclic", SOURCES, 3)
+        chooser.tell(chooser.ask(), 0.0, {"web": np.inf, "code": 1e300})
+        log = chooser.log()
+        assert (log["loss/web"], log["loss/code"], "loss/books" in log) == (np.inf, np.inf, False)
+
+    def test_a_state_has_them_and_one_from_before_loads(self):
+        chooser = ms.Chooser("uniform", SOURCES, 4)
+        chooser.tell(chooser.ask(), 0.0)
+        before = chooser.state_dict()
+        assert "losses" not in before["arrays"]
+        chooser.tell(chooser.ask(), 0.0, loss=2.5)
+        again = ms.Chooser("uniform", SOURCES, 4)
+        again.load_state_dict(fresh(chooser.state_dict()))
+        assert again.log() == chooser.log()
+        again.load_state_dict(fresh(before))
+        assert not any(key.startswith("loss") for key in again.log())
+
+    @pytest.mark.parametrize(
+        ("loss", "said"),
+        [
+            ("high", "the loss is 'high'; give a number"),
+            ([1.0], "the loss is of 1 rows and the draw has 4"),
+            ({"wep": 1.0}, "unknown source 'wep'; did you mean 'web'"),
+            ({"web": None}, "the loss is None of source 'web'; give a number"),
+        ],
+    )
+    def test_what_is_no_loss_is_refused_and_the_draw_stays_open(self, loss, said):
+        chooser = ms.Chooser("cyclic", SOURCES, 4)
+        draw = chooser.ask()
+        with pytest.raises(ConfigError, match=said):
+            chooser.tell(draw, 0.0, loss)
+        assert len(chooser.open()) == 1
+
+    def test_a_damaged_state_is_refused(self):
+        chooser = ms.Chooser("uniform", SOURCES, 4)
+        chooser.tell(chooser.ask(), 0.0, loss=1.0)
+        chooser.ask()
+        stored = chooser.state_dict()
+        losses = stored["arrays"]["losses"]
+        for wrong in (losses.astype(float), losses[:1], np.ones_like(losses)):
+            with pytest.raises(ConfigError, match="the state is damaged"):
+                chooser.load_state_dict({**stored, "arrays": {**stored["arrays"], "losses": wrong}})

@@ -19,13 +19,13 @@ import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.chooser.draws import MISSING, Draw, Open, credited
+from metasched.chooser.draws import LOSS, MISSING, Draw, Open, credited
 from metasched.chooser.history import History, no_record
 from metasched.chooser.mixture import named, on_host, with_other_keys
 from metasched.chooser.setup import MIXED, Setup, set_up
@@ -35,6 +35,8 @@ from metasched.errors import ConfigError, number, whole_number
 from metasched.optional import version_of
 from metasched.schedulers.base import Scheduler, State
 
+Numbers: TypeAlias = float | ArrayLike | Mapping[str, float]
+"""One number for each row, one for each source by name, or one for all rows."""
 _MOST_NOTES = 64
 """Tells without an ask between them; more are applied at once, so that the compiled step stays small."""
 
@@ -185,7 +187,7 @@ class Chooser:
             self._open[number] = opened
             return self._setup.draw(number, opened, self._name)
 
-    def tell(self, draw: Draw, reward: float | ArrayLike | Mapping[str, float]) -> None:
+    def tell(self, draw: Draw, reward: Numbers, loss: Numbers | None = None) -> None:
         """Say what ``draw`` brought.
 
         A reward that lies outside the recent ones by more than ten times their range is clipped to that.
@@ -194,24 +196,26 @@ class Chooser:
             draw: one that this chooser handed out and that has no reward yet.
             reward: larger where it helped more: one finite number for each row of the draw; one for each of its
                 sources, by name; or one for all rows. A draw of one source is told the mean of its rows.
+            loss: what training cost, in the same forms, for :meth:`log` and :meth:`history`. It decides nothing. NaN
+                stands for a row without a loss, and sources may be left out.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None}, batch_size=3)
             >>> first, second, third = chooser.ask(), chooser.ask(), chooser.ask()
             >>> chooser.tell(second, [0.4, 0.1, 0.3])  # in any order
             >>> chooser.tell(first, {"web": 0.2, "books": 0.1})
-            >>> chooser.tell(third, 0.5)
+            >>> chooser.tell(third, 0.5, loss={"web": 2.0, "books": 4.0})
+            >>> chooser.log()["loss/books"]
+            4.0
         """
         with self._lock:
             self._refuse_unless_open(draw)
             opened = self._open[draw.id]
-            given, drawn = credited(reward, draw), opened.tasks >= 0
-            if given.ndim and len(given) != drawn.sum():
-                raise ConfigError(f"draw {draw.id} has {drawn.sum()} rows by now; tell the draw as it is in open()")
-            rewards = np.zeros(len(drawn))
-            rewards[drawn if given.ndim else slice(None)] = given
+            rewards = _by_choice(credited(reward, draw), draw, opened, 0.0)
+            losses = np.array(np.nan) if loss is None else credited(loss, draw, LOSS)
+            losses = _by_choice(losses, draw, opened, np.nan)
             del self._open[draw.id]
-            clipped, changed = self._history.tell(draw.id, opened.tasks, rewards)
+            clipped, changed = self._history.tell(draw.id, opened.tasks, rewards, losses)
             self._notes.append((opened, clipped))
             if changed:  # rewards that the scheduler has had already: it gets all of them again
                 self._state = self._setup.state_after(self._history)
@@ -329,7 +333,8 @@ class Chooser:
 
         Returns:
             Columns: ``id`` of the draw, ``task``, ``reward`` (NaN if none), ``told`` (rank of the draw among those that
-            were told, or −1). ``chooser.names[task]`` is the source; the number of sources stands for none.
+            were told, or −1), and ``loss`` where any was told. ``chooser.names[task]`` is the source; the number of
+            sources stands for none.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
@@ -368,9 +373,9 @@ class Chooser:
             last: how many draws and tells count, the latest.
 
         Returns:
-            ``share/<source>`` in the last draws, ``reward/<source>``, the mean, and ``draws/<source>``, how often it
-            was ever drawn. Of mixed draws every row counts. Rewards count as the scheduler heard them; a source without
-            any in the last tells has no ``reward``.
+            ``share/<source>`` in the last draws, ``reward/<source>`` and ``loss/<source>``, the means, and
+            ``draws/<source>``, how often it was ever drawn. Of mixed draws every row counts. Rewards count as the
+            scheduler heard them; a source without any in the last tells has no ``reward``, and likewise no ``loss``.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
@@ -484,3 +489,13 @@ class Chooser:
             raise ConfigError(f"draw {draw.id} is of another chooser; tell it to the one that was asked")
         if draw.id not in self._open:
             raise ConfigError(f"draw {draw.id} is not open; each draw is told once")
+
+
+def _by_choice(given: NDArray[np.float64], draw: Draw, opened: Open, elsewhere: float) -> NDArray[np.float64]:
+    """What a draw was told, for each of its choices (choices,); ``elsewhere`` for rows that were left out."""
+    drawn = opened.tasks >= 0
+    if given.ndim and len(given) != drawn.sum():
+        raise ConfigError(f"draw {draw.id} has {drawn.sum()} rows by now; tell the draw as it is in open()")
+    values = np.full(len(drawn), elsewhere)
+    values[drawn if given.ndim else slice(None)] = given
+    return values

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from metasched.chooser import Chooser, Draw
+from metasched.chooser.chooser import Numbers
 from metasched.chooser.draws import grouped
 from metasched.chooser.streams import Position, Source, Stream
 from metasched.errors import ConfigError, one_of, whole_number
@@ -138,14 +137,15 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
             self.chooser.forget(draw)
         raise StopIteration
 
-    def tell(self, draw: Draw, reward: float | ArrayLike | Mapping[str, float]) -> None:
+    def tell(self, draw: Draw, reward: Numbers, loss: Numbers | None = None) -> None:
         """Say what ``draw`` brought; see :meth:`Chooser.tell`.
 
         Args:
             draw: one of this stream's.
             reward: one finite number for each row, one for each source by name, or one for all.
+            loss: likewise, for the log.
         """
-        self.chooser.tell(draw, reward)
+        self.chooser.tell(draw, reward, loss)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere.

@@ -104,7 +104,10 @@ class Stored(NamedTuple):
 def arrays_of(history: History, waiting: Waiting) -> dict[str, NDArray[Any]]:
     """What a state has besides the scheduler's arrays."""
     opened = {f"open.{name}": values for name, values in waiting._asdict().items()}
-    return {**history.record()._asdict(), **opened}
+    stored = {**history.record()._asdict(), **opened}
+    if np.isnan(stored["losses"]).all():  # as it is for most
+        del stored["losses"]
+    return stored
 
 
 def checked(stored: Any, settings: Mapping[str, Any]) -> Stored:
@@ -155,6 +158,7 @@ def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
     _require(len(set(sources.names)) == len(sources.names), "two sources have one name")
     width, number = facts.batch_size if facts.batching == MIXED else 1, len(sources.all)
     draws, opened = len(arrays["told"]) if arrays["told"].ndim else 0, len(facts.open)
+    arrays = {"losses": np.full((draws, width), np.nan, np.float32), **arrays}
     shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
         "asked": (np.int32, (draws, width)),
         "told": (np.int64, (draws,)),
@@ -164,6 +168,7 @@ def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
         "drawn": (np.int64, (number + 1,)),
         "tells": (np.int64, (number + 1,)),
         "totals": (np.float64, (number + 1,)),
+        "losses": (np.float32, (draws, width)),
         "open.positions": (np.int64, (opened, number)),
         "open.tasks": (np.int64, (opened, width)),
         "open.weights": (np.float64, (opened, width)),
@@ -187,6 +192,7 @@ def _check_history(facts: Facts, record: Record, sources: int) -> None:
     _require(len(np.unique(ranks)) == len(ranks), "a draw was told twice")
     for values in (record.rewards, record.heard):
         _require(bool((np.isnan(values) == (told < 0)[:, None]).all()), "there are more tells than rewards, or fewer")
+    _require(bool(np.isnan(record.losses[told < 0]).all()), "a draw that was not told has a loss")
     amounts = (record.rewards[told >= 0], record.heard[told >= 0], record.recent, record.totals)
     limits = (LARGEST, LARGEST, LARGEST, np.inf)
     finite = all(
