@@ -30,7 +30,8 @@ from metasched.chooser.history import History, no_record
 from metasched.chooser.mixture import named, on_host, with_other_keys
 from metasched.chooser.setup import MIXED, Setup, set_up
 from metasched.chooser.sources import Given, warn_of_small
-from metasched.chooser.state import FORMAT, Waiting, arrays_of, checked, fitting
+from metasched.chooser.stages import Weights, stages_of
+from metasched.chooser.state import FORMAT, Waiting, arrays_of, checked, fitting, weights_of
 from metasched.errors import ConfigError, number, whole_number
 from metasched.optional import version_of
 from metasched.schedulers.base import Scheduler, State
@@ -61,7 +62,9 @@ class Chooser:
         min_share: the least chance that a source has in every choice, whatever its rewards. A choice is a draw of one
             source, or a row of a mixed draw.
         weights: fixed proportions by source: those of the choices with ``"uniform"``; with a scheduler that learns
-            those of its first choices (``prior``) and of ``min_share``.
+            those of its first choices (``prior``) and of ``min_share``. Pairs of a draw and weights are stages:
+            ``[(0, {"web": 9, "books": 1}), (10_000, {"web": 1, "books": 1})]`` changes them at draw 10,000.
+        ramp: whether the proportions go in a straight line from those of one stage to those of the next.
         temperature: T of proportions ∝ weight^(1/T); sizes are the weights where none are given. 1 is proportional,
             the larger the more even. ``"softmax"`` has one of its own, which this then is.
         prior: how many choices the proportions are worth to a scheduler that learns: after so many, half of them are
@@ -94,7 +97,8 @@ class Chooser:
         seed: int = 0,
         shuffle: bool | None = None,
         min_share: float = 0.0,
-        weights: Mapping[str, float] | Sequence[float] | None = None,
+        weights: Weights | None = None,
+        ramp: bool = False,
         temperature: float | None = None,
         prior: int | None = None,
         loss_weights: Mapping[str, float] | Sequence[float] | None = None,
@@ -113,6 +117,7 @@ class Chooser:
             shuffle=shuffle,
             min_share=min_share,
             weights=weights,
+            ramp=ramp,
             temperature=temperature,
             prior=prior,
             loss_weights=loss_weights,
@@ -311,6 +316,30 @@ class Chooser:
         with self._lock:
             self._change(self._setup.with_sources(self._setup.sources.lacking(name)))
 
+    def set_weights(self, weights: Weights, ramp: bool = False) -> None:
+        """Other fixed proportions from the next draw on; open draws stay as they are.
+
+        A state has them in it: the chooser that loads it goes on with these, whatever it was made with.
+
+        Args:
+            weights: as in :class:`Chooser`. Stages count draws from the beginning of the run.
+            ramp: as in :class:`Chooser`.
+
+        Examples:
+            >>> chooser = ms.Chooser("uniform", {"web": 10_000, "books": 500}, weights={"web": 9, "books": 1})
+            >>> chooser.set_weights({"web": 0, "books": 1})
+            >>> chooser.ask().source
+            'books'
+        """
+        with self._lock:
+            sources = self._setup.sources
+            there = sources._replace(all=tuple(sources.all[number] for number in sources.active))
+            setup = self._setup.with_weights(stages_of(weights, ramp, there))
+            if setup.mixture is self._setup.mixture:
+                self._setup = setup
+            else:
+                self._change(setup)
+
     def open(self) -> tuple[Draw, ...]:
         """The draws that wait for a reward.
 
@@ -411,6 +440,7 @@ class Chooser:
                     "chooser": self._name,
                     "seed": self._setup.seed,
                     "changes": self._setup.changes,
+                    **weights_of(self._setup),
                     "sources": [list(one) for one in self._setup.sources.all],
                     "first": self._history.first,
                     "told": self._history.tellings,
@@ -431,16 +461,20 @@ class Chooser:
         with self._lock:
             given = checked(stored, self._setup.facts())
             sources = self._setup.sources.after(given.sources)
-            setup = replace(self._setup, seed=given.facts.seed, changes=given.facts.changes)
+            weights = given.weights
+            setup = self._setup if weights is None else self._setup.with_weights(weights)
+            setup = replace(setup, seed=given.facts.seed, changes=given.facts.changes)
             history, waiting = given.numbered(sources)
             if sources.all == given.sources.all:
                 changed = any(one.removed for one in sources.all)
                 setup = replace(setup, sources=sources, labels=None if changed else setup.labels)
+            else:
+                setup = setup.with_sources(sources)
+            if sources.all == given.sources.all and setup.moves == given.moves:
                 fresh = setup.first_state()
                 leaves = on_host(fitting(given, named(fresh)))
                 state = jax.tree.unflatten(jax.tree.structure(fresh), leaves)
             else:
-                setup = setup.with_sources(sources)
                 state = setup.state_after(history)
             opened = {number: setup.opened(*one) for number, *one in zip(given.facts.open, *waiting, strict=True)}
             # Nothing above has changed this chooser: whatever is refused is refused as a whole.
@@ -478,7 +512,8 @@ class Chooser:
         if self._open:
             means = self._history.means()
             supposed = [(draw, means[draw.tasks]) for draw in self._open.values()]
-        self._state, tasks, weights = self._setup.choose(self._state, self._notes, supposed, positions)
+        draws = self._history.draws
+        self._state, tasks, weights = self._setup.choose(self._state, self._notes, supposed, positions, draws)
         self._notes.clear()
         return tasks, weights
 

@@ -95,7 +95,7 @@ class History:
         """Everything, copied."""
         *columns, losses = (column[: self._length].copy() for column in self._columns)
         sums = (column.copy() for column in (self.recent, self.drawn, self.tells, self.totals))
-        return Record(*columns, *sums, losses)
+        return Record._make([*columns, *sums, losses])
 
     @property
     def draws(self) -> int:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from metasched.chooser.draws import ABSTAINS, LARGEST, MISSING
 from metasched.chooser.history import History, Record, kind_of
-from metasched.chooser.setup import BATCHINGS, MIXED, PER_SOURCE
+from metasched.chooser.setup import BATCHINGS, MIXED, PER_SOURCE, Setup
 from metasched.chooser.sources import LARGEST_SIZE, MOST_SOURCES, Source, Sources
+from metasched.chooser.stages import Stages
 from metasched.errors import ConfigError
 from metasched.schedulers.resolve import TARGET_ONLY
 from metasched.seeds import LARGEST as LARGEST_SEED
@@ -28,6 +29,7 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     """What a state says besides its arrays: who chooses, among what, and which draws are open.
 
     ``first`` is the id of the first draw whose choices are stored one by one, ``told`` how many draws were told.
+    There are ``weights`` if they were given in the middle of the run.
     """
 
     format: int
@@ -52,6 +54,8 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     first: Count
     told: Count
     open: list[Count]
+    weights: list[tuple[Count, dict[str, Annotated[float, Meta(ge=0)]]]] | None = None
+    ramp: bool = False
 
 
 class Waiting(NamedTuple):
@@ -71,6 +75,7 @@ class Stored(NamedTuple):
         record: the history.
         waiting: the draws ``facts.open``.
         scheduler: the arrays of its state, by name.
+        weights: that were given in the middle of the run.
     """
 
     facts: Facts
@@ -78,6 +83,12 @@ class Stored(NamedTuple):
     record: Record
     waiting: Waiting
     scheduler: dict[str, NDArray[Any]]
+    weights: Stages | None
+
+    @property
+    def moves(self) -> bool:
+        """Whether fixed proportions are a part of the scheduler's state."""
+        return any(name in self.scheduler for name in ("scheduler.proportions", "scheduler.inner.proportions"))
 
     def numbered(self, sources: Sources) -> tuple[History, Waiting]:
         """Draws under the numbers that these sources, which include the state's, have now."""
@@ -99,6 +110,14 @@ class Stored(NamedTuple):
         positions[:, numbers[:-2]] = self.waiting.positions
         waiting = self.waiting._replace(positions=positions, tasks=numbers[self.waiting.tasks])
         return History(record, self.facts.first, self.facts.told), waiting
+
+
+def weights_of(setup: Setup) -> dict[str, Any]:
+    """The weights as a state has them, where they were given in the middle of a run."""
+    if setup.weights is None or not setup.given:
+        return {}
+    begins, weights, ramp = setup.weights
+    return {"weights": [[begin, dict(each)] for begin, each in zip(begins, weights, strict=True)], "ramp": ramp}
 
 
 def arrays_of(history: History, waiting: Waiting) -> dict[str, NDArray[Any]]:
@@ -181,7 +200,16 @@ def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
     _check_history(facts, record, number)
     _check_open(facts, record, waiting, number)
     scheduler = {key: value for key, value in arrays.items() if key.startswith("scheduler")}
-    return Stored(facts, sources, record, waiting, scheduler)
+    return Stored(facts, sources, record, waiting, scheduler, _weights(facts))
+
+
+def _weights(facts: Facts) -> Stages | None:
+    if facts.weights is None:
+        return None
+    begins, weights = tuple(begin for begin, _ in facts.weights), tuple(each for _, each in facts.weights)
+    _require(begins[:1] == (0,) and sorted(set(begins)) == list(begins), "its stages of weights are not in order")
+    _require(bool(np.isfinite([value for each in weights for value in each.values()]).all()), "a weight is not finite")
+    return Stages(begins, weights, facts.ramp)
 
 
 def _check_history(facts: Facts, record: Record, sources: int) -> None:
