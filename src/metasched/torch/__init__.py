@@ -20,6 +20,18 @@ require("torch", "torch")
 
 from metasched.torch.mixer import Mixer  # noqa: E402
 from metasched.torch.rewards import Alignment, Transfer, alignment, logits, transfer  # noqa: E402
+from metasched.torch.row_transfer import RowTransfer  # noqa: E402
 from metasched.torch.sampler import BatchSampler  # noqa: E402
+from metasched.torch.teller import Teller  # noqa: E402
 
-__all__ = ["Alignment", "BatchSampler", "Mixer", "Transfer", "alignment", "logits", "transfer"]
+__all__ = [
+    "Alignment",
+    "BatchSampler",
+    "Mixer",
+    "RowTransfer",
+    "Teller",
+    "Transfer",
+    "alignment",
+    "logits",
+    "transfer",
+]

@@ -20,6 +20,10 @@ def processes() -> int:
     return int(distributed.get_world_size()) if together else 1
 
 
+class ElsewhereError(ConfigError):
+    """A reward that another rank told cannot be used."""
+
+
 class Ranks:
     """How many processes train together, which one this is, and how draws and rewards travel between them."""
 
@@ -74,7 +78,7 @@ class Ranks:
         if wrong is not None:
             raise ConfigError(f"rank {self.mine}: {wrong}")
         if not bool(total.isfinite().all()):
-            raise ConfigError("the reward of another rank does not fit or is not finite; forget the draw")
+            raise ElsewhereError("the reward of another rank does not fit or is not finite; forget the draw")
         every = (losses / known).numpy() if bool(known.any()) else None  # 0 / 0 is NaN, which stands for none
         if draw.mixed:
             return total.numpy(), every

@@ -1,0 +1,121 @@
+"""How the output of a layer moves when its weights move: for the layers that are linear in their weights.
+
+A layer with weights W, bias b and inputs a has outputs that are linear in (W, b). So when (W, b) moves along (D, d),
+the output moves by what the same layer makes of a with D and d as its weights. With δ the gradient of the loss by the
+output, ⟨δ, that⟩ is the inner product of the loss's gradient by (W, b) with (D, d), and it can be summed row by row.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+Move: TypeAlias = Callable[[Any, torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
+"""``move(layer, inputs, weight, bias)``: how the outputs move when the weights move so."""
+
+
+class Kind(NamedTuple):
+    """A kind of layer.
+
+    Attributes:
+        move: how its outputs move.
+        channels_last: whether channels are the last dimension of its outputs, and not the one after the rows.
+        precise: whether it is computed in float32 under autocast.
+    """
+
+    move: Move
+    channels_last: bool = True
+    precise: bool = False
+
+
+def kind_of(layer: Any) -> Kind | None:
+    """The kind of a layer whose rewards can be told apart by row; None for any other module."""
+    for known, kind in _KINDS.items():
+        # A subclass with a forward of its own may do anything with its weights.
+        if isinstance(layer, known) and type(layer).forward is known.forward:
+            return None if known is nn.Embedding and (layer.sparse or layer.scale_grad_by_freq) else kind
+    name, weight = type(layer).__name__, getattr(layer, "weight", None)
+    if name == "Conv1D" and hasattr(layer, "nf"):
+        return Kind(lambda _, inputs, weight, bias: _plus(inputs @ weight, bias))
+    if name.endswith("RMSNorm") and isinstance(weight, nn.Parameter) and weight.dim() == 1:
+        return Kind(_own_rms_norm, precise=True)
+    return None
+
+
+def moved(layer: Any, kind: Kind, inputs: Any, weight: Any, bias: Any, slope: torch.Tensor) -> torch.Tensor:
+    """How the outputs of a layer move along a direction; ``slope``, the gradient by its outputs, says in which type."""
+    dtype = torch.float32 if kind.precise and slope.dtype != torch.float64 else slope.dtype
+    bias = None if bias is None else bias.to(dtype)
+    if weight is None:
+        wide = bias if kind.channels_last else bias.view(-1, *[1] * (slope.dim() - 2))
+        return wide.expand(slope.shape)
+    if inputs.is_floating_point():
+        inputs = inputs.to(dtype)
+    return kind.move(layer, inputs, weight.to(dtype), bias)
+
+
+def by_row(one: torch.Tensor, other: torch.Tensor, dimensions: int = 1) -> torch.Tensor:
+    """Inner products over all but the first dimensions."""
+    product = one * other
+    wide = product.dtype if product.dtype == torch.float64 else torch.float32
+    return product.flatten(dimensions).sum(-1, dtype=wide) if product.dim() > dimensions else product.to(wide)
+
+
+def _plus(outputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    return outputs if bias is None else outputs + bias
+
+
+def _linear(layer: Any, inputs: Any, weight: Any, bias: Any) -> torch.Tensor:
+    del layer
+    return functional.linear(inputs, weight, bias)
+
+
+def _convolution(layer: Any, inputs: Any, weight: Any, bias: Any) -> torch.Tensor:
+    outputs: torch.Tensor = layer._conv_forward(inputs, weight, bias)  # it knows about padding
+    return outputs
+
+
+def _embedding(layer: Any, inputs: Any, weight: Any, bias: Any) -> torch.Tensor:
+    del layer, bias
+    return functional.embedding(inputs, weight)
+
+
+def _layer_norm(layer: Any, inputs: Any, weight: Any, bias: Any) -> torch.Tensor:
+    return functional.layer_norm(inputs, layer.normalized_shape, weight, bias, layer.eps)
+
+
+def _rms_norm(layer: Any, inputs: Any, weight: Any, bias: Any) -> torch.Tensor:
+    del bias
+    return functional.rms_norm(inputs, layer.normalized_shape, weight, layer.eps)
+
+
+def _own_rms_norm(layer: Any, inputs: Any, weight: Any, bias: Any) -> torch.Tensor:
+    """That of a language model, whose weights may be counted from 1."""
+    del bias
+    small = getattr(layer, "variance_epsilon", getattr(layer, "eps", 1e-6))
+    return inputs * torch.rsqrt(inputs.square().mean(-1, keepdim=True) + small) * weight
+
+
+def _group_norm(layer: Any, inputs: Any, weight: Any, bias: Any) -> torch.Tensor:
+    return functional.group_norm(inputs, layer.num_groups, weight, bias, layer.eps)
+
+
+def _batch_norm(layer: Any, inputs: Any, weight: Any, bias: Any) -> torch.Tensor:
+    kept = not layer.training and layer.running_mean is not None
+    mean, variance = (layer.running_mean, layer.running_var) if kept else (None, None)
+    return functional.batch_norm(inputs, mean, variance, weight, bias, not kept, 0.0, layer.eps)
+
+
+_KINDS: dict[Any, Kind] = {
+    nn.Linear: Kind(_linear),
+    nn.Conv1d: Kind(_convolution, channels_last=False),
+    nn.Conv2d: Kind(_convolution, channels_last=False),
+    nn.Conv3d: Kind(_convolution, channels_last=False),
+    nn.Embedding: Kind(_embedding),
+    nn.LayerNorm: Kind(_layer_norm, precise=True),
+    nn.RMSNorm: Kind(_rms_norm, precise=True),
+    nn.GroupNorm: Kind(_group_norm, channels_last=False, precise=True),
+    nn.modules.batchnorm._BatchNorm: Kind(_batch_norm, channels_last=False, precise=True),
+}

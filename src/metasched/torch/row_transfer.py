@@ -1,0 +1,488 @@
+"""A reward for every row of a batch, from the backward pass that trains on it.
+
+The reward of row i is how fast the target gets better when the model learns this row:
+
+    r_i = ⟨∇a_i, d⟩ / ‖d‖,     d = ∇a(T), or with Adam ∇a(T) / (√v + ε),
+
+where a_i is the probability of the row's right label, a(T) its mean over the target's rows, and v Adam's running mean
+of squared gradients. As a_i = exp(−ℓ_i), with ℓ_i the row's cross-entropy, ∇a_i = −a_i ∇ℓ_i.
+
+No row needs a gradient of its own. While the ordinary backward pass runs, a hook on the output of each layer gets δ,
+the gradient by these outputs. Row i's part of it, times how its outputs move when the layer's weights move along d, is
+the layer's part of ⟨∇ℓ_i, d⟩ (``row_layers``). That is one more product for each layer.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from metasched.errors import ConfigError, flag, one_of, whole_number
+from metasched.torch.rewards import IGNORED, Measure, Parameters, logits, selected, undisturbed
+from metasched.torch.row_layers import Kind, kind_of, moved
+from metasched.torch.row_record import Kept, Record
+from metasched.torch.step_sizes import step_sizes
+
+KINDS = ("probability", "loss")
+_MOST_NAMES = 8
+_LAYERS = "a linear, convolution, embedding or normalisation layer"
+
+
+class RowTransfer:
+    """One reward for every row of a batch, from the backward pass that trains on it.
+
+    Train inside ``with reward.watch():``. Hand the losses of the rows to ``rows`` before ``backward()``, and
+    ``rewards()`` afterwards is a tensor with one reward for each row, on the model's device. Nothing waits for it. Most
+    steps are not measured, and then ``rewards()`` is None; :class:`Teller` takes both. ``.grad``, buffers, modes and
+    random numbers stay as they would be without rewards.
+
+    Linear layers, convolutions, embeddings and normalisations count, also those of Hugging Face's models. The first
+    dimension of what goes into a layer must be the rows. Parameters of other layers are left out and named once.
+
+    Args:
+        model: a module. It may be under ``DistributedDataParallel``, or under ``torch.compile``: then it runs
+            uncompiled on the steps that are measured.
+        target: labelled rows of the target; a function that returns some, or an iterator of such batches, so that each
+            gradient is taken from others. Half as many rows as a batch has will do. None: you call :meth:`aim`.
+        loss_or_logits: ``f(model, rows)`` for the target's rows: logits (…, C) and labels (…), −100 where there is
+            none; or their mean loss. None: the rows are (inputs, labels), and the model returns logits.
+        optimiser: the one that trains the model. If it is Adam or a relative, rewards follow the steps that it makes.
+            None: the gradient itself.
+        kind: ``"probability"``: how fast the probability of the row's right label rises with the target's, which is for
+            classification. ``"loss"``: how fast the loss of both falls, which is for language models.
+        layers: the layers that count: all (None); ``"last"``; or those whose dotted name has a part that begins so.
+            Fewer cost less.
+        every: how many calls of :meth:`watch` apart rewards are measured, j.
+        refresh: how many calls of it apart, at least, the target's gradient is taken anew, k.
+        train: whether the target's gradient is taken in training mode, for what has none in evaluation mode.
+
+    Examples:
+        >>> import torch
+        >>> from metasched.torch import RowTransfer
+        >>> generator = torch.manual_seed(0)
+        >>> model, inputs, labels = torch.nn.Linear(4, 2), torch.rand(8, 4), torch.arange(8) % 2
+        >>> reward = RowTransfer(model, target=(inputs, labels), every=1)
+        >>> wrong = torch.cat([labels[:4], 1 - labels[4:]])  # the labels of the last four rows are wrong
+        >>> with reward.watch():
+        ...     losses = reward.rows(torch.nn.functional.cross_entropy(model(inputs), wrong, reduction="none"))
+        ...     losses.mean().backward()
+        >>> rewards = reward.rewards()
+        >>> rewards.shape, bool(rewards[:4].mean() > rewards[4:].mean())
+        (torch.Size([8]), True)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        target: Any = None,
+        loss_or_logits: Measure | None = None,
+        *,
+        optimiser: Any = None,
+        kind: str = "probability",
+        layers: Parameters = None,
+        every: int = 8,
+        refresh: int = 16,
+        train: bool = False,
+    ) -> None:
+        self._model = _inside(model)
+        self._target, self._measure, self._optimiser = target, loss_or_logits or logits, optimiser
+        self._by_probability = one_of("kind", kind, KINDS) == "probability"
+        self._every, self._refresh = whole_number("every", every, least=1), whole_number("refresh", refresh, least=1)
+        self._train = flag("train", train)
+        self._layers, self._names = _layers(self._model, layers)
+        self._looked = False  # whether it is known which layers run, and on rows
+        self._directions: dict[int, torch.Tensor] = {}  # by the id of the parameter, times _gain
+        self._calls, self._aimed = 0, -1
+        self._record: Record | None = None
+        self._named_late = False
+
+    # What a loop calls
+
+    @contextmanager
+    def watch(self, measured: bool | None = None) -> Iterator[bool]:
+        """Forward and backward pass of one batch go inside; measured on every j-th call, or as you say.
+
+        Args:
+            measured: whether to measure this batch; None: on every j-th call.
+
+        Yields:
+            Whether it is measured.
+
+        Examples:
+            >>> import torch
+            >>> from metasched.torch import RowTransfer
+            >>> reward = RowTransfer(torch.nn.Linear(4, 2), every=2)
+            >>> reward.aim((torch.rand(8, 4), torch.arange(8) % 2))
+            >>> for _ in range(4):
+            ...     with reward.watch() as measured:
+            ...         print(measured)
+            True
+            False
+            True
+            False
+        """
+        due = self._calls % self._every == 0 if measured is None else flag("measured", measured)
+        self._record = None
+        if not due:
+            yield False
+            self._calls += 1
+            return
+        if self._target is not None and (self._aimed < 0 or self._calls - self._aimed >= self._refresh):
+            self.aim(_batch_of(self._target))
+        if not self._directions:
+            raise ConfigError("there is no gradient of the target yet; give target, or call aim(rows) first")
+        record = self._record = Record()
+        with ExitStack() as stack:
+            # Compiled code does not see hooks that come and go.
+            if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
+                stack.enter_context(torch.compiler.set_stance("force_eager"))
+            for layer, kind in self._layers:
+                hook = layer.register_forward_hook(self._hook(record, kind), with_kwargs=True, prepend=True)
+                stack.callback(hook.remove)
+            yield True
+        self._calls += 1
+
+    def rows(
+        self,
+        losses: torch.Tensor | None = None,
+        *,
+        labels: torch.Tensor | None = None,
+        segments: torch.Tensor | None = None,
+        number: int | None = None,
+        scale: float = 1.0,
+    ) -> Any:
+        """Say which losses the rows have, before ``backward()`` goes through them.
+
+        How you put the losses together, by a mean, by weights, divided for accumulation or scaled for float16, makes no
+        difference: the gradient that reaches ``losses`` says it. A row's loss is the mean of its tokens' losses,
+        weighted as the batch's loss weighs them.
+
+        Args:
+            losses: (n,) of rows, or (n, length) of their tokens. Tokens without a label count for nothing: give
+                ``labels`` or losses that are 0 there, as PyTorch's are. None, if the model only tells the mean over all
+                tokens: then ``labels`` say how long the rows are, and the kind must be ``"loss"``.
+            labels: (n, length) of the tokens that are predicted, −100 where there is none.
+            segments: (n, length), for packed sequences: which segment each token belongs to, 0, 1, … over the whole
+                batch and −1 for padding. Then every segment has a reward.
+            number: how many segments there are. Give it if ``segments`` is on an accelerator, or reading it waits.
+            scale: without ``losses``, what the mean loss is multiplied by before ``backward()``.
+
+        Returns:
+            ``losses``.
+
+        Examples:
+            >>> import torch
+            >>> from metasched.torch import RowTransfer
+            >>> model, tokens = torch.nn.Sequential(torch.nn.Embedding(9, 5), torch.nn.Linear(5, 9)), torch.arange(8)
+            >>> rows = torch.stack([tokens, tokens.flip(0)])
+            >>> def loss(model, rows):
+            ...     logits = model(rows[:, :-1]).transpose(1, 2)
+            ...     return torch.nn.functional.cross_entropy(logits, rows[:, 1:], reduction="none")
+            >>> mean_loss = lambda model, rows: loss(model, rows).mean()
+            >>> reward = RowTransfer(model, rows[:1], mean_loss, kind="loss", every=1)
+            >>> with reward.watch():
+            ...     reward.rows(loss(model, rows)).mean().backward()
+            >>> reward.rewards().shape
+            torch.Size([2])
+        """
+        record = self._record
+        if record is None:
+            return losses
+        if losses is None and (labels is None or self._by_probability):
+            raise ConfigError("give the losses of the rows; only kind='loss' can do with their labels")
+        record.expect(losses, labels, segments, number, scale)
+        return losses
+
+    def rewards(self) -> torch.Tensor | None:
+        """What the rows of the last watched batch were worth.
+
+        Returns:
+            One reward for each row (n,), or for each segment, on the device; None where it was not measured. NaN where
+            a gradient overflowed: :class:`Teller` forgets such a draw.
+        """
+        record = self._record
+        if record is None:
+            return None
+        if not record.told:
+            raise ConfigError("rows(losses) was not called inside watch(), so nobody knows which rows the batch has")
+        if not record.products:
+            raise ConfigError(
+                "no layer took part in a backward pass inside watch(); call backward() there, on the model given here"
+            )
+        if record.skipped and not self._named_late:
+            self._named_late = True
+            names = [f"{self._name_of(layer)} has {tuple(shape)}" for layer, shape in record.skipped.items()]
+            _leave_out(names, f"their outputs do not begin with {tuple(record.shape)} rows")
+        weights, losses = record.weights_and_losses()
+        total = torch.stack(record.products).sum(0) / -self._gain()
+        shares = weights.to(total.dtype)
+        rewards = torch.where(shares != 0, total / shares, 0)
+        return rewards * torch.exp(-losses.to(total.dtype)) if self._by_probability else rewards
+
+    def aim(self, rows: Any) -> None:
+        """Take the target's gradient anew; ``watch`` does it by itself if ``target`` was given.
+
+        Args:
+            rows: labelled rows of the target.
+
+        Examples:
+            >>> import torch
+            >>> from metasched.torch import RowTransfer
+            >>> RowTransfer(torch.nn.Linear(4, 2)).aim((torch.rand(8, 4), torch.arange(8) % 2))
+        """
+        with undisturbed(self._model, self._train), torch.enable_grad():
+            ran: dict[Any, torch.Tensor] = {}
+            hooks = (
+                []
+                if self._looked
+                else [layer.register_forward_hook(_noting(ran), with_kwargs=True) for layer, _ in self._layers]
+            )
+            try:
+                goodness = self._goodness(self._measure(self._model, rows))
+            finally:
+                for hook in hooks:
+                    hook.remove()
+            if not self._looked:
+                self._leave_out_of(ran)
+            parameters, self._directions = self._parameters(), {}  # so that there are never two directions
+            slopes = list(torch.autograd.grad(goodness, parameters, materialize_grads=True))
+        self._directions = dict(zip(map(id, parameters), self._unit(parameters, slopes), strict=True))
+        self._aimed = self._calls
+
+    def state_dict(self) -> dict[str, Any]:
+        """What goes on elsewhere to the same rewards: the target's gradient and how long it still counts.
+
+        Returns:
+            Plain values and tensors, which ``torch.load(weights_only=True)`` reads; one gradient in size.
+
+        Examples:
+            >>> import torch
+            >>> from metasched.torch import RowTransfer
+            >>> RowTransfer(torch.nn.Linear(4, 2)).state_dict()
+            {'every': 8, 'refresh': 16, 'calls': 0, 'aimed': -1, 'directions': {}}
+        """
+        return {
+            "every": self._every,
+            "refresh": self._refresh,
+            "calls": self._calls,
+            "aimed": self._aimed,
+            "directions": {self._names[key]: value for key, value in self._directions.items()},
+        }
+
+    def load_state_dict(self, stored: Mapping[str, Any]) -> None:
+        """Go on as the one whose :meth:`state_dict` this is.
+
+        Args:
+            stored: of a reward with the same ``every`` and ``refresh`` for the same model.
+
+        Examples:
+            >>> import torch
+            >>> from metasched.torch import RowTransfer
+            >>> model = torch.nn.Linear(4, 2)
+            >>> reward, later = RowTransfer(model), RowTransfer(model)
+            >>> reward.aim((torch.rand(8, 4), torch.arange(8) % 2))
+            >>> later.load_state_dict(reward.state_dict())
+        """
+        known = {name: one for name, one in self._model.named_parameters() if id(one) in self._names}
+        try:
+            every, refresh = stored["every"], stored["refresh"]
+            calls, aimed = whole_number("calls", stored["calls"], 0), whole_number("aimed", stored["aimed"], -1)
+            shapes = {name: value.shape for name, value in stored["directions"].items()}
+        except (TypeError, KeyError, AttributeError, ConfigError):
+            raise ConfigError("this is not what state_dict() of a RowTransfer returns") from None
+        if (every, refresh) != (self._every, self._refresh):
+            raise ConfigError(
+                f"the state has every={every} and refresh={refresh}, this one every={self._every} and "
+                f"refresh={self._refresh}; make them equal"
+            )
+        ours = {self._names[id(one)]: one.shape for one in self._parameters()}
+        if any(ours.get(name) != shape for name, shape in shapes.items()):
+            raise ConfigError("the state is of other parameters; give the model and layers it was made with")
+        self._calls, self._aimed, self._record = calls, aimed, None
+        self._directions = {
+            id(known[name]): value.to(known[name].device, copy=True) for name, value in stored["directions"].items()
+        }
+        if shapes:
+            self._keep({id(known[name]) for name in shapes})
+
+    # How it works
+
+    def _hook(self, record: Record, kind: Kind) -> Callable[..., None]:
+        """The forward hook of a layer of this kind."""
+
+        def forward(layer: Any, given: Any, named: Any, output: torch.Tensor) -> None:
+            if not output.requires_grad:  # evaluation, or the first pass of a reentrant checkpoint
+                return
+            weight, bias = (layer._parameters.get(name) for name in ("weight", "bias"))
+            moves = weight is not None and id(weight) in self._directions
+            entered = given[0] if given else next(iter(named.values()))
+            kept = [Kept.apply(record.anchor, entered.detach()).grad_fn] if moves else []
+
+            def backward(slope: torch.Tensor) -> None:
+                with torch.no_grad(), torch.autocast(slope.device.type, enabled=False):
+                    inputs = kept.pop().saved_tensors[0] if moves else None  # the graph may outlive this pass
+                    if not record.fits(slope):
+                        record.skipped.setdefault(layer, slope.shape)
+                        return
+                    outputs = moved(
+                        layer, kind, inputs, self._along(weight, slope, kind), self._along(bias, slope, kind), slope
+                    )
+                    record.add(outputs, slope)
+
+            output.register_hook(backward)
+
+        return forward
+
+    def _along(self, parameter: Any, slope: torch.Tensor, kind: Kind) -> torch.Tensor | None:
+        """The direction of a parameter, in the type in which the layer computes."""
+        direction = self._directions.get(id(parameter))
+        if direction is not None and direction.dtype != slope.dtype and not kind.precise:
+            direction = self._directions[id(parameter)] = direction.to(slope.dtype)  # once for each direction
+        return direction
+
+    def _unit(self, parameters: list[Any], slopes: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The direction along these slopes, or along the step that Adam makes of them; its length is the gain."""
+        with torch.no_grad():
+            sizes = step_sizes(self._optimiser, parameters)
+            for place, slope in enumerate(slopes):  # one after another, to hold one gradient and not two
+                slopes[place] = slope if sizes is None else slope * sizes[place]().to(slope.dtype)
+            norms = torch.stack([torch.linalg.vector_norm(slope).to(slopes[0].device) for slope in slopes])
+            length = (norms if norms.dtype == torch.float64 else norms.float()).norm()
+            by = torch.where(length > 0, self._gain() / length, 0)
+            for place, slope in enumerate(slopes):
+                slopes[place] = slope * by.to(slope.device, slope.dtype)
+        return slopes
+
+    def _goodness(self, outputs: Any) -> torch.Tensor:
+        """a(T): the mean probability of the right label, or minus the loss; it waits for no device."""
+        if isinstance(outputs, torch.Tensor):
+            if outputs.numel() != 1:
+                raise ConfigError(
+                    f"the target's loss has shape {tuple(outputs.shape)}; return one number, or logits and labels"
+                )
+            goodness = -outputs.sum()
+        else:
+            wide, labels = outputs
+            if wide.shape[:-1] != labels.shape:
+                raise ConfigError(
+                    f"the target has logits {tuple(wide.shape)} for labels {tuple(labels.shape)}; give (…, C) and (…)"
+                )
+            flat = wide.reshape(-1, wide.shape[-1])
+            flat = flat if flat.dtype == torch.float64 else flat.float()
+            losses = nn.functional.cross_entropy(flat, labels.reshape(-1), reduction="none", ignore_index=IGNORED)
+            counted = labels.reshape(-1) != IGNORED
+            each = torch.exp(-losses) * counted if self._by_probability else -losses
+            goodness = each.sum() / counted.sum()
+        if not goodness.requires_grad:
+            raise ConfigError("the outputs for the target have no gradient; is it computed under no_grad?")
+        return goodness
+
+    def _parameters(self) -> list[Any]:
+        """The parameters that count, each once, also where layers share one."""
+        return list(
+            {id(one): one for layer, _ in self._layers for one in _own(layer) if id(one) in self._names}.values()
+        )
+
+    def _gain(self) -> float:
+        """Directions are kept so long that their entries are about 1/16, for float16 has no small numbers."""
+        return float(sum(one.numel() for one in self._parameters()) ** 0.5 / 16)
+
+    def _leave_out_of(self, ran: Mapping[Any, torch.Tensor]) -> None:
+        """Leave out layers that do not run, or not on rows: known from the first pass over the target's rows."""
+        self._looked = True
+        sizes = [len(entered) for entered in ran.values() if entered.dim()]
+        number = max(set(sizes), key=sizes.count) if sizes else 0
+
+        def by_rows(layer: Any) -> bool:
+            entered = ran.get(layer)
+            if entered is None or not entered.dim() or len(entered) != number:
+                return False
+            # As many places as rows: an embedding of places has the same ones for all rows.
+            places = isinstance(layer, nn.Embedding) and entered.dim() == 1
+            return not (places and torch.equal(entered, torch.arange(number, device=entered.device)))
+
+        stays = {id(one) for layer, _ in self._layers if by_rows(layer) for one in _own(layer)} & {*self._names}
+        gone = [self._names[id(one)] for one in self._parameters() if id(one) not in stays]
+        if not stays:
+            raise ConfigError("none of the layers ran on the target's rows; give the model that the rows go through")
+        self._keep(stays)
+        if gone:
+            _leave_out(gone, "their layers do not run, or not once for each row")
+
+    def _keep(self, stays: set[int]) -> None:
+        self._looked = True
+        self._names = {key: name for key, name in self._names.items() if key in stays}
+        self._layers = [(layer, kind) for layer, kind in self._layers if any(id(one) in stays for one in _own(layer))]
+
+    def _name_of(self, layer: Any) -> str:
+        return next(str(name) for name, module in self._model.named_modules() if module is layer)
+
+
+def _inside(model: Any) -> Any:
+    """The module of which the layers are, without what is around it."""
+    while isinstance(model, nn.parallel.DistributedDataParallel) or hasattr(model, "_orig_mod"):
+        model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
+    if any(hasattr(one, "placements") for one in model.parameters()) or any(
+        hasattr(one, "_fsdp_wrapped_module") for one in model.modules()
+    ):
+        raise ConfigError(
+            "the model's parameters are spread over processes (FSDP), so no reward can be measured; use DDP"
+        )
+    return model
+
+
+def _layers(model: Any, wanted: Parameters) -> tuple[list[tuple[Any, Kind]], dict[int, str]]:
+    """The layers that count with their kinds, and the names of their parameters that do, by id.
+
+    Warns of parameters that are wanted and belong to no such layer.
+    """
+    known = [(layer, kind) for layer in model.modules() if (kind := kind_of(layer)) is not None]
+    if wanted == "last":
+        learning = [[one for one in _own(layer) if one.requires_grad] for layer, kind in known if not kind.precise]
+        chosen: list[Any] = next((own for own in reversed(learning) if own), [])
+    else:
+        chosen = selected(model, wanted)
+    ids = {id(one) for one in chosen}
+    layers = [(layer, kind) for layer, kind in known if any(id(one) in ids for one in _own(layer))]
+    counted = {id(one) for layer, _ in layers for one in _own(layer)} & ids
+    if not counted:
+        raise ConfigError(f"no parameter that learns is of {_LAYERS}; give a model that has some")
+    names = {id(one): name for name, one in model.named_parameters() if id(one) in ids}
+    if others := [name for key, name in names.items() if key not in counted]:
+        _leave_out(others, f"they are not of {_LAYERS}")
+    return layers, {key: name for key, name in names.items() if key in counted}
+
+
+def _own(layer: Any) -> list[Any]:
+    """Weight and bias of a layer."""
+    return [one for name in ("weight", "bias") if (one := layer._parameters.get(name)) is not None]
+
+
+def _noting(ran: dict[Any, torch.Tensor]) -> Callable[..., None]:
+    """A forward hook that notes what goes into a layer."""
+
+    def note(layer: Any, given: Any, named: Any, _: Any) -> None:
+        ran[layer] = (given[0] if given else next(iter(named.values()))).detach()
+
+    return note
+
+
+def _batch_of(target: Any) -> Any:
+    """The next rows of the target: what a function returns, the next of an iterator, or the same rows again."""
+    if callable(target):
+        return target()
+    if isinstance(target, Iterator):
+        rows = next(target, None)
+        if rows is None:
+            raise ConfigError("target has no more batches; give one that goes on, such as itertools.cycle(loader)")
+        return rows
+    return target
+
+
+def _leave_out(names: list[str], why: str) -> None:
+    listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+    warnings.warn(f"rewards of rows leave out {listed}: {why}", stacklevel=3)

@@ -1,0 +1,141 @@
+"""Rewards that are on a device, told when they have arrived."""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from metasched.chooser import Draw
+from metasched.errors import ConfigError, whole_number
+from metasched.torch.ranks import ElsewhereError
+
+
+class Teller:
+    """Tells a chooser what draws brought, without waiting for the device that computes it.
+
+    On an accelerator a step is computed long after Python has asked for it. Rewards start on their way to the processor
+    when they are given here, and are told a fixed number of draws later, when they have long arrived. The number is
+    fixed so that the same run chooses the same rows again. On a processor they are told at once.
+
+    Args:
+        chooser: a ``BatchSampler``, a ``Mixer`` or a ``Chooser``.
+        late: how many draws later; None: 2 on an accelerator, and 0 on a processor.
+
+    Examples:
+        >>> import torch
+        >>> from metasched.torch import Teller
+        >>> chooser = ms.Chooser("thompson", {"web": 100, "books": 50}, batch_size=4)
+        >>> teller = Teller(chooser, late=1)
+        >>> teller.tell(chooser.ask(), torch.tensor([0.1, 0.2, 0.3, 0.4]))
+        >>> len(chooser.open())
+        1
+        >>> teller.tell(chooser.ask(), None)  # it was not measured, so nothing is told of it
+        >>> teller.finish()
+        >>> chooser.open()
+        ()
+    """
+
+    def __init__(self, chooser: Any, late: int | None = None) -> None:
+        self._chooser = chooser
+        self._late = late if late is None else whole_number("late", late, least=0)
+        self._waiting: deque[_Waiting] = deque()
+
+    def tell(self, draw: Draw, rewards: Any) -> None:
+        """Take what a draw brought; tell what was given some draws before.
+
+        Args:
+            draw: one that waits for a reward.
+            rewards: a tensor with one number for each row of it, wherever it is; or anything else that ``tell`` of the
+                chooser takes. None forgets the draw, and so do numbers that are not finite, as those of a step that
+                overflowed.
+        """
+        self._waiting.append(self._sent(draw, rewards))
+        while len(self._waiting) > (self._late or 0):
+            self._tell(self._waiting.popleft())
+
+    def finish(self) -> None:
+        """Tell all that has not been told yet, at the end of a run."""
+        while self._waiting:
+            self._tell(self._waiting.popleft())
+
+    def state_dict(self) -> dict[str, Any]:
+        """The rewards that are on their way; under ``torch.distributed`` each rank stores its own.
+
+        Returns:
+            Plain values and tensors, which ``torch.load(weights_only=True)`` reads.
+
+        Examples:
+            >>> from metasched.torch import Teller
+            >>> Teller(ms.Chooser("uniform", 2)).state_dict()
+            {'late': None, 'waiting': []}
+        """
+        return {"late": self._late, "waiting": [(one.draw.id, one.here()) for one in self._waiting]}
+
+    def load_state_dict(self, stored: Mapping[str, Any]) -> None:
+        """Go on as the one whose :meth:`state_dict` this is.
+
+        Args:
+            stored: together with the chooser's own state, which is to be loaded first.
+
+        Examples:
+            >>> from metasched.torch import Teller
+            >>> teller = Teller(ms.Chooser("uniform", 2))
+            >>> teller.load_state_dict(teller.state_dict())
+        """
+        draws = {draw.id: draw for draw in getattr(self._chooser, "chooser", self._chooser).open()}
+        try:
+            late = stored["late"] if stored["late"] is None else whole_number("late", stored["late"], least=0)
+            waiting = [(number, rewards) for number, rewards in stored["waiting"]]
+        except (TypeError, KeyError, ValueError):
+            raise ConfigError("this is not what state_dict() of a Teller returns") from None
+        if any(number not in draws for number, _ in waiting):
+            raise ConfigError("the state has rewards of draws that are not open; load the chooser's state first")
+        self._late = late
+        self._waiting = deque(_Waiting(draws[number], rewards) for number, rewards in waiting)
+
+    def _sent(self, draw: Draw, rewards: Any) -> "_Waiting":
+        far = isinstance(rewards, torch.Tensor) and rewards.device.type != "cpu"
+        if self._late is None and rewards is not None:
+            self._late = 2 if far else 0
+        if not far:
+            return _Waiting(draw, rewards)
+        if not rewards.is_cuda:
+            return _Waiting(draw, rewards.cpu())
+        # To page-locked memory, as only there a copy arrives while the processor goes on.
+        here = torch.empty(rewards.shape, dtype=rewards.dtype, pin_memory=True)
+        here.copy_(rewards.detach(), non_blocking=True)
+        arrived = torch.cuda.Event()
+        arrived.record(torch.cuda.current_stream(rewards.device))
+        return _Waiting(draw, here, arrived)
+
+    def _tell(self, one: "_Waiting") -> None:
+        rewards = one.here()
+        if rewards is None:
+            self._chooser.forget(one.draw)
+            return
+        if isinstance(rewards, torch.Tensor):
+            rewards = rewards.double().numpy()
+        try:
+            self._chooser.tell(one.draw, rewards)
+        except ElsewhereError:
+            self._chooser.forget(one.draw)
+        except ConfigError:
+            if not isinstance(rewards, np.ndarray) or np.isfinite(rewards).all():
+                raise
+            self._chooser.forget(one.draw)
+
+
+class _Waiting(NamedTuple):
+    """A draw, its rewards, and what happens when they have arrived."""
+
+    draw: Draw
+    rewards: Any
+    arrived: Any = None
+
+    def here(self) -> Any:
+        """The rewards, arrived."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        return self.rewards
