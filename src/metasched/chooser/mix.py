@@ -147,6 +147,32 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         """
         self.chooser.tell(draw, reward, loss)
 
+    def add_source(self, name: str, source: Source, weight: float = 1.0) -> None:
+        """One more stream from now on; one that ``chooser.remove_source`` took away is added by its chooser.
+
+        Args:
+            name: of the source.
+            source: as in :func:`mix`.
+            weight: as in :meth:`Chooser.add_source`.
+
+        Examples:
+            >>> stream = ms.mix({"even": range(0, 100, 2)}, "uniform")
+            >>> stream.add_source("odd", range(1, 100, 2))
+            >>> stream.chooser.remove_source("even")
+            >>> next(stream)[1]
+            1
+        """
+        stream = Stream(name, source)
+        if self._at_end == "repeat" and stream.is_empty():
+            raise stream.no_rows()
+        if name in self.names:
+            raise ConfigError(f"there was a source '{name}' before; give another name")
+        self.chooser.add_source(name, None, weight)
+        self.names += (name,)
+        self._streams.append(stream)
+        self._readings.append(deque())
+        self._ended.append(False)
+
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere.
 
