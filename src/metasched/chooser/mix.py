@@ -277,11 +277,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
 
     def _take(self, task: int, number: int) -> list[Any]:
         stream = self._streams[task]
-        rows = stream.take(number)
-        while len(rows) < number and self._at_end == "repeat":
-            stream.again()
-            rows += stream.take(number - len(rows))
-        return rows
+        return stream.take_on(number) if self._at_end == "repeat" else stream.take(number)
 
     def _forget_told(self) -> None:
         waiting = {draw.id for draw in self.chooser.open()}
