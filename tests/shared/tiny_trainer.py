@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments, default_data_collator
 
@@ -71,7 +72,8 @@ def told(trainer):
     """Source and reward of every draw, and the loss of every logged step."""
     history = trainer.chooser.history()
     losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
-    return history["task"].tolist(), history["reward"].tolist(), losses
+    rewards = [None if np.isnan(reward) else reward for reward in history["reward"].tolist()]
+    return history["task"].tolist(), rewards, losses
 
 
 if __name__ == "__main__":
