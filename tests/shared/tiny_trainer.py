@@ -84,7 +84,9 @@ if __name__ == "__main__":
         seen.append([row["input_ids"].tolist() for row in rows])
         return default_data_collator(rows)
 
-    one = build(folder, max_steps=steps, data_collator=collate)
+    by_row = {"reward_every": 2, "target_every": 3} if sys.argv[4:] == ["rows"] else {"batching": "per_source"}
+    one = build(folder, max_steps=steps, data_collator=collate, **by_row)
     one.train(resume_from_checkpoint=resume)
     rank = one.args.process_index
-    Path(folder, f"told-{rank}.json").write_text(json.dumps([*told(one), seen]))
+    sources = [line for line in one.state.log_history if "loss" in line]
+    Path(folder, f"told-{rank}.json").write_text(json.dumps([*told(one), seen, sources]))

@@ -295,11 +295,12 @@ SCRIPT = [sys.executable, tiny.__file__]
 
 
 @pytest.mark.slow
-def test_killed_at_random_and_resumed_it_is_the_same_run(tmp_path):
+@pytest.mark.parametrize("how", [[], ["rows"]])
+def test_killed_at_random_and_resumed_it_is_the_same_run(tmp_path, how):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run([*SCRIPT, str(whole), "begin", "14"], check=True, capture_output=True, timeout=600)
+    subprocess.run([*SCRIPT, str(whole), "begin", "14", *how], check=True, capture_output=True, timeout=600)
     stop, lines = random.randint(6, 12), 0
-    with subprocess.Popen([*SCRIPT, str(killed), "begin", "14"], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*SCRIPT, str(killed), "begin", "14", *how], stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             lines += "'loss'" in line
             if lines == stop:
@@ -307,27 +308,34 @@ def test_killed_at_random_and_resumed_it_is_the_same_run(tmp_path):
                 process.send_signal(signal.SIGKILL)
                 break
     assert process.returncode == -signal.SIGKILL
-    subprocess.run([*SCRIPT, str(killed), "resume", "14"], check=True, capture_output=True, timeout=600)
+    subprocess.run([*SCRIPT, str(killed), "resume", "14", *how], check=True, capture_output=True, timeout=600)
     told = [json.loads((folder / "told-0.json").read_text())[:3] for folder in (whole, killed)]
     assert told[0] == told[1], f"killed after {stop}"
 
 
 @pytest.mark.slow
-def test_two_processes_draw_alike_and_go_on_alike(tmp_path):
+@pytest.mark.parametrize("how", [[], ["rows"]])
+def test_two_processes_draw_alike_and_go_on_alike(tmp_path, how):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", tiny.__file__]
 
-    def told(folder, how, steps):
-        subprocess.run([*launch, str(folder), how, str(steps)], check=True, capture_output=True, timeout=600)
+    def told(folder, begin, steps):
+        given = [str(folder), begin, str(steps), *how]
+        subprocess.run([*launch, *given], check=True, capture_output=True, timeout=600)
         return [json.loads((folder / f"told-{rank}.json").read_text()) for rank in range(2)]
 
     whole = told(tmp_path / "whole", "begin", 9)
     assert whole[0][:2] == whole[1][:2]
-    assert len(whole[0][0]) == 9
-    draw = ms.Chooser(
-        "thompson", {name: len(rows) for name, rows in tiny.SOURCES.items()}, 16, seed=42, batching="per_source"
-    ).ask()
-    trained = [row for *_, seen in whole for batch in seen[:2] for row in batch]
-    assert sorted(trained) == sorted(tiny.SOURCES[draw.source].rows[row] for row in draw.rows)
+    draws = np.array(whole[0][0]).reshape(9, -1)
+    assert draws.shape[1] == (16 if how else 1)
+    sizes, batching = {name: len(rows) for name, rows in tiny.SOURCES.items()}, "mixed" if how else "per_source"
+    draw = ms.Chooser("thompson", sizes, 16, seed=42, batching=batching).ask()
+    batches = [[row for batch in each[3] for row in batch if row not in tiny.TARGET.rows][:8] for each in whole]
+    expected = [tiny.SOURCES[source].rows[row] for source, row in zip(draw.sources, draw.rows, strict=True)]
+    assert sorted(batches[0] + batches[1]) == sorted(expected)
+    for line, step in zip(whole[0][4], draws, strict=True):  # rows of both processes, equally long
+        shares = [np.mean(step == number) for number in range(3)]
+        mean = sum(share * line[f"loss/{name}"] for share, name in zip(shares, NAMES, strict=True) if share)
+        assert mean == pytest.approx(line["loss"], rel=1e-3)
     (tmp_path / "again").mkdir()
     (tmp_path / "whole" / "checkpoint-5").rename(tmp_path / "again" / "checkpoint-5")
     again = told(tmp_path / "again", "resume", 9)
