@@ -36,31 +36,41 @@ def kind_of(layer: Any) -> Kind | None:
         # A subclass with a forward of its own may do anything with its weights.
         if isinstance(layer, known) and type(layer).forward is known.forward:
             return None if known is nn.Embedding and (layer.sparse or layer.scale_grad_by_freq) else kind
+    # Those of Hugging Face's models, which need not be installed.
     name, weight = type(layer).__name__, getattr(layer, "weight", None)
     if name == "Conv1D" and hasattr(layer, "nf"):
         return Kind(lambda _, inputs, weight, bias: _plus(inputs @ weight, bias))
+    if name.endswith("ScaledWordEmbedding") and hasattr(layer, "embed_scale"):
+        return Kind(lambda layer, inputs, weight, _: functional.embedding(inputs, weight) * layer.embed_scale)
     if name.endswith("RMSNorm") and isinstance(weight, nn.Parameter) and weight.dim() == 1:
         return Kind(_own_rms_norm, precise=True)
     return None
 
 
-def moved(layer: Any, kind: Kind, inputs: Any, weight: Any, bias: Any, slope: torch.Tensor) -> torch.Tensor:
-    """How the outputs of a layer move along a direction; ``slope``, the gradient by its outputs, says in which type."""
+def part(layer: Any, kind: Kind, inputs: Any, weight: Any, bias: Any, slope: torch.Tensor, kept: int) -> torch.Tensor:
+    """A layer's part of the inner products with a direction of its weight and bias (None where there is none).
+
+    ``slope`` is the gradient by the layer's outputs. The first ``kept`` dimensions stay, the others are added up.
+    """
     dtype = torch.float32 if kind.precise and slope.dtype != torch.float64 else slope.dtype
     bias = None if bias is None else bias.to(dtype)
     if weight is None:
         wide = bias if kind.channels_last else bias.view(-1, *[1] * (slope.dim() - 2))
-        return wide.expand(slope.shape)
+        return _summed(wide * slope, kept)
+    weight = weight.to(dtype)
     if inputs.is_floating_point():
         inputs = inputs.to(dtype)
-    return kind.move(layer, inputs, weight.to(dtype), bias)
+    if kind.move is _linear and len(weight) > weight.shape[1]:
+        # ⟨δ, D a⟩ = ⟨Dᵀδ, a⟩, which is the smaller of both where there are more outputs than inputs: many more, if
+        # these are the logits of a language model.
+        product = _summed((slope @ weight).mul_(inputs), kept)
+        return product if bias is None else product + _summed(slope @ bias, kept)
+    return _summed(kind.move(layer, inputs, weight, bias).mul_(slope), kept)
 
 
-def by_row(one: torch.Tensor, other: torch.Tensor, dimensions: int = 1) -> torch.Tensor:
-    """Inner products over all but the first dimensions."""
-    product = one * other
+def _summed(product: torch.Tensor, kept: int) -> torch.Tensor:
     wide = product.dtype if product.dtype == torch.float64 else torch.float32
-    return product.flatten(dimensions).sum(-1, dtype=wide) if product.dim() > dimensions else product.to(wide)
+    return product.flatten(kept).sum(-1, dtype=wide) if product.dim() > kept else product.to(wide)
 
 
 def _plus(outputs: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

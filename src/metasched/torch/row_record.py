@@ -6,7 +6,6 @@ import torch
 
 from metasched.errors import ConfigError, whole_number
 from metasched.torch.rewards import IGNORED
-from metasched.torch.row_layers import by_row
 
 
 class Record:
@@ -40,7 +39,7 @@ class Record:
         self._segments = self._number = None
         self._shares: list[torch.Tensor] = []
         if losses is None:
-            self._shares.append(scale * counted / counted.sum())
+            self._shares.append(scale * counted.double() / counted.sum())
         else:
             self._losses = losses.detach()
             losses.register_hook(self._shares.append)
@@ -54,9 +53,9 @@ class Record:
         """Whether the outputs of a layer belong to the rows of the batch."""
         return self.told and slope.shape[: len(self.shape)] == self.shape
 
-    def add(self, outputs: torch.Tensor, slope: torch.Tensor) -> None:
-        """Note the part of a layer."""
-        self.products.append(self._gathered(by_row(outputs, slope, len(self.shape))))
+    def add(self, products: torch.Tensor) -> None:
+        """Note the part of a layer: (n,), or (n, length) if there are segments."""
+        self.products.append(self._gathered(products))
 
     def weights_and_losses(self) -> tuple[torch.Tensor, torch.Tensor]:
         """In what part each row goes into the loss of the batch, and its own mean loss; (n,) each."""

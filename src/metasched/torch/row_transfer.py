@@ -23,7 +23,7 @@ from torch import nn
 
 from metasched.errors import ConfigError, flag, one_of, whole_number
 from metasched.torch.rewards import IGNORED, Measure, Parameters, logits, selected, undisturbed
-from metasched.torch.row_layers import Kind, kind_of, moved
+from metasched.torch.row_layers import Kind, kind_of, part
 from metasched.torch.row_record import Kept, Record
 from metasched.torch.step_sizes import step_sizes
 
@@ -249,7 +249,7 @@ class RowTransfer:
             if not self._looked:
                 self._leave_out_of(ran)
             parameters, self._directions = self._parameters(), {}  # so that there are never two directions
-            slopes = list(torch.autograd.grad(goodness, parameters, materialize_grads=True))
+            slopes = _slopes(goodness, parameters)
         self._directions = dict(zip(map(id, parameters), self._unit(parameters, slopes), strict=True))
         self._aimed = self._calls
 
@@ -328,10 +328,8 @@ class RowTransfer:
                     if not record.fits(slope):
                         record.skipped.setdefault(layer, slope.shape)
                         return
-                    outputs = moved(
-                        layer, kind, inputs, self._along(weight, slope, kind), self._along(bias, slope, kind), slope
-                    )
-                    record.add(outputs, slope)
+                    along = self._along(weight, slope, kind), self._along(bias, slope, kind)
+                    record.add(part(layer, kind, inputs, *along, slope, len(record.shape)))
 
             output.register_hook(backward)
 
@@ -406,6 +404,7 @@ class RowTransfer:
             return not (places and torch.equal(entered, torch.arange(number, device=entered.device)))
 
         stays = {id(one) for layer, _ in self._layers if by_rows(layer) for one in _own(layer)} & {*self._names}
+        stays -= {id(one) for layer in ran if not by_rows(layer) for one in _own(layer)}
         gone = [self._names[id(one)] for one in self._parameters() if id(one) not in stays]
         if not stays:
             raise ConfigError("none of the layers ran on the target's rows; give the model that the rows go through")
@@ -420,6 +419,17 @@ class RowTransfer:
 
     def _name_of(self, layer: Any) -> str:
         return next(str(name) for name, module in self._model.named_modules() if module is layer)
+
+
+def _slopes(goodness: torch.Tensor, parameters: list[Any]) -> list[torch.Tensor]:
+    try:
+        return list(torch.autograd.grad(goodness, parameters, materialize_grads=True))
+    except RuntimeError as error:
+        if "use_reentrant" not in str(error):
+            raise
+        raise ConfigError(
+            "the target's gradient cannot go through this checkpoint; give it use_reentrant=False"
+        ) from None
 
 
 def _inside(model: Any) -> Any:
@@ -441,6 +451,11 @@ def _layers(model: Any, wanted: Parameters) -> tuple[list[tuple[Any, Kind]], dic
     Warns of parameters that are wanted and belong to no such layer.
     """
     known = [(layer, kind) for layer in model.modules() if (kind := kind_of(layer)) is not None]
+    # A parameter that a layer of another kind has as well would count in part only.
+    layers_known = {layer for layer, _ in known}
+    others_own = {
+        id(one) for layer in model.modules() if layer not in layers_known for one in layer._parameters.values()
+    }
     if wanted == "last":
         learning = [[one for one in _own(layer) if one.requires_grad] for layer, kind in known if not kind.precise]
         chosen: list[Any] = next((own for own in reversed(learning) if own), [])
@@ -448,7 +463,7 @@ def _layers(model: Any, wanted: Parameters) -> tuple[list[tuple[Any, Kind]], dic
         chosen = selected(model, wanted)
     ids = {id(one) for one in chosen}
     layers = [(layer, kind) for layer, kind in known if any(id(one) in ids for one in _own(layer))]
-    counted = {id(one) for layer, _ in layers for one in _own(layer)} & ids
+    counted = ({id(one) for layer, _ in layers for one in _own(layer)} & ids) - others_own
     if not counted:
         raise ConfigError(f"no parameter that learns is of {_LAYERS}; give a model that has some")
     names = {id(one): name for name, one in model.named_parameters() if id(one) in ids}

@@ -24,11 +24,14 @@ def step_sizes(optimiser: Any, parameters: list[Any]) -> list[Callable[[], torch
 
     def size(v: torch.Tensor, steps: Any, beta: float) -> torch.Tensor:
         wide = v if v.dtype == torch.float64 else v.float()
-        # A number of steps that is on the device stays there, for reading it would wait.
-        steps = steps if isinstance(steps, torch.Tensor) and steps.device == v.device else torch.tensor(float(steps))
-        unbiased = 1 - beta ** steps.double()
-        sizes = 1 / ((wide / unbiased.to(wide.dtype)).sqrt() + EPSILON)
-        return torch.where((steps > FIRST_STEPS).to(v.device), sizes, 1.0)
+        # A number of steps that is on an accelerator stays there, for reading it would wait.
+        far = isinstance(steps, torch.Tensor) and steps.device.type != "cpu"
+        steps = steps.double() if far else float(steps)
+        sizes = 1 / ((wide / (1 - beta**steps)).sqrt() + EPSILON)
+        early = torch.ones_like(sizes)
+        if far:
+            return torch.where(steps > FIRST_STEPS, sizes, early)
+        return sizes if steps > FIRST_STEPS else early
 
     return [
         partial(size, v, state.get("step", math.inf), betas.get(id(one), 0.999))

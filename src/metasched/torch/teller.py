@@ -115,8 +115,8 @@ class Teller:
         if rewards is None:
             self._chooser.forget(one.draw)
             return
-        if isinstance(rewards, torch.Tensor):
-            rewards = rewards.double().numpy()
+        if not isinstance(rewards, Mapping):
+            rewards = np.asarray(rewards, np.float64)
         try:
             self._chooser.tell(one.draw, rewards)
         except ElsewhereError:
