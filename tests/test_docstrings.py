@@ -17,7 +17,11 @@ import metasched as ms
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
-EXTRAS = {"metasched.torch": "torch", "metasched.transformers": "transformers"}
+EXTRAS = {
+    "metasched.torch": "torch",
+    "metasched.torch.lightning": "lightning",
+    "metasched.transformers": "transformers",
+}
 NEEDS = {
     "metasched.Comparison": "altair",
     "metasched.Model.save_onnx": "jax2onnx",

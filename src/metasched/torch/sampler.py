@@ -38,6 +38,8 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         >>> sampler.load_state_dict(state)
     """
 
+    whole = False  # whether len() counts all batches of an epoch, also where a resumed one has fewer left
+
     def __init__(self, chooser: Chooser, batches: int) -> None:
         self.chooser = chooser
         self._batches = whole_number("batches", batches, least=1)
@@ -56,11 +58,20 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         self._waiting: deque[Draw] = deque()  # asked for (workers prefetch) and not yet handed out by credit()
 
     def __len__(self) -> int:
+        return self._batches if self.whole else self._remaining
+
+    @property
+    def _remaining(self) -> int:
         return self._batches - (self._delivered if self._resumed else 0)
+
+    @property
+    def processes(self) -> int:
+        """How many train together."""
+        return self._ranks.number
 
     def __iter__(self) -> Iterator[list[int]]:
         """Batches that were asked for and never delivered come first: no row is lost when a loop breaks off."""
-        remaining = len(self)
+        remaining = self._remaining
         self._delivered = self._batches - remaining
         self._resumed = False
         again = iter(tuple(self._waiting)) if self._ranks.first else iter(())
@@ -103,8 +114,20 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         if getattr(loader, "batch_sampler", None) is not self or not getattr(loader, "in_order", True):
             raise ConfigError("credit needs the DataLoader with this batch_sampler, and in_order as it is by default")
         for batch in loader:
-            self._delivered += 1
-            yield self._waiting.popleft(), batch
+            yield self.delivered(), batch
+
+    def delivered(self) -> Draw:
+        """The draw of the batch that the loader has just handed out, where something else than ``credit`` reads it.
+
+        Returns:
+            The draw; call it once for each batch, in their order.
+        """
+        if not self._waiting:
+            raise ConfigError(
+                "no batch was drawn that is not delivered yet; is it of the DataLoader with this sampler?"
+            )
+        self._delivered += 1
+        return self._waiting.popleft()
 
     def state_dict(self) -> dict[str, Any]:
         """The chooser's state and where this epoch stands; what was prefetched will be delivered after loading.
