@@ -60,6 +60,17 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
 
     # What a trainer calls
 
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Connect the sampler's processes, which Lightning has started by now; called by the trainer.
+
+        Args:
+            trainer: as in Lightning.
+            pl_module: as in Lightning.
+            stage: as in Lightning.
+        """
+        if trainer.world_size != self._sampler.processes:
+            self._sampler.connect()
+
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Refuse a loader whose batches nobody could credit; called by the trainer.
 

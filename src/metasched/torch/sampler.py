@@ -43,10 +43,15 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
     def __init__(self, chooser: Chooser, batches: int) -> None:
         self.chooser = chooser
         self._batches = whole_number("batches", batches, least=1)
-        sizes = chooser.sizes
-        if None in sizes:
+        self._waiting: deque[Draw] = deque()  # asked for (workers prefetch) and not yet handed out by credit()
+        if None in chooser.sizes:
             raise ConfigError("the chooser has streams, which have no row numbers; give it the sizes, or use Mixer")
-        smallest, number, size = min(size or 0 for size in sizes), processes(), chooser.batch_size
+        self.connect()
+
+    def connect(self) -> None:
+        """Find the other processes, where they are there only after the sampler was made, as in Lightning."""
+        chooser = self.chooser
+        smallest, number, size = min(size or 0 for size in chooser.sizes), processes(), chooser.batch_size
         if number > 1 and size % number:
             raise ConfigError(f"batch_size is {size}; give a multiple of the {number} ranks")
         if number > 1 and size > smallest and chooser.batching == "per_source":
@@ -55,7 +60,6 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
                 "so that no two ranks train on the same row"
             )
         self._ranks = Ranks()  # it connects all processes, so it comes after everything that may be refused
-        self._waiting: deque[Draw] = deque()  # asked for (workers prefetch) and not yet handed out by credit()
 
     def __len__(self) -> int:
         return self._batches if self.whole else self._remaining
