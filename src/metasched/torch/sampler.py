@@ -49,7 +49,15 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         self.connect()
 
     def connect(self) -> None:
-        """Find the other processes, where they are there only after the sampler was made, as in Lightning."""
+        """Find the other processes, where they are there only after the sampler was made, as in Lightning.
+
+        Examples:
+            >>> from metasched.torch import BatchSampler
+            >>> sampler = BatchSampler(ms.Chooser("cyclic", {"a": 50, "b": 70}, batch_size=2), batches=4)
+            >>> sampler.connect()  # on every process, after init_process_group
+            >>> sampler.processes
+            1
+        """
         chooser = self.chooser
         smallest, number, size = min(size or 0 for size in chooser.sizes), processes(), chooser.batch_size
         if number > 1 and size % number:
@@ -125,6 +133,13 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
 
         Returns:
             The draw; call it once for each batch, in their order.
+
+        Examples:
+            >>> from torch.utils.data import DataLoader
+            >>> from metasched.torch import BatchSampler
+            >>> sampler = BatchSampler(ms.Chooser("cyclic", {"a": 50, "b": 70}, batch_size=2), batches=4)
+            >>> for batch in DataLoader(range(120), batch_sampler=sampler):
+            ...     sampler.tell(sampler.delivered(), reward=batch / 120)
         """
         if not self._waiting:
             raise ConfigError(

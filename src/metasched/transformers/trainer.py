@@ -89,8 +89,8 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         target_every: steps for which the target's gradient is kept; 16 for rewards of rows, and else 4.
         target_batch_size: target rows that each process reads for it; by default half the rows it trains on in a step,
             and at most a micro-batch.
-        row_losses: whether ``loss/<source>`` is logged.
         reward_parameters: the parameters that count, such as ``["lm_head"]`` or ``["lora_"]``; None for all that learn.
+        row_losses: whether ``loss/<source>`` is logged.
         **others: everything else that ``Trainer`` takes.
 
     Attributes:
@@ -610,6 +610,6 @@ class ScheduledTrainer(ScheduleMixin, Trainer):  # type: ignore[misc]
         ... )
         >>> _ = trainer.train()  # doctest: +ELLIPSIS
         {...}
-        >>> len(trainer.chooser.history()["task"])
-        2
+        >>> len(trainer.chooser.history()["task"])  # rows
+        16
     """
