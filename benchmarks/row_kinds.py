@@ -20,7 +20,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from common import fastest  # noqa: F401 it holds every library to one thread
+import common  # noqa: F401 it holds libraries to one thread
 
 import numpy as np  # isort: skip
 import mixing_model

@@ -1,14 +1,14 @@
-"""PyTorch: three data sets, one model, and Thompson sampling decides which data set the next batch comes from.
+"""PyTorch: three data sets, one model, and Thompson sampling decides which data set each row of a batch comes from.
 
-Only one has the target's labels; another has them shuffled and the third is noise. The reward is ``transfer``: how fast
-the target gets better when the model takes the step that this batch asks for. Needs: pip install 'metasched[torch]'
+Only one has the target's labels; another has them shuffled and the third is noise. Every row has a reward of its own:
+how fast the target gets better when the model learns it. Needs: pip install 'metasched[torch]'
 """
 
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, TensorDataset
 
 import metasched as ms
-from metasched.torch import BatchSampler, Transfer
+from metasched.torch import BatchSampler, RowTransfer, Teller
 
 torch.manual_seed(0)
 centres = torch.randn(3, 8) * 2
@@ -33,19 +33,22 @@ optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
 loss_of = torch.nn.functional.cross_entropy
 
 sizes = {name: len(source) for name, source in sources.items()}
-chooser = ms.Chooser("thompson", sizes, batch_size=20, batching="per_source", forget=0.99)  # one reward a batch
-sampler = BatchSampler(chooser, batches=150)
+sampler = BatchSampler(ms.Chooser("thompson", sizes, batch_size=20), batches=150)
 loader = DataLoader(ConcatDataset(sources.values()), batch_sampler=sampler)
-reward = Transfer(model)  # keeps the target's gradient for 4 steps
+reward = RowTransfer(model, target, optimiser=optimiser, every=2, refresh=4)
+teller = Teller(sampler)
 
 for draw, (inputs, labels) in sampler.credit(loader):
-    optimiser.zero_grad()
-    loss_of(model(inputs), labels).backward()
-    sampler.tell(draw, reward(target_batch=target))  # from .grad, before anything is added to it
+    with reward.watch():  # every second batch is measured
+        losses = reward.rows(loss_of(model(inputs), labels, reduction="none"))
+        losses.mean().backward()
+    teller.tell(draw, reward.rewards())
     loss_of(model(target[0]), target[1]).backward()
     optimiser.step()
+    optimiser.zero_grad()
+teller.finish()
 
 accuracy = (model(test_inputs).argmax(dim=1) == test_labels).float().mean().item()
-drawn = torch.bincount(torch.from_numpy(sampler.chooser.history()["task"]), minlength=3).tolist()
 print({name: round(value, 3) for name, value in sampler.chooser.log().items() if name.startswith("reward")})
-print(f"test accuracy {accuracy:.2f}; batches of each source {drawn}")
+drawn = torch.bincount(torch.from_numpy(sampler.chooser.history()["task"]), minlength=3).tolist()
+print(f"test accuracy {accuracy:.2f}; rows of each source {drawn}")

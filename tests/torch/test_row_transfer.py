@@ -22,8 +22,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn.functional import cross_entropy  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
+from torch.utils.data import ConcatDataset, DataLoader, TensorDataset  # noqa: E402
 
-from metasched.torch import RowTransfer  # noqa: E402
+from metasched.torch import BatchSampler, RowTransfer, Teller  # noqa: E402
 from metasched.torch import step_sizes as adam  # noqa: E402
 
 WIDTH, CLASSES, LENGTH, WORDS = 8, 3, 6, 11
@@ -652,6 +653,7 @@ class TestSteps:
         ({"layers": "3"}, row_losses, "no parameter that learns has a name with '3'"),
         ({"kind": "cosine"}, row_losses, "unknown kind 'cosine'; known: loss, probability"),
         ({"every": 0}, row_losses, "every is 0"),
+        ({"optimiser": "adam"}, row_losses, "optimiser is a str; give the torch optimiser"),
         ({}, lambda model, batch: row_losses(model, batch).mean(), "the losses have shape \\(\\)"),
         ({}, lambda model, batch: row_losses(model, batch).detach(), "the losses of the rows have no gradient"),
         ({}, lambda model, batch: None, "give the losses of the rows; only kind='loss'"),
@@ -686,3 +688,85 @@ def test_a_loop_that_leaves_something_out_is_told_what():
         reward.rows(losses)
     with pytest.raises(ConfigError, match="no layer took part in a backward pass inside watch"):
         reward.rewards()
+
+
+def test_parameters_spread_over_processes_are_refused():
+    model = seeded(classifier)
+    model[0].weight.ds_id = 0  # as DeepSpeed marks them
+    with pytest.raises(ConfigError, match="are spread over processes"):
+        RowTransfer(model)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+class TestOnAnAccelerator:
+    def test_rewards_are_the_processors_and_nothing_waits(self):
+        model, batch, target = seeded(Transformer), texts(7, 1), texts(3, 2)
+        expected = measured(copy.deepcopy(model), batch, target)
+        there = copy.deepcopy(model).cuda()
+        batch, target = ([part.cuda() for part in pair] for pair in (batch, target))
+        optimiser = torch.optim.AdamW(there.parameters(), 0.0, weight_decay=0.0, fused=True)
+        reward = RowTransfer(there, target, optimiser=optimiser, every=1, refresh=1)
+        reward.aim(target)  # the first time it looks which layers run, and waits for that
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for step in range(8):
+                with reward.watch():
+                    reward.rows(row_losses(there, batch)).mean().backward()
+                found = reward.rewards()
+                if step == 0:
+                    first = found
+                optimiser.step()
+                optimiser.zero_grad()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        close(first.cpu(), expected, 1e-6)
+        assert bool(found.isfinite().all())
+        assert not torch.allclose(found, first)  # by now along the steps of Adam
+
+
+def drawn_from_digits(seed, steps=300):
+    """Shares of the draws: a small network learns digits in which it is to know shifted ones, of which 40 have labels.
+
+    Mirrored digits are wrong in a consistent way: the network never gets them all right.
+    """
+    from sklearn.datasets import load_digits
+
+    inputs, labels = load_digits(return_X_y=True)
+    random = torch.Generator().manual_seed(seed)
+    inputs, labels = torch.tensor(inputs / 16, dtype=torch.float32).view(-1, 1, 8, 8), torch.tensor(labels)
+    parts = torch.randperm(len(labels), generator=random).split(350)
+    digits = dict(
+        zip(("clean", "mirrored", "shuffled", "noisy"), ((inputs[one], labels[one]) for one in parts[:4]), strict=True)
+    )
+    digits["mirrored"] = digits["mirrored"][0].flip(3), digits["mirrored"][1]
+    digits["shuffled"] = digits["shuffled"][0], digits["shuffled"][1][torch.randperm(350, generator=random)]
+    digits["noisy"] = digits["noisy"][0] + 0.5 * torch.randn(350, 1, 8, 8, generator=random), digits["noisy"][1]
+    target = inputs[parts[4][:40]].roll((1, 1), (2, 3)), labels[parts[4][:40]]
+    torch.manual_seed(seed)
+    model = nn.Sequential(
+        nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()),
+        nn.Sequential(nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.BatchNorm2d(32), nn.ReLU()),
+        nn.Sequential(nn.Flatten(), nn.Linear(512, 10)),
+    )
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    sampler = BatchSampler(ms.Chooser("thompson", dict.fromkeys(digits, 350), batch_size=20, seed=seed), batches=steps)
+    loader = DataLoader(ConcatDataset([TensorDataset(*rows) for rows in digits.values()]), batch_sampler=sampler)
+    reward, teller = RowTransfer(model, target, optimiser=optimiser, every=1, refresh=4), Teller(sampler)
+    for draw, batch in sampler.credit(loader):
+        with reward.watch():
+            reward.rows(row_losses(model, batch)).mean().backward()
+        teller.tell(draw, reward.rewards())
+        row_losses(model, target).mean().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    return sampler.chooser.shares()
+
+
+@pytest.mark.slow
+def test_digits_that_stay_wrong_are_not_drawn():
+    """The gradient of the cross-entropy alone gives the mirrored ones several times as many draws."""
+    pytest.importorskip("sklearn")
+    shares = [drawn_from_digits(seed) for seed in range(3)]
+    mean = {name: sum(one[name] for one in shares) / 3 for name in shares[0]}
+    assert max(mean, key=mean.get) == "clean"
+    assert mean["mirrored"] < 0.2, mean

@@ -2,11 +2,15 @@
 
 >>> sampler = BatchSampler(Chooser("thompson", {"a": len(a), "b": len(b)}, batch_size=32), batches=1000)
 >>> loader = DataLoader(ConcatDataset([a, b]), batch_sampler=sampler, num_workers=4)
->>> reward = Transfer(model)                      # the target's gradient is kept for 4 steps
->>> for draw, batch in sampler.credit(loader):
-...     loss(model, batch).backward()
-...     sampler.tell(draw, reward(target_batch=target))  # before the optimiser's step
+>>> reward = RowTransfer(model, target, optimiser=optimiser)   # target: labelled rows that you care about
+>>> teller = Teller(sampler)
+>>> for draw, (inputs, labels) in sampler.credit(loader):
+...     with reward.watch():                                   # every 8th batch is measured
+...         losses = reward.rows(cross_entropy(model(inputs), labels, reduction="none"))
+...         losses.mean().backward()
+...     teller.tell(draw, reward.rewards())                    # one number for each row, or None
 ...     optimiser.step(); optimiser.zero_grad()
+>>> teller.finish()
 
 Workers prefetch, so several draws are under way at once; ``credit`` hands each batch out with the draw that made it.
 Under ``torch.distributed`` rank 0 decides for all: the ranks train on the same draw, each on rows of

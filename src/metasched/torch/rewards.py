@@ -1,4 +1,4 @@
-"""The reward of a batch, from gradients of a PyTorch model: how much it helps the target.
+"""The reward of a batch, one number, from gradients of a PyTorch model: how much it helps the target.
 
 ``transfer``: how fast the target's accuracy rises when the model learns the batch,
 
@@ -6,6 +6,7 @@
 
 a(w; rows) being the mean probability of the right label (accuracy made smooth), S the batch, T the target's rows, w the
 weights before the step. ``alignment``: the cosine of the two losses' gradients. Zero is the reward of learning nothing.
+For a reward of every row see ``row_transfer``.
 
 Both leave the model as it was: ``.grad``, buffers (BatchNorm), training flags and random states. They run in
 evaluation mode, so that dropout adds no noise, and under the autocast that is on.
@@ -58,8 +59,8 @@ def transfer(
         model: a module; of one under ``DistributedDataParallel`` the module inside.
         loss_or_logits: ``f(model, rows)`` that returns logits and labels, or one loss L (then a = −L); None is
             :func:`logits`.
-        batch: rows for ``f``, for one more backward pass; or None: ``.grad`` as it stands, after ``backward()`` and
-            before the optimiser's step, is what the model is about to learn.
+        batch: rows for ``f``, for one more backward pass; or None: minus ``.grad`` as it stands, after ``backward()``
+            and before the optimiser's step, takes the place of ∇a(batch). That is the gradient of *your loss*.
         target_batch: the target's labelled rows.
         parameters: over which the gradients are taken: all that learn (None); those whose dotted name has a part that
             begins so; a list of such words or of parameters.
@@ -110,8 +111,10 @@ def alignment(
 class Transfer:
     """:func:`transfer` at every step, with the target's gradient kept for several.
 
-    Called as ``reward(batch, target_batch)`` it makes one more backward pass for the batch; as
-    ``reward(target_batch=target_batch)`` it reads what ``.grad`` holds, which costs nothing.
+    Called as ``reward(batch, target_batch)`` it makes one more backward pass for the batch. Called as
+    ``reward(target_batch=target_batch)`` it reads what ``.grad`` holds, which costs nothing, but is the gradient of the
+    loss that you train on. If that is the cross-entropy, rows which stay wrong dominate, and the reward can prefer a
+    source that does harm. :class:`RowTransfer` has neither fault, and gives every row of a mixed batch its own reward.
 
     Args:
         model: as in :func:`transfer`.

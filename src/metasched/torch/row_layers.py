@@ -63,9 +63,14 @@ def part(layer: Any, kind: Kind, inputs: Any, weight: Any, bias: Any, slope: tor
     if kind.move is _linear and len(weight) > weight.shape[1]:
         # ⟨δ, D a⟩ = ⟨Dᵀδ, a⟩, which is the smaller of both where there are more outputs than inputs: many more, if
         # these are the logits of a language model.
-        product = _summed((slope @ weight).mul_(inputs), kept)
+        product = _summed(_wide(slope @ weight).mul_(inputs), kept)
         return product if bias is None else product + _summed(slope @ bias, kept)
-    return _summed(kind.move(layer, inputs, weight, bias).mul_(slope), kept)
+    return _summed(_wide(kind.move(layer, inputs, weight, bias)).mul_(slope), kept)
+
+
+def _wide(values: torch.Tensor) -> torch.Tensor:
+    """In float16 a product with a scaled gradient could overflow where the gradient itself does not."""
+    return values.float() if values.dtype == torch.float16 else values
 
 
 def _summed(product: torch.Tensor, kept: int) -> torch.Tensor:

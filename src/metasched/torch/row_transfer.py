@@ -88,6 +88,10 @@ class RowTransfer:
         refresh: int = 16,
         train: bool = False,
     ) -> None:
+        if optimiser is not None and not hasattr(optimiser, "param_groups"):
+            raise ConfigError(
+                f"optimiser is a {type(optimiser).__name__}; give the torch optimiser of the model, or None"
+            )
         self._model = _inside(model)
         self._target, self._measure, self._optimiser = target, loss_or_logits or logits, optimiser
         self._by_probability = one_of("kind", kind, KINDS) == "probability"
@@ -218,7 +222,7 @@ class RowTransfer:
             names = [f"{self._name_of(layer)} has {tuple(shape)}" for layer, shape in record.skipped.items()]
             _leave_out(names, f"their outputs do not begin with {tuple(record.shape)} rows")
         weights, losses = record.weights_and_losses()
-        total = torch.stack(record.products).sum(0) / -self._gain()
+        total = torch.stack([one.to(weights.device) for one in record.products]).sum(0) / -self._gain()
         shares = weights.to(total.dtype)
         rewards = torch.where(shares != 0, total / shares, 0)
         return rewards * torch.exp(-losses.to(total.dtype)) if self._by_probability else rewards
@@ -436,11 +440,10 @@ def _inside(model: Any) -> Any:
     """The module of which the layers are, without what is around it."""
     while isinstance(model, nn.parallel.DistributedDataParallel) or hasattr(model, "_orig_mod"):
         model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
-    if any(hasattr(one, "placements") for one in model.parameters()) or any(
-        hasattr(one, "_fsdp_wrapped_module") for one in model.modules()
-    ):
+    spread = any(hasattr(one, "placements") or hasattr(one, "ds_id") for one in model.parameters())
+    if spread or any(hasattr(one, "_fsdp_wrapped_module") for one in model.modules()):
         raise ConfigError(
-            "the model's parameters are spread over processes (FSDP), so no reward can be measured; use DDP"
+            "the model's parameters are spread over processes (FSDP or DeepSpeed), so no row can be measured; use DDP"
         )
     return model
 
