@@ -177,6 +177,8 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             scheduler, rows, math.prod(self._shape), **{"seed": seed, "batching": batching, **options}
         )
         self._by_row = self._reward == "transfer" and self.chooser.batching == MIXED
+        if self._by_row and self.args.n_gpu > 1:
+            raise ConfigError("rewards of rows need a process for each GPU; start it with torchrun")
         mine = self._shape[0] * self._shape[2]
         share = max(1, min(mine // 2, self._shape[2])) if target_batch_size is None else target_batch_size
         self._target_batch = whole_number("target_batch_size", share, least=1)
