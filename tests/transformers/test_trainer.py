@@ -16,6 +16,8 @@ import pytest
 pytest.importorskip("transformers")
 torch = pytest.importorskip("torch")
 
+from safetensors import safe_open  # noqa: E402
+from safetensors.numpy import save  # noqa: E402
 from transformers import TrainerCallback  # noqa: E402
 
 import metasched as ms  # noqa: E402
@@ -585,6 +587,21 @@ class TestStreams:
         assert tiny.told(resumed) == tiny.told(whole)
         again = torch.cat([ids for ids, _ in resumed.data_collator.batches]).tolist()
         assert again == trained[5 * 8 :]
+
+    def test_a_checkpoint_whose_positions_are_damaged_is_refused(self, tmp_path):
+        def build():
+            given = {"scheduler": "uniform", "target": None, "max_steps": 5, "save_steps": 5}
+            return tiny.build(tmp_path, sources=self.sources("function"), **given)
+
+        build().train()
+        path = tmp_path / "checkpoint-5" / "schedule.safetensors"
+        with safe_open(path, "numpy") as file:
+            facts = json.loads(file.metadata()["facts"])
+            arrays = {name: file.get_tensor(name) for name in list(file.keys())}
+        for wrong in ({"noise": {"pass": 0}}, {"noise": {"pass": 0, "read": "far"}}, [1]):
+            path.write_bytes(save(arrays, metadata={"facts": json.dumps({**facts, "streams": wrong})}))
+            with pytest.raises(RunError, match="damaged; go on from an older checkpoint"):
+                build().train(resume_from_checkpoint=True)
 
     def test_rewards_of_rows_are_measured_on_them(self, tmp_path):
         trainer = tiny.build(tmp_path, sources=self.sources("function"), reward_every=1, max_steps=3)

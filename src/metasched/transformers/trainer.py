@@ -12,7 +12,6 @@ import copy
 import json
 import math
 import random
-import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as format_tensors
 from torch.utils.data import ConcatDataset, DataLoader
 from transformers import Trainer
@@ -40,12 +38,12 @@ from metasched.torch.losses import SourceLosses
 from metasched.torch.rewards import IGNORED, Alignment, Parameters, Transfer, selected
 from metasched.torch.row_transfer import RowTransfer
 from metasched.torch.teller import Teller
+from metasched.transformers.checkpoint import SCHEDULE, load, newest
 from metasched.transformers.rows import Tokens, losses_of, outputs_of, tokens_of
 
 _REWARDS = {"transfer": Transfer, "alignment": Alignment}
 _TARGET = "the target"
 _ROWS, _TARGET_ROWS = 0, 1  # what random numbers are for
-_SCHEDULE = "schedule.safetensors"  # in the folder of a checkpoint
 
 _Trainer: Any = object  # in a class of your own, the trainer that comes after the mixin
 
@@ -334,7 +332,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
                 streams = {name: stream.position() for name, stream in self._streams.items()}
                 others = {"streams": streams} if streams else {}
                 facts = json.dumps({"target_reads": self._target_reads, **others, "chooser": state["facts"]})
-                write_whole(Path(output_dir) / _SCHEDULE, format_tensors(state["arrays"], metadata={"facts": facts}))
+                write_whole(Path(output_dir) / SCHEDULE, format_tensors(state["arrays"], metadata={"facts": facts}))
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train; from a checkpoint, go on with the very next draw.
@@ -348,14 +346,14 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             What ``Trainer.train`` returns.
         """
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = str(_newest(Path(self.args.output_dir)))
+            resume_from_checkpoint = str(newest(Path(self.args.output_dir)))
         self._unlogged, self._gradient_reward = 0, None
         self._teller = Teller(_Told(self))
         if resume_from_checkpoint:
-            facts, state = _load(Path(resume_from_checkpoint))
+            facts, state = load(Path(resume_from_checkpoint))
             self.chooser.load_state_dict(state)
             self._target_reads = int(facts["target_reads"])
-            for name, position in facts.get("streams", {}).items():
+            for name, position in facts["streams"].items():
                 if name in self._streams:
                     self._streams[name].go_to(position)
         for draw in self.chooser.open():  # of a training that was broken off
@@ -565,33 +563,6 @@ def _own_random(*numbers: int) -> Iterator[None]:
         random.setstate(states[0])
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])
-
-
-def _load(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a checkpoint knows of a schedule: facts, and the state of the chooser."""
-    path = folder / _SCHEDULE
-    if not path.is_file():
-        raise RunError(f"{folder}: no {_SCHEDULE} in it; go on from a checkpoint that a scheduled trainer has saved")
-    try:
-        with safe_open(path, "numpy") as file:
-            facts = json.loads(file.metadata()["facts"])
-            arrays = {name: file.get_tensor(name) for name in list(file.keys())}
-            return facts, {"facts": facts.pop("chooser"), "arrays": arrays}
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError):
-        raise RunError(f"{path}: damaged; go on from an older checkpoint") from None
-
-
-def _newest(folder: Path) -> Path:
-    """The checkpoint with the highest number that is whole: a kill while saving leaves one that is not."""
-    numbered = re.compile(r"checkpoint-\d+").fullmatch
-    numbers = {int(path.name.split("-")[1]): path for path in folder.glob("checkpoint-*") if numbered(path.name)}
-    for number in sorted(numbers, reverse=True):
-        try:
-            json.loads((numbers[number] / "trainer_state.json").read_text())  # it is written last
-            return numbers[number]
-        except (OSError, ValueError):
-            warnings.warn(f"{numbers[number]} is not whole and is passed over", stacklevel=2)
-    raise RunError(f"{folder}: no whole checkpoint in it; train without resume_from_checkpoint")
 
 
 class ScheduledTrainer(ScheduleMixin, Trainer):  # type: ignore[misc]
