@@ -1,4 +1,4 @@
-"""Transformers: a byte-level GPT-2 of two layers; every step learns from the source that helps the target most.
+"""Transformers: a byte-level GPT-2 of two layers; its rows come from the sources that help the target most.
 
 Sources: the help of Python's strings, base64 and digits; the target is the help of its dictionaries, of which there is
 little. Needs: pip install 'metasched[transformers]'
@@ -53,4 +53,4 @@ with tempfile.TemporaryDirectory() as folder:
     loss = trainer.evaluate()["eval_loss"]
 
 drawn = [int(trainer.chooser.log()[f"draws/{name}"]) for name in texts]
-print(f"target loss {loss:.2f}; steps of each source {drawn}")
+print(f"target loss {loss:.2f}; rows of each source {drawn}")

@@ -21,6 +21,7 @@ def test_every_example_is_tested():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.isinstance.treespec:FutureWarning")  # Lightning's, of PyTorch
 @pytest.mark.parametrize("name", HELPFUL)
 def test_runs_and_finds_the_source_that_helps(name, capsys):
     pytest.importorskip(NEEDS.get(name, "metasched"))

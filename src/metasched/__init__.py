@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # all names for type checkers and readers of the code; for a 
     from metasched import datasets, dependence, planning, schedulers
     from metasched.chooser import Chooser, Draw
     from metasched.chooser.mix import MixedStream, mix
+    from metasched.chooser.mixture_file import MixtureFile, read_mixture
     from metasched.comparison.compare import Comparison, compare
     from metasched.errors import MetaschedError
     from metasched.learners import networks, rewards
@@ -42,6 +43,7 @@ __all__ = [
     "MetaschedError",
     "Method",
     "MixedStream",
+    "MixtureFile",
     "Model",
     "Network",
     "Plan",
@@ -65,6 +67,7 @@ __all__ = [
     "networks",
     "plan",
     "planning",
+    "read_mixture",
     "resume",
     "rewards",
     "schedulers",
@@ -82,6 +85,7 @@ _MODULES = {
 _HOMES = {
     "chooser": ("Chooser", "Draw"),
     "chooser.mix": ("MixedStream", "mix"),
+    "chooser.mixture_file": ("MixtureFile", "read_mixture"),
     "comparison.compare": ("Comparison", "compare"),
     "errors": ("MetaschedError",),
     "learners.diagnose": ("Diagnosis", "diagnose"),

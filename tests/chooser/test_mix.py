@@ -238,3 +238,33 @@ def test_a_state_that_an_earlier_version_stored_goes_on_with_the_same_rows():
         found.append([draw.id, draw.source, rows])
         stream.tell(draw, 0.1 * draw.task)
     assert found == stored["next"]
+
+
+def test_a_stream_that_is_added_in_the_middle_is_resumed_with_the_others():
+    def new(*more):
+        named = {name: range(10 * number, 10 * number + 10) for number, name in enumerate("ab" + "".join(more))}
+        return ms.mix(named, "ucb", batch_size=3, seed=1)
+
+    def go(stream, steps):
+        seen = []
+        for _ in range(steps):
+            draw, rows = next(stream)
+            seen.append((draw.sources.tolist(), rows))
+            stream.tell(draw, np.sin(draw.tasks + draw.id))
+        return seen
+
+    stream = new()
+    go(stream, 4)
+    next(stream)  # open when the source comes
+    stream.add_source("c", range(20, 30))
+    stream.chooser.set_weights({"a": 0, "b": 1, "c": 3})
+    assert "c" in {name for sources, _ in go(stream, 6) for name in sources}
+    again = new("c")
+    again.load_state_dict(stream.state_dict())
+    opened, _ = next(again)
+    assert opened.id == 4
+    assert go(again, 8) == go(stream, 8)
+    with pytest.raises(ConfigError, match="there was a source 'c' before"):
+        stream.add_source("c", range(3))
+    with pytest.raises(DataError, match="source 'd' has no rows"):
+        stream.add_source("d", [])

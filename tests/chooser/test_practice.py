@@ -380,3 +380,255 @@ class TestForgetting:
             assert mine.rows.tolist() == other.rows.tolist()
             chooser.forget(mine)
             again.forget(other)
+
+
+class TestLosses:
+    def test_they_are_logged_by_source_and_decide_nothing(self):
+        silent, told = (ms.Chooser("thompson", SOURCES, 4, seed=3) for _ in range(2))
+        losses = {"web": [], "books": [], "code": []}
+        for step in range(30):
+            draw, other = silent.ask(), told.ask()
+            assert draw.tasks.tolist() == other.tasks.tolist()
+            mine = np.where(np.arange(4) == step % 4, np.nan, draw.tasks + 0.01 * step)
+            silent.tell(draw, draw.tasks)
+            told.tell(other, other.tasks, loss=mine)
+            for name, loss in zip(draw.sources, mine, strict=True):
+                losses[name].append(loss)
+        log = told.log()
+        for name, values in losses.items():
+            assert log[f"loss/{name}"] == pytest.approx(np.nanmean(values), rel=1e-6)
+        assert {key: value for key, value in log.items() if not key.startswith("loss")} == silent.log()
+        assert "loss" not in silent.history()
+        assert told.history()["loss"].shape == told.history()["reward"].shape
+
+    def test_a_draw_of_one_source_has_the_mean_of_those_that_are_known(self):
+        chooser = Chooser("cyclic", SOURCES, 4)
+        for loss in ([1.0, np.nan, 3.0, np.nan], {"books": 5}, np.nan):
+            chooser.tell(chooser.ask(), 0.0, loss)
+        log = chooser.log()
+        assert (log["loss/web"], log["loss/books"], "loss/code" in log) == (2, 5, False)
+
+    def test_sources_may_be_left_out_and_a_loss_may_be_infinite(self):
+        chooser = ms.Chooser("cyclic", SOURCES, 3)
+        chooser.tell(chooser.ask(), 0.0, {"web": np.inf, "code": 1e300})
+        log = chooser.log()
+        assert (log["loss/web"], log["loss/code"], "loss/books" in log) == (np.inf, np.inf, False)
+
+    def test_a_state_has_them_and_one_from_before_loads(self):
+        chooser = ms.Chooser("uniform", SOURCES, 4)
+        chooser.tell(chooser.ask(), 0.0)
+        before = chooser.state_dict()
+        assert "losses" not in before["arrays"]
+        chooser.tell(chooser.ask(), 0.0, loss=2.5)
+        again = ms.Chooser("uniform", SOURCES, 4)
+        again.load_state_dict(fresh(chooser.state_dict()))
+        assert again.log() == chooser.log()
+        again.load_state_dict(fresh(before))
+        assert not any(key.startswith("loss") for key in again.log())
+
+    @pytest.mark.parametrize(
+        ("loss", "said"),
+        [
+            ("high", "the loss is 'high'; give a number"),
+            ([1.0], "the loss is of 1 rows and the draw has 4"),
+            ({"wep": 1.0}, "unknown source 'wep'; did you mean 'web'"),
+            ({"web": None}, "the loss is None of source 'web'; give a number"),
+        ],
+    )
+    def test_what_is_no_loss_is_refused_and_the_draw_stays_open(self, loss, said):
+        chooser = ms.Chooser("cyclic", SOURCES, 4)
+        draw = chooser.ask()
+        with pytest.raises(ConfigError, match=said):
+            chooser.tell(draw, 0.0, loss)
+        assert len(chooser.open()) == 1
+
+    def test_a_damaged_state_is_refused(self):
+        chooser = ms.Chooser("uniform", SOURCES, 4)
+        chooser.tell(chooser.ask(), 0.0, loss=1.0)
+        chooser.ask()
+        stored = chooser.state_dict()
+        losses = stored["arrays"]["losses"]
+        for wrong in (losses.astype(float), losses[:1], np.ones_like(losses)):
+            with pytest.raises(ConfigError, match="the state is damaged"):
+                chooser.load_state_dict({**stored, "arrays": {**stored["arrays"], "losses": wrong}})
+
+
+SOME = {"web": 6, "books": 1, "code": 3}
+EVEN = {"web": 1, "books": 1, "code": 1}
+
+
+def shares_of(draws, sources=SOURCES):
+    tasks = np.concatenate([draw.sources for draw in draws])
+    return np.array([np.mean(tasks == name) for name in sources])
+
+
+class TestStages:
+    @pytest.mark.parametrize("batching", ["mixed", "per_source"])
+    @pytest.mark.parametrize("loss_weights", [None, EVEN])
+    def test_each_counts_from_its_draw_on(self, batching, loss_weights):
+        settings = {"batching": batching, "seed": 2, "loss_weights": loss_weights}
+        weights = [(0, {"web": 1, "books": 0, "code": 0}), (5, [0, 1, 0]), (9, SOME)]
+        chooser = ms.Chooser("uniform", SOURCES, 8, weights=weights, **settings)
+        draws = [chooser.ask() for _ in range(3)]  # open ones count as well
+        draws += follow(chooser, 400)
+        assert {name for draw in draws[:5] for name in draw.sources} == {"web"}
+        assert {name for draw in draws[5:9] for name in draw.sources} == {"books"}
+        assert_allclose(shares_of(draws[9:]), [0.6, 0.1, 0.3], atol=0.06)
+        if loss_weights:
+            expected = {"web": 1 / 3 / 0.6, "books": 1 / 3 / 0.1, "code": 1 / 3 / 0.3}
+            for draw in draws[9:]:
+                assert_allclose(draw.weights, [expected[name] for name in draw.sources], rtol=1e-5)
+
+    def test_a_ramp_goes_in_a_straight_line_between_the_proportions(self):
+        weights = [(0, [1, 0, 0]), (100, [0, 50, 50]), (200, [0, 0, 1])]
+        chooser = ms.Chooser("uniform", dict.fromkeys(SOURCES), 500, weights=weights, ramp=True)
+        draws = follow(chooser, 260)
+        for step, expected in ((0, [1, 0, 0]), (50, [0.5, 0.25, 0.25]), (150, [0, 0.25, 0.75]), (259, [0, 0, 1])):
+            assert_allclose(shares_of(draws[step : step + 1]), expected, atol=0.08)
+
+    def test_a_temperature_acts_on_every_stage(self):
+        chooser = ms.Chooser(
+            "uniform", dict.fromkeys(SOURCES), 400, weights=[(0, [16, 1, 1]), (3, [1, 1, 16])], temperature=2
+        )
+        draws = follow(chooser, 6)
+        assert_allclose(shares_of(draws[:3]), [4 / 6, 1 / 6, 1 / 6], atol=0.06)
+        assert_allclose(shares_of(draws[3:]), [1 / 6, 1 / 6, 4 / 6], atol=0.06)
+
+    @pytest.mark.parametrize("name", ["uniform", "ucb", "thompson"])
+    @pytest.mark.parametrize("batching", ["mixed", "per_source"])
+    def test_a_stored_state_goes_on_at_the_same_place_of_a_ramp(self, name, batching):
+        def new():
+            weights = [(0, SOME), (12, [0, 1, 1]), (24, EVEN)]
+            return ms.Chooser(name, SOURCES, 6, weights=weights, ramp=True, prior=200, batching=batching)
+
+        def rewards(draw):
+            return np.sin(draw.tasks + 0.3 * draw.id)
+
+        whole, first, second = new(), new(), new()
+        expected = [(draw.tasks.tolist(), draw.rows.tolist()) for draw in follow(whole, 30, rewards)]
+        seen = follow(first, 15, rewards)
+        second.load_state_dict(fresh(first.state_dict()))
+        seen += follow(second, 15, rewards)
+        assert [(draw.tasks.tolist(), draw.rows.tolist()) for draw in seen] == expected
+
+    def test_one_stage_draws_the_rows_that_plain_weights_draw(self):
+        plain, staged = (ms.Chooser("ucb", SOURCES, 6, weights=weights) for weights in (SOME, [(0, SOME)]))
+        for one, other in zip(follow(plain, 20), follow(staged, 20), strict=True):
+            assert one.tasks.tolist() == other.tasks.tolist()
+        assert plain.state_dict()["arrays"].keys() == staged.state_dict()["arrays"].keys()
+
+    @pytest.mark.parametrize(
+        ("weights", "ramp", "said"),
+        [
+            ([(0, SOME), (3, {"web": 1})], False, "weights from draw 3 on are {'web': 1}; give one number for each"),
+            ([(0, SOME), (3, [1, -1, 1])], False, "weights from draw 3 on of 'books' is -1"),
+            ([(0, SOME), (3, [0, 0, 0])], False, "the weights are all 0"),
+            ([(2, SOME), (3, EVEN)], False, r"begin at draws \[2, 3\]; give increasing numbers, the first of them 0"),
+            ([(0, SOME), (0, EVEN)], False, r"begin at draws \[0, 0\]"),
+            ([(0, SOME), (2.5, EVEN)], False, "the draw of a stage is 2.5"),
+            ([(0, SOME), EVEN], False, "give pairs of a draw and the weights from it on"),
+            ([(0, SOME, 1)], False, "give pairs of a draw"),
+            (SOME, True, "a ramp leads from one stage to the next"),
+            (None, True, "a ramp leads from one stage of the weights to the next; give weights"),
+            ([(0, SOME), (3, EVEN)], "linear", "ramp is 'linear'; give True or False"),
+        ],
+    )
+    def test_what_cannot_be_stages_is_refused(self, weights, ramp, said):
+        with pytest.raises(ConfigError, match=said):
+            ms.Chooser("uniform", SOURCES, 2, weights=weights, ramp=ramp)
+
+
+class TestNewWeights:
+    @pytest.mark.parametrize("before", [{}, {"weights": SOME}, {"weights": [(0, SOME), (50, EVEN)]}])
+    def test_they_count_from_the_next_draw_on_and_open_draws_stay(self, before):
+        chooser = ms.Chooser("uniform", SOURCES, 4, **before)
+        follow(chooser, 5)
+        opened = [chooser.ask() for _ in range(3)]
+        chooser.set_weights({"web": 0, "books": 0, "code": 1})
+        assert [draw.rows.tolist() for draw in chooser.open()] == [draw.rows.tolist() for draw in opened]
+        draws = follow(chooser, 6)
+        assert {name for draw in draws for name in draw.sources} == {"code"}
+        for draw in opened:
+            chooser.tell(draw, 1.0)
+        rows = np.concatenate([draw.rows[draw.sources == "code"] for draw in [*opened, *draws[:2]]])
+        assert len(set(rows.tolist())) == len(rows)  # no row twice before the pass is over
+
+    def test_a_learner_keeps_what_it_was_told(self):
+        chooser = ms.Chooser("ucb", SOURCES, 4, prior=0, weights=SOME)
+        follow(chooser, 60, lambda draw: draw.sources == "books")
+        before = chooser.state_dict()["arrays"]["scheduler.tells"]
+        chooser.set_weights(EVEN)
+        after = chooser.state_dict()["arrays"]["scheduler.tells"]
+        assert before.tolist() == after.tolist()
+        assert shares_of(follow(chooser, 20))[1] > 0.6
+
+    def test_weights_of_every_step_need_no_new_program(self):
+        chooser = ms.Chooser("uniform", SOURCES, 4)
+        chooser.set_weights(SOME)
+        program = chooser._setup.mixture
+        for step in range(5):
+            chooser.set_weights({"web": step, "books": 1, "code": 0})
+            follow(chooser, 1)
+        assert chooser._setup.mixture is program
+
+    def test_a_state_has_them_whatever_the_next_chooser_is_made_with(self):
+        def new(**settings):
+            return ms.Chooser("uniform", SOURCES, 4, seed=5, **settings)
+
+        chooser = new(weights=SOME)
+        follow(chooser, 3)
+        chooser.ask()
+        chooser.set_weights([(0, SOME), (8, EVEN), (16, [0, 1, 0])], ramp=True)
+        follow(chooser, 3)
+        stored = fresh(chooser.state_dict())
+        expected = [draw.rows.tolist() for draw in follow(chooser, 20)]
+        for other in (new(), new(weights=SOME), new(weights=[(0, SOME), (4, EVEN)])):
+            other.load_state_dict(stored)
+            assert [draw.rows.tolist() for draw in follow(other, 20)] == expected
+
+    def test_a_state_without_them_leaves_weights_that_the_chooser_has(self):
+        before = ms.Chooser("uniform", SOURCES, 4, weights=SOME)
+        follow(before, 5)
+        staged = ms.Chooser("uniform", SOURCES, 4, weights=[(0, SOME), (5, [0, 0, 1])])
+        staged.load_state_dict(fresh(before.state_dict()))
+        assert {name for draw in follow(staged, 4) for name in draw.sources} == {"code"}
+
+    def test_sources_come_and_go_with_them(self):
+        chooser = ms.Chooser("uniform", SOURCES, 4)
+        chooser.set_weights([(0, SOME), (10, [0, 0, 1])])
+        chooser.add_source("forum", 50, weight=0)
+        chooser.remove_source("web")
+        assert {name for draw in follow(chooser, 9) for name in draw.sources} == {"books", "code"}
+        chooser.set_weights({"books": 0, "code": 0, "forum": 1})
+        stored = fresh(chooser.state_dict())
+        again = ms.Chooser("uniform", {**SOURCES, "forum": 50}, 4)
+        again.load_state_dict(stored)
+        assert again.ask().by_source.keys() == chooser.ask().by_source.keys() == {"forum"}
+
+    @pytest.mark.parametrize(
+        ("name", "weights", "said"),
+        [
+            ("cyclic", SOME, "'cyclic' has an order of its own"),
+            ("exp3", SOME, "'exp3' must know the chance of every draw"),
+            ("uniform", {"web": 1}, "give one number for each source: web, books, code"),
+            ("uniform", [0, 0, 0], "the weights are all 0"),
+        ],
+    )
+    def test_what_cannot_be_is_refused_and_changes_nothing(self, name, weights, said):
+        chooser = ms.Chooser(name, SOURCES, 2)
+        follow(chooser, 3)
+        before = chooser.state_dict()
+        with pytest.raises(ConfigError, match=said):
+            chooser.set_weights(weights)
+        assert chooser.state_dict()["facts"] == before["facts"]
+        follow(chooser, 3)
+
+    @pytest.mark.parametrize(
+        "weights", [[], [[3, EVEN]], [[0, EVEN], [0, EVEN]], [[0, {"web": -1.0}]], [[0, {"web": np.inf}]], [[0, 1]], 7]
+    )
+    def test_damaged_weights_in_a_state_are_refused(self, weights):
+        chooser = ms.Chooser("uniform", SOURCES, 2)
+        chooser.set_weights(SOME)
+        stored = chooser.state_dict()
+        with pytest.raises(ConfigError, match="the state is damaged"):
+            chooser.load_state_dict({**stored, "facts": {**stored["facts"], "weights": weights}})

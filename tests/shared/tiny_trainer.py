@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments, default_data_collator
 
@@ -71,7 +72,8 @@ def told(trainer):
     """Source and reward of every draw, and the loss of every logged step."""
     history = trainer.chooser.history()
     losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
-    return history["task"].tolist(), history["reward"].tolist(), losses
+    rewards = [None if np.isnan(reward) else reward for reward in history["reward"].tolist()]
+    return history["task"].tolist(), rewards, losses
 
 
 if __name__ == "__main__":
@@ -82,7 +84,9 @@ if __name__ == "__main__":
         seen.append([row["input_ids"].tolist() for row in rows])
         return default_data_collator(rows)
 
-    one = build(folder, max_steps=steps, data_collator=collate)
+    by_row = {"reward_every": 2, "target_every": 3} if sys.argv[4:] == ["rows"] else {"batching": "per_source"}
+    one = build(folder, max_steps=steps, data_collator=collate, **by_row)
     one.train(resume_from_checkpoint=resume)
     rank = one.args.process_index
-    Path(folder, f"told-{rank}.json").write_text(json.dumps([*told(one), seen]))
+    sources = [line for line in one.state.log_history if "loss" in line]
+    Path(folder, f"told-{rank}.json").write_text(json.dumps([*told(one), seen, sources]))

@@ -248,9 +248,9 @@ def worth(draw):
 def tell(draw):
     mine = sampler.positions(draw)
     if draw.mixed:
-        sampler.tell(draw, worth(draw)[mine])
+        sampler.tell(draw, worth(draw)[mine], loss=np.where(mine == 0, np.nan, 2 * worth(draw)[mine]))
     else:
-        sampler.tell(draw, float(worth(draw)[mine].mean()))
+        sampler.tell(draw, float(worth(draw)[mine].mean()), loss=2 * worth(draw)[mine])
 
 
 def train(draw, batch):
@@ -280,6 +280,9 @@ if rank == 0:
     expected = np.sin(3 * tasks + ids + np.arange(6))
     expected = expected if each == 6 else expected.mean(1, keepdims=True)
     np.testing.assert_allclose(history["reward"], expected.ravel(), atol=1e-6)
+    losses = 2 * expected
+    losses[:, 0] = np.nan if each == 6 else losses[:, 0]  # nobody told those of the first rows
+    np.testing.assert_allclose(history["loss"], losses.ravel(), atol=1e-6)
 for wrong in (float("nan"), [1.0]):
     draw, _ = next(sampler.credit(loader))
     try:

@@ -19,22 +19,25 @@ import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.chooser.draws import MISSING, Draw, Open, credited
+from metasched.chooser.draws import LOSS, MISSING, Draw, Open, credited
 from metasched.chooser.history import History, no_record
 from metasched.chooser.mixture import named, on_host, with_other_keys
 from metasched.chooser.setup import MIXED, Setup, set_up
 from metasched.chooser.sources import Given, warn_of_small
-from metasched.chooser.state import FORMAT, Waiting, arrays_of, checked, fitting
+from metasched.chooser.stages import Weights, stages_of
+from metasched.chooser.state import FORMAT, Waiting, arrays_of, checked, fitting, weights_of
 from metasched.errors import ConfigError, number, whole_number
 from metasched.optional import version_of
 from metasched.schedulers.base import Scheduler, State
 
+Numbers: TypeAlias = float | ArrayLike | Mapping[str, float]
+"""One number for each row, one for each source by name, or one for all rows."""
 _MOST_NOTES = 64
 """Tells without an ask between them; more are applied at once, so that the compiled step stays small."""
 
@@ -60,6 +63,9 @@ class Chooser:
             of one source, or a row of a mixed draw.
         weights: how much each source should be drawn. With ``"uniform"`` these are the proportions of the draws. With
             a scheduler that learns they are a prior, which fades (see ``prior``), and ``min_share`` follows them.
+            Pairs of a draw and weights are stages: ``[(0, {"web": 9, "books": 1}), (10_000, {"web": 1, "books": 1})]``
+            changes them at draw 10,000.
+        ramp: whether the weights move in a straight line from one stage to the next.
         temperature: T, which makes the proportions weight^(1/T). If you give no ``weights``, these are the sizes. 1 is
             proportional to the weights, and larger is more even. For ``"softmax"`` this is its own temperature.
         prior: how many choices the prior counts for: after so many choices, half of them are the scheduler's own. By
@@ -92,7 +98,8 @@ class Chooser:
         seed: int = 0,
         shuffle: bool | None = None,
         min_share: float = 0.0,
-        weights: Mapping[str, float] | Sequence[float] | None = None,
+        weights: Weights | None = None,
+        ramp: bool = False,
         temperature: float | None = None,
         prior: int | None = None,
         loss_weights: Mapping[str, float] | Sequence[float] | None = None,
@@ -111,6 +118,7 @@ class Chooser:
             shuffle=shuffle,
             min_share=min_share,
             weights=weights,
+            ramp=ramp,
             temperature=temperature,
             prior=prior,
             loss_weights=loss_weights,
@@ -185,7 +193,7 @@ class Chooser:
             self._open[number] = opened
             return self._setup.draw(number, opened, self._name)
 
-    def tell(self, draw: Draw, reward: float | ArrayLike | Mapping[str, float]) -> None:
+    def tell(self, draw: Draw, reward: Numbers, loss: Numbers | None = None) -> None:
         """Say what ``draw`` brought.
 
         A reward that lies outside the recent ones by more than ten times their range is clipped to that.
@@ -194,24 +202,26 @@ class Chooser:
             draw: one that this chooser handed out and that has no reward yet.
             reward: larger where it helped more: one finite number for each row of the draw; one for each of its
                 sources, by name; or one for all rows. A draw of one source is told the mean of its rows.
+            loss: what training cost, in the same forms, for :meth:`log` and :meth:`history`. It decides nothing. NaN
+                stands for a row without a loss, and sources may be left out.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None}, batch_size=3)
             >>> first, second, third = chooser.ask(), chooser.ask(), chooser.ask()
             >>> chooser.tell(second, [0.4, 0.1, 0.3])  # in any order
             >>> chooser.tell(first, {"web": 0.2, "books": 0.1})
-            >>> chooser.tell(third, 0.5)
+            >>> chooser.tell(third, 0.5, loss={"web": 2.0, "books": 4.0})
+            >>> chooser.log()["loss/books"]
+            4.0
         """
         with self._lock:
             self._refuse_unless_open(draw)
             opened = self._open[draw.id]
-            given, drawn = credited(reward, draw), opened.tasks >= 0
-            if given.ndim and len(given) != drawn.sum():
-                raise ConfigError(f"draw {draw.id} has {drawn.sum()} rows by now; tell the draw as it is in open()")
-            rewards = np.zeros(len(drawn))
-            rewards[drawn if given.ndim else slice(None)] = given
+            rewards = _by_choice(credited(reward, draw), draw, opened, 0.0)
+            losses = np.array(np.nan) if loss is None else credited(loss, draw, LOSS)
+            losses = _by_choice(losses, draw, opened, np.nan)
             del self._open[draw.id]
-            clipped, changed = self._history.tell(draw.id, opened.tasks, rewards)
+            clipped, changed = self._history.tell(draw.id, opened.tasks, rewards, losses)
             self._notes.append((opened, clipped))
             if changed:  # rewards that the scheduler has had already: it gets all of them again
                 self._state = self._setup.state_after(self._history)
@@ -307,6 +317,30 @@ class Chooser:
         with self._lock:
             self._change(self._setup.with_sources(self._setup.sources.lacking(name)))
 
+    def set_weights(self, weights: Weights, ramp: bool = False) -> None:
+        """Other fixed proportions from the next draw on; open draws stay as they are.
+
+        A state has them in it: the chooser that loads it goes on with these, whatever it was made with.
+
+        Args:
+            weights: as in :class:`Chooser`. Stages count draws from the beginning of the run.
+            ramp: as in :class:`Chooser`.
+
+        Examples:
+            >>> chooser = ms.Chooser("uniform", {"web": 10_000, "books": 500}, weights={"web": 9, "books": 1})
+            >>> chooser.set_weights({"web": 0, "books": 1})
+            >>> chooser.ask().source
+            'books'
+        """
+        with self._lock:
+            sources = self._setup.sources
+            there = sources._replace(all=tuple(sources.all[number] for number in sources.active))
+            setup = self._setup.with_weights(stages_of(weights, ramp, there))
+            if setup.mixture is self._setup.mixture:
+                self._setup = setup
+            else:
+                self._change(setup)
+
     def open(self) -> tuple[Draw, ...]:
         """The draws that wait for a reward.
 
@@ -329,7 +363,8 @@ class Chooser:
 
         Returns:
             Columns: ``id`` of the draw, ``task``, ``reward`` (NaN if none), ``told`` (rank of the draw among those that
-            were told, or −1). ``chooser.names[task]`` is the source; the number of sources stands for none.
+            were told, or −1), and ``loss`` where any was told. ``chooser.names[task]`` is the source; the number of
+            sources stands for none.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
@@ -368,9 +403,9 @@ class Chooser:
             last: how many draws and tells count, the latest.
 
         Returns:
-            ``share/<source>`` in the last draws, ``reward/<source>``, the mean, and ``draws/<source>``, how often it
-            was ever drawn. Of mixed draws every row counts. Rewards count as the scheduler heard them; a source without
-            any in the last tells has no ``reward``.
+            ``share/<source>`` in the last draws, ``reward/<source>`` and ``loss/<source>``, the means, and
+            ``draws/<source>``, how often it was ever drawn. Of mixed draws every row counts. Rewards count as the
+            scheduler heard them; a source without any in the last tells has no ``reward``, and likewise no ``loss``.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
@@ -406,6 +441,7 @@ class Chooser:
                     "chooser": self._name,
                     "seed": self._setup.seed,
                     "changes": self._setup.changes,
+                    **weights_of(self._setup),
                     "sources": [list(one) for one in self._setup.sources.all],
                     "first": self._history.first,
                     "told": self._history.tellings,
@@ -426,16 +462,20 @@ class Chooser:
         with self._lock:
             given = checked(stored, self._setup.facts())
             sources = self._setup.sources.after(given.sources)
-            setup = replace(self._setup, seed=given.facts.seed, changes=given.facts.changes)
+            weights = given.weights
+            setup = self._setup if weights is None else self._setup.with_weights(weights)
+            setup = replace(setup, seed=given.facts.seed, changes=given.facts.changes)
             history, waiting = given.numbered(sources)
             if sources.all == given.sources.all:
                 changed = any(one.removed for one in sources.all)
                 setup = replace(setup, sources=sources, labels=None if changed else setup.labels)
+            else:
+                setup = setup.with_sources(sources)
+            if sources.all == given.sources.all and setup.moves == given.moves:
                 fresh = setup.first_state()
                 leaves = on_host(fitting(given, named(fresh)))
                 state = jax.tree.unflatten(jax.tree.structure(fresh), leaves)
             else:
-                setup = setup.with_sources(sources)
                 state = setup.state_after(history)
             opened = {number: setup.opened(*one) for number, *one in zip(given.facts.open, *waiting, strict=True)}
             # Nothing above has changed this chooser: whatever is refused is refused as a whole.
@@ -473,7 +513,8 @@ class Chooser:
         if self._open:
             means = self._history.means()
             supposed = [(draw, means[draw.tasks]) for draw in self._open.values()]
-        self._state, tasks, weights = self._setup.choose(self._state, self._notes, supposed, positions)
+        draws = self._history.draws
+        self._state, tasks, weights = self._setup.choose(self._state, self._notes, supposed, positions, draws)
         self._notes.clear()
         return tasks, weights
 
@@ -484,3 +525,13 @@ class Chooser:
             raise ConfigError(f"draw {draw.id} is of another chooser; tell it to the one that was asked")
         if draw.id not in self._open:
             raise ConfigError(f"draw {draw.id} is not open; each draw is told once")
+
+
+def _by_choice(given: NDArray[np.float64], draw: Draw, opened: Open, elsewhere: float) -> NDArray[np.float64]:
+    """What a draw was told, for each of its choices (choices,); ``elsewhere`` for rows that were left out."""
+    drawn = opened.tasks >= 0
+    if given.ndim and len(given) != drawn.sum():
+        raise ConfigError(f"draw {draw.id} has {drawn.sum()} rows by now; tell the draw as it is in open()")
+    values = np.full(len(drawn), elsewhere)
+    values[drawn if given.ndim else slice(None)] = given
+    return values

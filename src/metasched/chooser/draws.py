@@ -17,6 +17,8 @@ ABSTAINS = -1
 """How a choice of no source is kept; people see the number of sources, N."""
 MISSING = -2
 """How a choice is kept that came to nothing, because the stream it was to be read from had ended."""
+REWARD, LOSS = "reward", "loss"
+"""What a draw is told: rewards decide, losses are for people to read."""
 LARGEST = float(np.finfo(np.float32).max)
 """Rewards are float32 to a scheduler."""
 
@@ -146,48 +148,52 @@ class Open(NamedTuple):
     positions: NDArray[np.int64]
 
 
-def credited(reward: Any, draw: Draw) -> NDArray[np.float64]:
-    """One reward for each row (rows,) of a mixed draw, or one () for all of it; always one for a draw of one source."""
-    if isinstance(reward, Mapping):
-        values = _by_source(reward, draw)
+def credited(given: Any, draw: Draw, what: str = REWARD) -> NDArray[np.float64]:
+    """One reward or loss for each row (rows,) of a mixed draw, or one () for all of it; () for a draw of one source.
+
+    A loss is NaN where none is known.
+    """
+    if isinstance(given, Mapping):
+        values = _by_source(given, draw, what)
     else:
         # Arrays of NumPy, JAX and PyTorch, on any device, become plain numbers and lists.
-        plain = reward.tolist() if hasattr(reward, "tolist") else reward
+        plain = given.tolist() if hasattr(given, "tolist") else given
         if not isinstance(plain, list | tuple):
-            return np.array(finite(reward, plain))
+            return np.array(_number(given, plain, what))
         if len(plain) != len(draw.rows):
             raise ConfigError(
-                f"the reward is of {len(plain)} rows and the draw has {len(draw.rows)}; "
+                f"the {what} is of {len(plain)} rows and the draw has {len(draw.rows)}; "
                 "give one number, one for each row, or one for each source by name"
             )
-        values = np.array([finite(one, one, f" of row {row}") for row, one in enumerate(plain)], np.float64)
+        values = np.array([_number(one, one, what, f" of row {row}") for row, one in enumerate(plain)], np.float64)
     if draw.mixed:
         return values
-    if not len(values):
-        raise ConfigError(f"the reward is {reward!r} and the draw has no rows; give one number")
-    return np.array(values.mean())
+    if not len(values) and what == REWARD:
+        raise ConfigError(f"the reward is {given!r} and the draw has no rows; give one number")
+    known = values[~np.isnan(values)]
+    return np.array(known.mean() if len(known) else np.nan)
 
 
-def finite(reward: Any, plain: Any, whose: str = "") -> float:
-    """The reward as a number; anything else, and what float32 cannot hold, is refused."""
+def _number(given: Any, plain: Any, what: str, whose: str = "") -> float:
+    """A reward must be finite in float32. A loss may be infinite, or NaN for a row that has none."""
     try:
-        value = np.nan if isinstance(plain, str) else float(plain)
+        value = None if isinstance(plain, str) else float(plain)
     except (TypeError, ValueError, OverflowError):
-        value = np.nan
-    if not abs(value) <= LARGEST:
-        raise ConfigError(f"the reward is {reward!r}{whose}; give a finite number")
+        value = None
+    if value is None or (what == REWARD and not abs(value) <= LARGEST):
+        raise ConfigError(f"the {what} is {given!r}{whose}; give a {'finite ' * (what == REWARD)}number")
     return value
 
 
-def _by_source(reward: Mapping[Any, Any], draw: Draw) -> NDArray[np.float64]:
-    """One reward for each row, from one for each source; those of sources that are not in the draw are passed over."""
+def _by_source(given: Mapping[Any, Any], draw: Draw, what: str) -> NDArray[np.float64]:
+    """One number for each row, from one for each source; those of sources that are not in the draw are passed over."""
     parts = draw.by_source
-    if strange := [name for name in reward if name not in set(draw.names)]:
+    if strange := [name for name in given if name not in set(draw.names)]:
         raise unknown("source", strange[0], list(draw.names))
-    if missing := [name for name in parts if name not in reward]:
+    missing = [name for name in parts if name not in given]
+    if missing and what == REWARD:
         raise ConfigError(f"source '{missing[0]}' has no reward; give one number for each of: {', '.join(parts)}")
-    values = np.empty(len(draw.rows), np.float64)
-    for name, part in parts.items():
-        one = reward[name]
-        values[part.positions] = finite(one, one, f" of source '{name}'")
+    values = np.full(len(draw.rows), np.nan)
+    for name in parts.keys() - set(missing):
+        values[parts[name].positions] = _number(given[name], given[name], what, f" of source '{name}'")
     return values

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from metasched.chooser.draws import ABSTAINS, MISSING
 
@@ -39,6 +39,7 @@ class Record(NamedTuple):
             draws, not those of the window alone.
         tells: int64 (sources + 1,), rewards by source.
         totals: float64 (sources + 1,), their sums.
+        losses: float32 (draws, W), NaN where none were told.
     """
 
     asked: NDArray[np.int32]
@@ -49,6 +50,7 @@ class Record(NamedTuple):
     drawn: NDArray[np.int64]
     tells: NDArray[np.int64]
     totals: NDArray[np.float64]
+    losses: NDArray[np.float32]
 
 
 def kind_of(width: int) -> type[np.floating[Any]]:
@@ -68,6 +70,7 @@ def no_record(sources: int, width: int) -> Record:
         drawn=numbers,
         tells=numbers,
         totals=np.zeros(sources + 1),
+        losses=np.empty((0, width), np.float32),
     )
 
 
@@ -82,7 +85,7 @@ class History:
 
     def __init__(self, record: Record, first: int = 0, tellings: int = 0) -> None:
         # They will have room for more behind the draws that there are.
-        self._columns: list[NDArray[Any]] = [column.copy() for column in record[:4]]
+        self._columns: list[NDArray[Any]] = [column.copy() for column in (*record[:4], record.losses)]
         self.recent = record.recent.copy()
         self.drawn, self.tells, self.totals = record.drawn.copy(), record.tells.copy(), record.totals.copy()
         self.first, self.tellings, self._length = first, tellings, len(record.told)
@@ -90,10 +93,9 @@ class History:
 
     def record(self) -> Record:
         """Everything, copied."""
-        asked, told, rewards, heard = (column[: self._length].copy() for column in self._columns)
-        return Record(
-            asked, told, rewards, heard, self.recent.copy(), self.drawn.copy(), self.tells.copy(), self.totals.copy()
-        )
+        *columns, losses = (column[: self._length].copy() for column in self._columns)
+        sums = (column.copy() for column in (self.recent, self.drawn, self.tells, self.totals))
+        return Record._make([*columns, *sums, losses])
 
     @property
     def draws(self) -> int:
@@ -120,6 +122,11 @@ class History:
         """Rewards (draws, W) of the window as the scheduler got them, or NaN."""
         return self._columns[3][: self._length]
 
+    @property
+    def losses(self) -> NDArray[np.float32]:
+        """Losses (draws, W) of the window, NaN where none were told."""
+        return self._columns[4][: self._length]
+
     def grow(self, sources: int) -> None:
         """Count by source, of which there are now so many."""
         more = np.zeros(sources + 1 - len(self.drawn))
@@ -132,8 +139,8 @@ class History:
         self._make_room()
         place = self._length
         self._length += 1
-        asked, told, rewards, heard = self._columns
-        asked[place], told[place], rewards[place], heard[place] = tasks, -1, np.nan, np.nan
+        for column, nothing in zip(self._columns, (tasks, -1, np.nan, np.nan, np.nan), strict=True):
+            column[place] = nothing
         np.add.at(self.drawn, tasks, 1)
         return self.first + place
 
@@ -143,8 +150,13 @@ class History:
         if number >= self.first:
             self.asked[number - self.first, choices] = MISSING
 
-    def tell(self, number: int, tasks: NDArray[np.int64], rewards: NDArray[np.float64]) -> tuple[NDArray[Any], bool]:
-        """Note the rewards (W,) of a draw; what the scheduler gets, and whether what it got before has changed."""
+    def tell(
+        self, number: int, tasks: NDArray[np.int64], rewards: NDArray[np.float64], losses: ArrayLike = np.nan
+    ) -> tuple[NDArray[Any], bool]:
+        """Note the rewards (W,) of a draw, and its losses (W,), which are for people to read.
+
+        Returns what the scheduler gets, and whether what it got before has changed.
+        """
         there, known = tasks != MISSING, int(self.tells.sum())
         given = rewards.astype(kind_of(self.width))
         heard = given if known < FIRST else _clipped(given, self.recent)
@@ -154,6 +166,8 @@ class History:
         place = number - self.first
         if place >= 0:
             self.told[place], self.rewards[place], self.heard[place] = self.tellings, given, heard
+            with np.errstate(over="ignore"):
+                self.losses[place] = losses
         self.tellings += 1
         lately, changed = np.concatenate([self.recent, values]), False
         if known < FIRST <= known + len(counted):
@@ -186,7 +200,9 @@ class History:
         ids = np.arange(self.first, self.draws)
         wide = (np.broadcast_to(column[:, None], there.shape)[there] for column in (ids, self.told))
         id_, told = wide
-        return {"id": id_, "task": tasks, "reward": self.rewards[there].astype(np.float64), "told": told}
+        columns = {"id": id_, "task": tasks, "reward": self.rewards[there].astype(np.float64), "told": told}
+        losses = self.losses[there].astype(np.float64)
+        return columns if np.isnan(losses).all() else {**columns, "loss": losses}
 
     def shares(self, last: int | None) -> NDArray[np.float64]:
         """The share (sources,) of each in the choices of the last draws, or in all."""
@@ -197,15 +213,17 @@ class History:
     def log(self, numbers: Mapping[str, int], last: int) -> dict[str, float]:
         """Flat numbers for a tracker, of the sources with these names and numbers."""
         shares, lately = self.shares(last), self.told >= max(self.tellings - last, 0)
-        tasks, heard = self.asked[lately], self.heard[lately]
-        there = tasks != MISSING
-        tells = self.count(tasks)
-        totals = np.zeros(len(tells))
-        np.add.at(totals, tasks[there], heard[there].astype(np.float64))
         logged = {f"share/{name}": float(shares[number]) for name, number in numbers.items()}
-        logged |= {
-            f"reward/{name}": float(totals[number] / tells[number]) for name, number in numbers.items() if tells[number]
-        }
+        for what, values in (("reward", self.heard), ("loss", self.losses)):
+            tasks, known = self.asked[lately], values[lately]
+            there = (tasks != MISSING) & ~np.isnan(known)
+            counts, totals = self.count(tasks[there]), np.zeros(len(self.drawn))
+            np.add.at(totals, tasks[there], known[there].astype(np.float64))
+            logged |= {
+                f"{what}/{name}": float(totals[number] / counts[number])
+                for name, number in numbers.items()
+                if counts[number]
+            }
         return logged | {f"draws/{name}": float(self.drawn[number]) for name, number in numbers.items()}
 
     def count(self, tasks: NDArray[np.int32]) -> NDArray[np.int64]:

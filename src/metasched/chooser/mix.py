@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from metasched.chooser import Chooser, Draw
+from metasched.chooser.chooser import Numbers
 from metasched.chooser.draws import grouped
 from metasched.chooser.streams import Position, Source, Stream
 from metasched.errors import ConfigError, one_of, whole_number
@@ -138,14 +137,41 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
             self.chooser.forget(draw)
         raise StopIteration
 
-    def tell(self, draw: Draw, reward: float | ArrayLike | Mapping[str, float]) -> None:
+    def tell(self, draw: Draw, reward: Numbers, loss: Numbers | None = None) -> None:
         """Say what ``draw`` brought; see :meth:`Chooser.tell`.
 
         Args:
             draw: one of this stream's.
             reward: one finite number for each row, one for each source by name, or one for all.
+            loss: likewise, for the log.
         """
-        self.chooser.tell(draw, reward)
+        self.chooser.tell(draw, reward, loss)
+
+    def add_source(self, name: str, source: Source, weight: float = 1.0) -> None:
+        """One more stream from now on; one that ``chooser.remove_source`` took away is added by its chooser.
+
+        Args:
+            name: of the source.
+            source: as in :func:`mix`.
+            weight: as in :meth:`Chooser.add_source`.
+
+        Examples:
+            >>> stream = ms.mix({"even": range(0, 100, 2)}, "uniform")
+            >>> stream.add_source("odd", range(1, 100, 2))
+            >>> stream.chooser.remove_source("even")
+            >>> next(stream)[1]
+            1
+        """
+        stream = Stream(name, source)
+        if self._at_end == "repeat" and stream.is_empty():
+            raise stream.no_rows()
+        if name in self.names:
+            raise ConfigError(f"there was a source '{name}' before; give another name")
+        self.chooser.add_source(name, None, weight)
+        self.names += (name,)
+        self._streams.append(stream)
+        self._readings.append(deque())
+        self._ended.append(False)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere.
@@ -251,11 +277,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
 
     def _take(self, task: int, number: int) -> list[Any]:
         stream = self._streams[task]
-        rows = stream.take(number)
-        while len(rows) < number and self._at_end == "repeat":
-            stream.again()
-            rows += stream.take(number - len(rows))
-        return rows
+        return stream.take_on(number) if self._at_end == "repeat" else stream.take(number)
 
     def _forget_told(self) -> None:
         waiting = {draw.id for draw in self.chooser.open()}

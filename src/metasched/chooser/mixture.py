@@ -4,7 +4,7 @@ Fixed proportions stand alone or under a scheduler that learns. With proportions
 with probability λ and the scheduler otherwise: q = λ·p + (1 − λ)·s.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,8 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.chooser.sources import Source
-from metasched.errors import ConfigError
 from metasched.schedulers.base import Scheduler, State, key_of_draw
 from metasched.schedulers.rows import Cursors, RowState, by_rows, means_of
 from metasched.tasks.cursors import advance, labels_at, starts_of
@@ -23,6 +21,8 @@ REDRAWS = 1024
 """How often a random scheduler is asked again, with other keys, to count how likely it was to choose each source."""
 _APART = 0x6D697865
 """Folded into keys, so that the mixture's random numbers are independent of those of the scheduler in it."""
+_LEAST = 1e-37
+"""In the place of a proportion of 0, whose logarithm is no number; it is never drawn."""
 Step = Callable[..., tuple[State, jax.Array, jax.Array]]
 
 
@@ -32,6 +32,15 @@ class MixtureState(NamedTuple):
     key: jax.Array
     turn: jax.Array
     inner: State
+
+
+class MovingState(NamedTuple):
+    """The same where the fixed proportions float32 (arms,) change in the course of a run."""
+
+    key: jax.Array
+    turn: jax.Array
+    inner: State
+    proportions: jax.Array
 
 
 class Mixture(NamedTuple):
@@ -49,82 +58,72 @@ class Mixture(NamedTuple):
     row_chances: Callable[[Any, jax.Array, jax.Array], jax.Array] | None = None
 
 
-def proportions(
-    sources: Sequence[Source], weights: Sequence[float] | None, temperature: float | None
-) -> NDArray[np.float64]:
-    """p_i ∝ w_i^(1/T); w are the weights or, where only a temperature is given, the sizes; with neither, all equal."""
-    if weights is None and temperature is None:
-        return np.full(len(sources), 1 / len(sources))
-    if weights is None:
-        streams = [source.name for source in sources if source.size is None]
-        if streams:
-            raise ConfigError(f"source '{streams[0]}' has no size for temperature to act on; give weights")
-        weights = [float(source.size or 0) for source in sources]
-    given = np.array(weights, np.float64)
-    if given.max() == 0:
-        raise ConfigError("the weights are all 0; give at least one source some weight")
-    given = (given / given.max()) ** (1 / (temperature or 1.0))
-    shares: NDArray[np.float64] = given / given.sum()
-    return shares
-
-
-def mixed_with(scheduler: Scheduler, shares: NDArray[np.float64], least: float, prior: float) -> Mixture:
+def mixed_with(
+    scheduler: Scheduler, shares: NDArray[np.float64], least: float, prior: float, moves: bool = False
+) -> Mixture:
     """``scheduler``, but a share λ_t = max(least, prior / (prior + t)) of the choices follows ``shares`` (arms,).
 
     ``prior`` is how many rewards the proportions are worth: after so many, half of the choices are the scheduler's. It
-    is told every reward, whoever chose. In a mixed batch every row is a choice.
+    is told every reward, whoever chose. In a mixed batch every row is a choice. Where the proportions move, they are
+    part of the state (:func:`with_proportions`), so that new ones need no new program.
     """
-    chosen = np.log(np.maximum(shares, 1e-300)).astype(np.float32)
-    exact = np.asarray(shares, np.float32)
+    chosen, exact = np.log(np.maximum(shares, 1e-300)).astype(np.float32), np.asarray(shares, np.float32)
+
+    def proportions(state: Any) -> jax.Array:
+        return state.proportions if moves else jnp.asarray(exact)
+
+    def logarithms(state: Any) -> jax.Array:
+        return jnp.log(jnp.maximum(state.proportions, _LEAST)) if moves else jnp.asarray(chosen)
 
     def share(turn: jax.Array) -> jax.Array:
         return (
             jnp.maximum(least, prior / (prior + turn)) if prior > 0 else jnp.full(jnp.shape(turn), least, jnp.float32)
         )
 
-    def init(key: jax.Array) -> MixtureState:
-        return MixtureState(jax.random.key_data(jax.random.fold_in(key, _APART)), jnp.int32(0), scheduler.init(key))
+    def init(key: jax.Array) -> Any:
+        parts = jax.random.key_data(jax.random.fold_in(key, _APART)), jnp.int32(0), scheduler.init(key)
+        return MovingState(*parts, jnp.asarray(exact)) if moves else MixtureState(*parts)
 
-    def proportional(state: MixtureState, turns: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def proportional(state: Any, turns: jax.Array) -> tuple[jax.Array, jax.Array]:
         """What the proportions choose on these turns, and whether they are followed."""
         whether, which = jax.random.split(key_of_draw(state.key, state.turn))
-        by_share = jax.random.categorical(which, jnp.asarray(chosen), shape=jnp.shape(turns)).astype(jnp.int32)
+        by_share = jax.random.categorical(which, logarithms(state), shape=jnp.shape(turns)).astype(jnp.int32)
         return by_share, jax.random.uniform(whether, jnp.shape(turns)) < share(turns)
 
-    def select(state: MixtureState, labels: jax.Array) -> jax.Array:
+    def select(state: Any, labels: jax.Array) -> jax.Array:
         by_share, follows = proportional(state, state.turn)
         return jnp.where(follows, by_share, scheduler.select(state.inner, labels))
 
-    def update(state: MixtureState, labels: jax.Array, task: jax.Array, reward: jax.Array) -> MixtureState:
-        return MixtureState(state.key, state.turn + 1, scheduler.update(state.inner, labels, task, reward))
+    def update(state: Any, labels: jax.Array, task: jax.Array, reward: jax.Array) -> Any:
+        return state._replace(turn=state.turn + 1, inner=scheduler.update(state.inner, labels, task, reward))
 
-    def chances(state: MixtureState, labels: jax.Array) -> jax.Array:
+    def chances(state: Any, labels: jax.Array) -> jax.Array:
         part = share(state.turn)
-        return part * jnp.asarray(exact) + (1 - part) * _chances_alone(scheduler, state.inner, labels, len(exact))
+        return part * proportions(state) + (1 - part) * _chances_alone(scheduler, state.inner, labels, len(exact))
 
     at_random, told = scheduler.select_rows, scheduler.update_rows
 
-    def select_rows(state: MixtureState, labels: jax.Array, count: int) -> jax.Array:
+    def select_rows(state: Any, labels: jax.Array, count: int) -> jax.Array:
         by_share, follows = proportional(state, state.turn + jnp.arange(count))
         return jnp.where(follows, by_share, at_random(state.inner, labels, count))  # type: ignore[misc]
 
-    def update_rows(state: MixtureState, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> MixtureState:
+    def update_rows(state: Any, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> Any:
         inner = told(state.inner, labels, tasks, rewards)  # type: ignore[misc]
-        return MixtureState(state.key, state.turn + len(tasks), inner)
+        return state._replace(turn=state.turn + len(tasks), inner=inner)
 
-    def chances_at_random(state: MixtureState, labels: jax.Array, tasks: jax.Array) -> jax.Array:
+    def chances_at_random(state: Any, labels: jax.Array, tasks: jax.Array) -> jax.Array:
         """The expected share of each row's source in the batch: the loss of the batch then is that of the mixture."""
         count = len(tasks)
         part = share(state.turn + jnp.arange(count))
         redrawn = _redrawn(lambda inner: at_random(inner, labels[0], count), state.inner, max(8, REDRAWS // count))  # type: ignore[misc]
         own = jnp.zeros(len(exact)).at[redrawn].add(jnp.broadcast_to(1 - part, redrawn.shape)) / redrawn.size
-        return (part.mean() * jnp.asarray(exact) + own)[tasks]
+        return (part.mean() * proportions(state) + own)[tasks]
 
     def chances_one_by_one(state: RowState, labels: jax.Array, tasks: jax.Array) -> jax.Array:
         """The chance of each row's source, given the rows before it."""
         mean = means_of(state)
 
-        def row(inner: MixtureState, one: tuple[jax.Array, jax.Array]) -> tuple[MixtureState, jax.Array]:
+        def row(inner: Any, one: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
             return update(inner, *one, mean[one[1]]), chances(inner, one[0])[one[1]]
 
         chance: jax.Array = jax.lax.scan(row, state.inner, (labels, tasks))[1]
@@ -242,6 +241,13 @@ def _cursors(table: Table | None, sources: int, cursor: str) -> Cursors:
         lambda cursors: labels_at(table.labels, starts, cursors),
         lambda cursors, task: advance(cursors, table.sizes, task, 1, cursor),
     )
+
+
+def with_proportions(state: State, shares: NDArray[np.float64]) -> State:
+    """The state of a mixture whose proportions move, with these (arms,) from now on."""
+    if isinstance(state, RowState):
+        return state._replace(inner=with_proportions(state.inner, shares))
+    return state._replace(proportions=shares.astype(np.float32))
 
 
 def with_other_keys(state: State, number: int) -> State:

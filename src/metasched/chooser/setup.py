@@ -24,10 +24,11 @@ from metasched.chooser.mixture import (
     mixed_with,
     on_host,
     one_source_step,
-    proportions,
+    with_proportions,
 )
 from metasched.chooser.permutation import shuffled_rows
 from metasched.chooser.sources import Given, Source, Sources, labels_of, numbers_by_name, sources_of
+from metasched.chooser.stages import Stages, proportions, stages_of
 from metasched.errors import ConfigError, flag, number, one_of, whole_number
 from metasched.schedulers.base import Scheduler, State
 from metasched.schedulers.resolve import AUTO, BEST, TARGET_ONLY, build, needs_plan, plan_options, resolve
@@ -61,7 +62,8 @@ class Setup:
         sources: all, those that were removed included.
         labels: those of all rows, end to end, where the scheduler sees them.
         useful: names of the sources that are known to be useful, from a task set that says so.
-        changes: how often the sources have changed.
+        changes: how often the sources have changed, or the chooser was given weights in the middle of a run.
+        given: whether it was; a state then has the weights in it.
     """
 
     scheduler: Scheduler | str
@@ -76,11 +78,12 @@ class Setup:
     min_share: float
     temperature: float | None
     prior: int | None
-    weights: Mapping[str, float] | None
+    weights: Stages | None
     loss_weights: Mapping[str, float] | None
     labels: NDArray[np.int32] | None
     useful: tuple[str, ...] | None
     changes: int = 0
+    given: bool = False
 
     @property
     def name(self) -> str:
@@ -116,8 +119,16 @@ class Setup:
 
     def with_weight(self, name: str, weight: float) -> "Setup":
         """The same with a weight for one more source, where there are weights."""
-        weights, loss_weights = (given and {**given, name: weight} for given in (self.weights, self.loss_weights))
-        return replace(self, weights=weights, loss_weights=loss_weights)
+        weights = self.weights and self.weights.having(name, weight)
+        return replace(self, weights=weights, loss_weights=self.loss_weights and {**self.loss_weights, name: weight})
+
+    def with_weights(self, weights: Stages) -> "Setup":
+        """The same with other weights. Where they move already, so does what is compiled for them."""
+        other = replace(self, weights=weights, given=True, changes=self.changes + (not self.moves))
+        if self.moves:
+            vars(other)["mixture"] = self.mixture
+        other._proportions  # noqa: B018 refused now, if they are to be
+        return other
 
     def with_sources(self, sources: Sources) -> "Setup":
         """The same for other sources; refused where the scheduler cannot be made again for them."""
@@ -144,6 +155,21 @@ class Setup:
         """The name of each source."""
         return np.array(self.sources.names, np.object_)
 
+    @property
+    def moves(self) -> bool:
+        """Whether the proportions change in the course of the run."""
+        return self.weights is not None and (self.given or len(self.weights.begins) > 1)
+
+    @cached_property
+    def _proportions(self) -> NDArray[np.float64]:
+        """Those of each stage (stages, arms)."""
+        active = [self.sources.all[task] for task in self.sources.active]
+        stages: list[list[float] | None] = [None]
+        if self.weights is not None:
+            stages = [[each.get(one.name, 1.0) for one in active] for each in self.weights.weights]
+        rows = [proportions(active, stage, self.temperature) for stage in stages]
+        return np.pad(rows, ((0, 0), (0, int(self.abstain or self.name == TARGET_ONLY))))
+
     @cached_property
     def mixture(self) -> Mixture:
         """The scheduler over the active sources, with fixed proportions mixed in where the settings ask for them."""
@@ -160,12 +186,10 @@ class Setup:
             raise ConfigError("'exp3' must know the chance of every draw; of these settings it takes min_share alone")
         if self.loss_weights is not None and not steady and not self.min_share:
             raise ConfigError("loss_weights need a known chance for every source; give a min_share above 0")
-        weights = None if self.weights is None else [self.weights.get(one.name, 1.0) for one in active]
-        abstains = self.abstain or self.name == TARGET_ONLY
-        shares = np.append(proportions(active, weights, self.temperature), [0.0] * abstains)
+        shares = self._proportions[0]
         least = 1.0 if steady else 0.0 if self.name == "exp3" else self._floor(active)  # exp3 explores by itself
         prior = PRIOR * len(active) * fixed if self.prior is None else self.prior
-        mixture = mixed_with(scheduler, shares, least, prior)
+        mixture = mixed_with(scheduler, shares, least, prior, self.moves)
         # Chances cost many redraws: they are computed only where a loss weight needs them.
         return mixture if self.loss_shares is not None else Mixture(mixture.scheduler)
 
@@ -249,11 +273,16 @@ class Setup:
         told: Sequence[tuple[Open, ArrayLike]],
         supposed: Sequence[tuple[Open, ArrayLike]],
         positions: NDArray[np.int64],
+        draws: int,
     ) -> tuple[State, NDArray[np.int64], NDArray[np.float64]]:
         """The state after ``told``; sources (choices,) chosen as if ``supposed`` had been told too; loss weights.
 
+        ``draws`` is how many there were before.
+
         Choices of sources that have left since mean nothing to the present scheduler and are passed over.
         """
+        if self.weights is not None and self.moves:
+            state = with_proportions(state, self.weights.at(draws, self._proportions))
         real, others = ([one for one in map(self._present, draws) if len(one.arms)] for draws in (told, supposed))
         if not self.mixed:
             rows, rewards = self._as_arrays([*real, *others], _room(len(real) + len(others)) + 1)
@@ -414,10 +443,10 @@ def set_up(
     shuffle = (not looks and (name != "own" or labels is None)) if shuffle is None else flag("shuffle", shuffle)
     if shuffle and looks:
         raise ConfigError(f"'{name}' with labels looks at what comes next; give shuffle=False")
-    weights, loss_weights = (
-        None if settings[key] is None else numbers_by_name(key, settings[key], sources)
-        for key in ("weights", "loss_weights")
-    )
+    weights = None if settings["weights"] is None else stages_of(settings["weights"], settings["ramp"], sources)
+    if flag("ramp", settings["ramp"]) and weights is None:
+        raise ConfigError("a ramp leads from one stage of the weights to the next; give weights")
+    wanted = settings["loss_weights"]
     size = whole_number("batch_size", batch_size, least=1, most=LARGEST_BATCH)
     batching = one_of("batching", settings["batching"], BATCHINGS)
     setup = Setup(
@@ -434,7 +463,7 @@ def set_up(
         temperature=None if temperature is None else number("temperature", temperature, above=0),
         prior=None if settings["prior"] is None else whole_number("prior", settings["prior"], least=0),
         weights=weights,
-        loss_weights=loss_weights,
+        loss_weights=None if wanted is None else numbers_by_name("loss_weights", wanted, sources),
         labels=None if labels is None or shuffle else labels_of(labels, sources),
         useful=given.useful if isinstance(given, TaskSet) else None,
     )

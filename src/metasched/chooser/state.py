@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from metasched.chooser.draws import ABSTAINS, LARGEST, MISSING
 from metasched.chooser.history import History, Record, kind_of
-from metasched.chooser.setup import BATCHINGS, MIXED, PER_SOURCE
+from metasched.chooser.setup import BATCHINGS, MIXED, PER_SOURCE, Setup
 from metasched.chooser.sources import LARGEST_SIZE, MOST_SOURCES, Source, Sources
+from metasched.chooser.stages import Stages
 from metasched.errors import ConfigError
 from metasched.schedulers.resolve import TARGET_ONLY
 from metasched.seeds import LARGEST as LARGEST_SEED
@@ -28,6 +29,7 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     """What a state says besides its arrays: who chooses, among what, and which draws are open.
 
     ``first`` is the id of the first draw whose choices are stored one by one, ``told`` how many draws were told.
+    There are ``weights`` if they were given in the middle of the run.
     """
 
     format: int
@@ -52,6 +54,8 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
     first: Count
     told: Count
     open: list[Count]
+    weights: list[tuple[Count, dict[str, Annotated[float, Meta(ge=0)]]]] | None = None
+    ramp: bool = False
 
 
 class Waiting(NamedTuple):
@@ -71,6 +75,7 @@ class Stored(NamedTuple):
         record: the history.
         waiting: the draws ``facts.open``.
         scheduler: the arrays of its state, by name.
+        weights: that were given in the middle of the run.
     """
 
     facts: Facts
@@ -78,6 +83,12 @@ class Stored(NamedTuple):
     record: Record
     waiting: Waiting
     scheduler: dict[str, NDArray[Any]]
+    weights: Stages | None
+
+    @property
+    def moves(self) -> bool:
+        """Whether fixed proportions are a part of the scheduler's state."""
+        return any(name in self.scheduler for name in ("scheduler.proportions", "scheduler.inner.proportions"))
 
     def numbered(self, sources: Sources) -> tuple[History, Waiting]:
         """Draws under the numbers that these sources, which include the state's, have now."""
@@ -101,10 +112,21 @@ class Stored(NamedTuple):
         return History(record, self.facts.first, self.facts.told), waiting
 
 
+def weights_of(setup: Setup) -> dict[str, Any]:
+    """The weights as a state has them, where they were given in the middle of a run."""
+    if setup.weights is None or not setup.given:
+        return {}
+    begins, weights, ramp = setup.weights
+    return {"weights": [[begin, dict(each)] for begin, each in zip(begins, weights, strict=True)], "ramp": ramp}
+
+
 def arrays_of(history: History, waiting: Waiting) -> dict[str, NDArray[Any]]:
     """What a state has besides the scheduler's arrays."""
     opened = {f"open.{name}": values for name, values in waiting._asdict().items()}
-    return {**history.record()._asdict(), **opened}
+    stored = {**history.record()._asdict(), **opened}
+    if np.isnan(stored["losses"]).all():  # as it is for most
+        del stored["losses"]
+    return stored
 
 
 def checked(stored: Any, settings: Mapping[str, Any]) -> Stored:
@@ -155,6 +177,7 @@ def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
     _require(len(set(sources.names)) == len(sources.names), "two sources have one name")
     width, number = facts.batch_size if facts.batching == MIXED else 1, len(sources.all)
     draws, opened = len(arrays["told"]) if arrays["told"].ndim else 0, len(facts.open)
+    arrays = {"losses": np.full((draws, width), np.nan, np.float32), **arrays}
     shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
         "asked": (np.int32, (draws, width)),
         "told": (np.int64, (draws,)),
@@ -164,6 +187,7 @@ def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
         "drawn": (np.int64, (number + 1,)),
         "tells": (np.int64, (number + 1,)),
         "totals": (np.float64, (number + 1,)),
+        "losses": (np.float32, (draws, width)),
         "open.positions": (np.int64, (opened, number)),
         "open.tasks": (np.int64, (opened, width)),
         "open.weights": (np.float64, (opened, width)),
@@ -176,7 +200,16 @@ def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
     _check_history(facts, record, number)
     _check_open(facts, record, waiting, number)
     scheduler = {key: value for key, value in arrays.items() if key.startswith("scheduler")}
-    return Stored(facts, sources, record, waiting, scheduler)
+    return Stored(facts, sources, record, waiting, scheduler, _weights(facts))
+
+
+def _weights(facts: Facts) -> Stages | None:
+    if facts.weights is None:
+        return None
+    begins, weights = tuple(begin for begin, _ in facts.weights), tuple(each for _, each in facts.weights)
+    _require(begins[:1] == (0,) and sorted(set(begins)) == list(begins), "its stages of weights are not in order")
+    _require(bool(np.isfinite([value for each in weights for value in each.values()]).all()), "a weight is not finite")
+    return Stages(begins, weights, facts.ramp)
 
 
 def _check_history(facts: Facts, record: Record, sources: int) -> None:
@@ -187,6 +220,7 @@ def _check_history(facts: Facts, record: Record, sources: int) -> None:
     _require(len(np.unique(ranks)) == len(ranks), "a draw was told twice")
     for values in (record.rewards, record.heard):
         _require(bool((np.isnan(values) == (told < 0)[:, None]).all()), "there are more tells than rewards, or fewer")
+    _require(bool(np.isnan(record.losses[told < 0]).all()), "a draw that was not told has a loss")
     amounts = (record.rewards[told >= 0], record.heard[told >= 0], record.recent, record.totals)
     limits = (LARGEST, LARGEST, LARGEST, np.inf)
     finite = all(

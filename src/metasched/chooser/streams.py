@@ -44,6 +44,14 @@ class Stream:
         self._read += len(rows)
         return rows
 
+    def take_on(self, number: int) -> list[Any]:
+        """So many rows, from the next passes too where this one ends."""
+        rows = self.take(number)
+        while len(rows) < number:
+            self.again()
+            rows += self.take(number - len(rows))
+        return rows
+
     def no_rows(self) -> DataError:
         """The error for a source without rows where it should be read for ever."""
         return DataError(f"source '{self.name}' has no rows; leave it out")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import distributed
 
 from metasched.chooser import Chooser, Draw
-from metasched.chooser.draws import credited
+from metasched.chooser.draws import LOSS, REWARD, credited
 from metasched.errors import ConfigError
 
 
@@ -56,27 +56,38 @@ class Ranks:
         """Where the rows of this rank stand in the batch."""
         return np.arange(self.mine, len(draw.rows), self.number)
 
-    def gathered(self, draw: Draw, reward: Any) -> Any:
-        """What all ranks tell, each of its own rows: the rewards of all rows, or the mean for a draw of one source.
+    def gathered(self, draw: Draw, reward: Any, loss: Any = None) -> tuple[Any, Any]:
+        """What all ranks tell, each of its own rows: rewards and losses of all rows, or means for a draw of one source.
 
         What cannot be used on one rank is refused on all, so that none waits for another.
         """
         if self._group is None:
-            return reward
+            return reward, loss
         mine, wrong = self.positions(draw), None
-        total = torch.zeros(len(draw.rows) if draw.mixed else 1, dtype=torch.float64)
+        places = mine if draw.mixed else slice(None)
+        total, losses, known = message = torch.zeros(3, len(draw.rows) if draw.mixed else 1, dtype=torch.float64)
         try:
-            values = torch.from_numpy(credited(reward, draw.cut(mine) if draw.mixed or np.ndim(reward) else draw))
-            total[mine if draw.mixed else slice(None)] = values
+            total[places] = self._own(reward, draw, REWARD)
+            if loss is not None:
+                values = self._own(loss, draw, LOSS)
+                losses[places], known[places] = values.nan_to_num(nan=0.0), (~values.isnan()).double()
         except ConfigError as error:
             wrong = error
             total[:] = math.nan
-        distributed.all_reduce(total, group=self._group)
+        distributed.all_reduce(message, group=self._group)
         if wrong is not None:
             raise ConfigError(f"rank {self.mine}: {wrong}")
         if not bool(total.isfinite().all()):
             raise ElsewhereError("the reward of another rank does not fit or is not finite; forget the draw")
-        return total.numpy() if draw.mixed else float(total.item()) / self.number
+        every = (losses / known).numpy() if bool(known.any()) else None  # 0 / 0 is NaN, which stands for none
+        if draw.mixed:
+            return total.numpy(), every
+        return float(total.item()) / self.number, None if every is None else float(every[0])
+
+    def _own(self, given: Any, draw: Draw, what: str) -> torch.Tensor:
+        """What this rank tells of its own rows, or of a draw of one source."""
+        own = draw.cut(self.positions(draw)) if draw.mixed or np.ndim(given) else draw
+        return torch.from_numpy(credited(given, own, what))
 
 
 class OnRanks:
@@ -87,7 +98,7 @@ class OnRanks:
     _delivered = 0  # batches of this pass that were handed out
     _resumed = False  # whether the next pass is the rest of one that was stored
 
-    def tell(self, draw: Draw, reward: Any) -> None:
+    def tell(self, draw: Draw, reward: Any, loss: Any = None) -> None:
         """Say what a draw brought; under ``torch.distributed`` every rank tells what its own rows brought.
 
         Args:
@@ -95,10 +106,11 @@ class OnRanks:
             reward: larger where it helped more: one finite number for each row that this rank trains on; one for each
                 source of these rows, by name; or one for all of them. For a draw of one source the mean of all ranks
                 counts.
+            loss: what training on these rows cost, in the same forms, for the log.
         """
-        gathered = self._ranks.gathered(draw, reward)
+        gathered = self._ranks.gathered(draw, reward, loss)
         if self._ranks.first:
-            self.chooser.tell(draw, gathered)
+            self.chooser.tell(draw, *gathered)
 
     def forget(self, draw: Draw) -> None:
         """Give up a draw that will never have a reward; on every rank or on none.

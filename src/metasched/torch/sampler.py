@@ -38,13 +38,28 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         >>> sampler.load_state_dict(state)
     """
 
+    whole = False  # whether len() counts all batches of an epoch, also where a resumed one has fewer left
+
     def __init__(self, chooser: Chooser, batches: int) -> None:
         self.chooser = chooser
         self._batches = whole_number("batches", batches, least=1)
-        sizes = chooser.sizes
-        if None in sizes:
+        self._waiting: deque[Draw] = deque()  # asked for (workers prefetch) and not yet handed out by credit()
+        if None in chooser.sizes:
             raise ConfigError("the chooser has streams, which have no row numbers; give it the sizes, or use Mixer")
-        smallest, number, size = min(size or 0 for size in sizes), processes(), chooser.batch_size
+        self.connect()
+
+    def connect(self) -> None:
+        """Find the other processes, where they are there only after the sampler was made, as in Lightning.
+
+        Examples:
+            >>> from metasched.torch import BatchSampler
+            >>> sampler = BatchSampler(ms.Chooser("cyclic", {"a": 50, "b": 70}, batch_size=2), batches=4)
+            >>> sampler.connect()  # on every process, after init_process_group
+            >>> sampler.processes
+            1
+        """
+        chooser = self.chooser
+        smallest, number, size = min(size or 0 for size in chooser.sizes), processes(), chooser.batch_size
         if number > 1 and size % number:
             raise ConfigError(f"batch_size is {size}; give a multiple of the {number} ranks")
         if number > 1 and size > smallest and chooser.batching == "per_source":
@@ -53,14 +68,22 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
                 "so that no two ranks train on the same row"
             )
         self._ranks = Ranks()  # it connects all processes, so it comes after everything that may be refused
-        self._waiting: deque[Draw] = deque()  # asked for (workers prefetch) and not yet handed out by credit()
 
     def __len__(self) -> int:
+        return self._batches if self.whole else self._remaining
+
+    @property
+    def _remaining(self) -> int:
         return self._batches - (self._delivered if self._resumed else 0)
+
+    @property
+    def processes(self) -> int:
+        """How many train together."""
+        return self._ranks.number
 
     def __iter__(self) -> Iterator[list[int]]:
         """Batches that were asked for and never delivered come first: no row is lost when a loop breaks off."""
-        remaining = len(self)
+        remaining = self._remaining
         self._delivered = self._batches - remaining
         self._resumed = False
         again = iter(tuple(self._waiting)) if self._ranks.first else iter(())
@@ -103,8 +126,27 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         if getattr(loader, "batch_sampler", None) is not self or not getattr(loader, "in_order", True):
             raise ConfigError("credit needs the DataLoader with this batch_sampler, and in_order as it is by default")
         for batch in loader:
-            self._delivered += 1
-            yield self._waiting.popleft(), batch
+            yield self.delivered(), batch
+
+    def delivered(self) -> Draw:
+        """The draw of the batch that the loader has just handed out, where something else than ``credit`` reads it.
+
+        Returns:
+            The draw; call it once for each batch, in their order.
+
+        Examples:
+            >>> from torch.utils.data import DataLoader
+            >>> from metasched.torch import BatchSampler
+            >>> sampler = BatchSampler(ms.Chooser("cyclic", {"a": 50, "b": 70}, batch_size=2), batches=4)
+            >>> for batch in DataLoader(range(120), batch_sampler=sampler):
+            ...     sampler.tell(sampler.delivered(), reward=batch / 120)
+        """
+        if not self._waiting:
+            raise ConfigError(
+                "no batch was drawn that is not delivered yet; is it of the DataLoader with this sampler?"
+            )
+        self._delivered += 1
+        return self._waiting.popleft()
 
     def state_dict(self) -> dict[str, Any]:
         """The chooser's state and where this epoch stands; what was prefetched will be delivered after loading.

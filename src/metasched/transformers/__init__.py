@@ -1,10 +1,10 @@
-"""Hugging Face Transformers: a ``Trainer`` that chooses which source each optimiser step learns from.
+"""Hugging Face Transformers: a ``Trainer`` that chooses which rows of which source each optimiser step learns from.
 
 >>> trainer = ScheduledTrainer(model, args, sources={"wiki": wiki, "code": code}, target=mine)
 >>> trainer.train()
 
-Each source is a data set with rows that the model's collator takes. A step asks a chooser for one source, splits the
-draw into the step's micro-batches and processes, and tells the chooser how much the step helped the target. TRL's
+Each source is a data set with rows that the model's collator takes. A step asks a chooser for its rows, splits them
+into the step's micro-batches and processes, and tells the chooser how much each row helped the target. TRL's
 ``SFTTrainer`` and others of the family learn it from :class:`ScheduleMixin`.
 """
 

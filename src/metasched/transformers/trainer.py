@@ -2,43 +2,65 @@
 
 The rows of a step come from :meth:`ScheduleMixin.get_batch_samples`, when they are wanted and with every reward known.
 The loader that ``Trainer`` sees holds no rows; it only counts steps, and so may be skipped, or not, at a resume. All
-processes ask choosers of their own, which agree because they are told the same mean reward.
+processes ask choosers of their own, which agree because they are told the same rewards.
+
+Rewards of single rows come from the backward pass of the step (:class:`~metasched.torch.RowTransfer`), at every j-th
+step; the draws of the others are forgotten. Losses of single rows come from the forward pass.
 """
 
 import copy
 import json
 import math
 import random
-import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as format_tensors
 from torch.utils.data import ConcatDataset, DataLoader
 from transformers import Trainer
 
 from metasched.chooser import Chooser, Draw
-from metasched.chooser.setup import BATCHINGS
-from metasched.errors import ConfigError, RunError, one_of, unknown, whole_number
+from metasched.chooser.setup import BATCHINGS, MIXED, PER_SOURCE
+from metasched.chooser.streams import Stream
+from metasched.errors import ConfigError, RunError, flag, one_of, unknown, whole_number
 from metasched.files import write_whole
 from metasched.schedulers.base import Scheduler
 from metasched.schedulers.resolve import AUTO, family
-from metasched.torch.rewards import Alignment, Parameters, Transfer, selected
+from metasched.torch.losses import SourceLosses
+from metasched.torch.rewards import IGNORED, Alignment, Parameters, Transfer, selected
+from metasched.torch.row_transfer import RowTransfer
+from metasched.torch.teller import Teller
+from metasched.transformers.checkpoint import SCHEDULE, load, newest
+from metasched.transformers.rows import Tokens, losses_of, outputs_of, tokens_of
 
 _REWARDS = {"transfer": Transfer, "alignment": Alignment}
 _TARGET = "the target"
 _ROWS, _TARGET_ROWS = 0, 1  # what random numbers are for
-_SCHEDULE = "schedule.safetensors"  # in the folder of a checkpoint
 
 _Trainer: Any = object  # in a class of your own, the trainer that comes after the mixin
+
+
+class _Row(NamedTuple):
+    """A row that was read from a stream."""
+
+    row: Any
+
+
+@dataclass
+class _Step:
+    """A micro-batch that is being trained on: what measures it, if anything does, its rows, and what they cost."""
+
+    rewards: RowTransfer | None
+    rows: int
+    losses: torch.Tensor | None = None
 
 
 class ScheduleMixin(_Trainer):  # type: ignore[misc]
@@ -48,22 +70,25 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         model: as in ``Trainer``.
         args: as in ``Trainer``. A step's draw has ``per_device_train_batch_size`` × ``gradient_accumulation_steps`` ×
             processes rows; an epoch is as many steps as it takes to draw as many rows as the sources have.
-        sources: data sets by name; what ``train_dataset`` is elsewhere.
+        sources: data sets by name; what ``train_dataset`` is elsewhere. One that has no length or row numbers is read
+            as a stream, again from the start where it ends; then give ``max_steps``.
         target: a data set of the rows that the model should get good at. Rewards are measured on it; it is trained on
             only if it is one of the sources, too.
         scheduler: a name of ``ms.schedulers.names()``, or a :class:`~metasched.Scheduler`.
         scheduler_options: of the scheduler and of :class:`~metasched.Chooser`, such as ``{"min_share": 0.05}``.
-        reward: ``"transfer"``, ``"alignment"`` (:mod:`metasched.torch`, on the trainer's own loss), or a function of
-            the trainer, called when ``.grad`` holds the gradient of the whole step. It returns one number for each row
-            that this process trains on (``trainer.draw.tasks[trainer.positions]`` are their sources), or one for all. A
-            static scheduler has none.
-        batching: ``"mixed"`` or ``"per_source"``, as in :class:`~metasched.Chooser`. ``"auto"``: a step is of one
-            source where the reward is a name, which gives one number a step; rows are mixed where it is a function of
-            yours or where the scheduler is static.
-        target_every: steps for which the target's gradient is kept.
+        reward: ``"transfer"``, a reward for each row where rows are mixed, and else one for the step; ``"alignment"``,
+            one for the step (:mod:`metasched.torch`, on the trainer's own loss); or a function of the trainer, called
+            when ``.grad`` holds the gradient of the whole step. It returns one number for each row that this process
+            trains on (``trainer.draw.tasks[trainer.positions]`` are their sources), or one for all. A static scheduler
+            has none.
+        batching: ``"mixed"`` or ``"per_source"``, as in :class:`~metasched.Chooser`. ``"auto"``: rows are mixed, but a
+            step is of one source where the reward is ``"alignment"``, which is one number for all rows.
+        reward_every: how many steps apart rewards of rows are measured; the draws in between are forgotten.
+        target_every: steps for which the target's gradient is kept; 16 for rewards of rows, and else 4.
         target_batch_size: target rows that each process reads for it; by default half the rows it trains on in a step,
             and at most a micro-batch.
         reward_parameters: the parameters that count, such as ``["lm_head"]`` or ``["lora_"]``; None for all that learn.
+        row_losses: whether ``loss/<source>`` is logged.
         **others: everything else that ``Trainer`` takes.
 
     Attributes:
@@ -92,9 +117,11 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         scheduler_options: Mapping[str, Any] | None = None,
         reward: str | Callable[[Any], Any] = "transfer",
         batching: str = AUTO,
-        target_every: int = 4,
+        reward_every: int = 8,
+        target_every: int | None = None,
         target_batch_size: int | None = None,
         reward_parameters: Parameters = None,
+        row_losses: bool = True,
         **others: Any,
     ) -> None:
         if not sources or not hasattr(sources, "items") or "train_dataset" in others:
@@ -110,8 +137,13 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
                 f"reward '{reward}' needs a target; give target=a data set of what the model should learn"
             )
         datasets = dict(sources) if target is None else {**sources, _TARGET: target}
-        sizes = _sizes(datasets)
-        super().__init__(model, args, train_dataset=_joined(list(datasets.values())), **others)
+        self._streams = {name: Stream(name, one) for name, one in sources.items() if not _numbered(one)}
+        sizes = _sizes({name: one for name, one in datasets.items() if name not in self._streams})
+        _refuse_packing(args, self._streams, hasattr(self, "_prepare_dataset"))
+        numbered = [datasets[name] for name in sizes]
+        super().__init__(model, args, train_dataset=_joined(numbered) if numbered else [{}], **others)
+        if not numbered:
+            self.train_dataset: Any = []
         if len(self.train_dataset) != sum(sizes.values()):
             raise ConfigError(
                 f"preparing made {len(self.train_dataset)} rows of {sum(sizes.values())}, so that nobody knows whose "
@@ -121,26 +153,45 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             raise ConfigError("auto_find_batch_size, FSDP and DeepSpeed are not supported; turn them off")
         self._starts = dict(zip(sizes, np.cumsum([0, *sizes.values()])[:-1].tolist(), strict=True))
         self._target_size = sizes.pop(_TARGET, 0)
-        self._source_rows = sum(sizes.values())
+        if self._streams and self.args.max_steps <= 0:
+            raise ConfigError(f"source '{next(iter(self._streams))}' is a stream, which has no length; give max_steps")
+        for stream in self._streams.values():
+            if self.args.save_strategy != "no" and (obstacle := stream.obstacle()) is not None:
+                raise ConfigError(
+                    f"source '{stream.name}' cannot be resumed exactly: {obstacle}; or give save_strategy='no'"
+                )
+        self._source_rows = None if self._streams else sum(sizes.values())
         self._shape = (self.args.gradient_accumulation_steps, self.args.world_size, self._train_batch_size)
         seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
         options = dict(scheduler_options or {})
         if "loss_weights" in options or options.get("abstain"):
             raise ConfigError("loss_weights and abstain are for loops of your own; leave them out")
+        if "batch_size" in options:
+            raise ConfigError("batch_size is that of the training's arguments; leave it out of scheduler_options")
         if batching == AUTO:
-            batching = "per_source" if isinstance(self._reward, str) else "mixed"
+            batching = PER_SOURCE if self._reward == "alignment" else MIXED
+        rows = {name: sizes.get(name) for name in sources}
         self.chooser = Chooser(
-            scheduler, sizes, math.prod(self._shape), **{"seed": seed, "batching": batching, **options}
+            scheduler, rows, math.prod(self._shape), **{"seed": seed, "batching": batching, **options}
         )
+        self._by_row = self._reward == "transfer" and self.chooser.batching == MIXED
+        if self._by_row and self.args.n_gpu > 1:
+            raise ConfigError("rewards of rows need a process for each GPU; start it with torchrun")
         mine = self._shape[0] * self._shape[2]
         share = max(1, min(mine // 2, self._shape[2])) if target_batch_size is None else target_batch_size
         self._target_batch = whole_number("target_batch_size", share, least=1)
         self._target_reads = 0
         self._unlogged = 0  # draws
-        self._every = whole_number("target_every", target_every, least=1)
+        self._losses = SourceLosses() if flag("row_losses", row_losses) else None
+        self._reward_every = whole_number("reward_every", reward_every, least=1)
+        self._every = (
+            (16 if self._by_row else 4) if target_every is None else whole_number("target_every", target_every, 1)
+        )
         self._parameters = reward_parameters
         selected(self.model, reward_parameters)
-        self._gradient_reward: Transfer | None = None  # it keeps the target's gradient; made when one is wanted
+        self._gradient_reward: Any = None  # it keeps the target's gradient; made when one is wanted
+        self._teller = Teller(_Told(self))
+        self._step: _Step | None = None  # while a micro-batch is trained on
         self._seed = int(seed)
 
     # What Trainer calls
@@ -152,11 +203,10 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             The loader.
         """
         rows = self._shape[1] * self._shape[2]
-        steps = math.ceil(self._source_rows / self.chooser.batch_size)
+        size, rows_of_all = self.chooser.batch_size, self._source_rows
+        steps = self.args.max_steps if rows_of_all is None else math.ceil(rows_of_all / size)
         draws_nothing = torch.Generator()  # without it every pass would draw from the training's random numbers
-        return DataLoader(
-            range(steps * self.chooser.batch_size), batch_size=rows, collate_fn=len, generator=draws_nothing
-        )
+        return DataLoader(range(steps * size), batch_size=rows, collate_fn=len, generator=draws_nothing)
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> Any:
         """The micro-batches of one optimiser step: one draw, split; called by ``Trainer``.
@@ -174,8 +224,14 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         self._unlogged += 1
         mine = np.arange(len(self.draw.rows)).reshape(self._shape)[:, self.args.process_index]
         self.positions = mine.ravel()
-        rows = self.draw.rows + np.array([self._starts[name] for name in self.chooser.names])[self.draw.tasks]
-        batches = [self._collated(rows[places], _ROWS, self.draw.id, index) for index, places in enumerate(mine)]
+        read = self._read_streams(self.draw)
+        rows = self.draw.rows + np.array([self._starts.get(name, 0) for name in self.chooser.names])[self.draw.tasks]
+        batches = [
+            self._collated([read.get(place, rows[place]) for place in places.tolist()], _ROWS, self.draw.id, index)
+            for index, places in enumerate(mine)
+        ]
+        self._rewards_of_rows: list[torch.Tensor] = []
+        self._costs: list[torch.Tensor | None] = []
         return super().get_batch_samples(iter(batches), num_batches, device)
 
     def training_step(self, model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -189,13 +245,64 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         Returns:
             The loss.
         """
-        loss = super().training_step(model, *args, **kwargs)
+        draw: Any = self.draw
+        measured = self._by_row and draw.id % self._reward_every == 0
+        rewards = self._rewards(draw.id) if measured else None
+        self._step = _Step(rewards, self._shape[2])
+        try:
+            with nullcontext() if rewards is None else rewards.watch(True):
+                loss = super().training_step(model, *args, **kwargs)
+            self._costs.append(self._step.losses)
+            if rewards is not None:
+                self._rewards_of_rows.append(rewards.rewards())
+        finally:
+            self._step = None
         if self.accelerator.sync_gradients:
             self._tell()
         return loss
 
+    def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """The loss of ``Trainer``; in a training step its forward pass also says what each row costs.
+
+        Args:
+            model: as in ``Trainer``.
+            inputs: as in ``Trainer``.
+            *args: as in ``Trainer``.
+            **kwargs: as in ``Trainer``.
+
+        Returns:
+            What ``Trainer`` returns.
+        """
+        step = self._step
+        if step is None or (step.rewards is None and self._losses is None):
+            return super().compute_loss(model, inputs, *args, **kwargs)
+        tokens = tokens_of(inputs, step.rows, getattr(self, "_loss_shifts_labels", True))
+        if step.rewards is not None:
+            if tokens is None:
+                raise ConfigError(
+                    "the batch has no labels from which a reward for each row could be told; give "
+                    "batching='per_source', or a function as the reward"
+                )
+            scale = self._scale(tokens, kwargs.get("num_items_in_batch"))
+            named = {} if tokens.segments is None else {"segments": tokens.segments, "number": tokens.number}
+            step.rewards.rows(labels=tokens.labels, scale=scale, **named)
+        with outputs_of(model) as outputs:
+            result = super().compute_loss(model, inputs, *args, **kwargs)
+        if self._losses is not None and tokens is not None and outputs:
+            step.losses = losses_of(outputs[0], tokens)
+        return result
+
+    def _scale(self, tokens: Tokens, items: Any) -> Any:
+        """What the mean loss of a micro-batch is multiplied by before the backward pass."""
+        scaler = self.accelerator.scaler
+        scale = 1.0 if scaler is None else scaler.get_scale()
+        if items is None:
+            return scale / self.current_gradient_accumulation_steps
+        processes = self.args.world_size if self.args.average_tokens_across_devices else 1
+        return scale * processes * (tokens.labels != IGNORED).sum() / items
+
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log, beside the loss, each source's share of the draws and its mean reward since the last time.
+        """Log, beside the loss, each source's share of the rows and its mean loss since the last time, and its reward.
 
         Args:
             logs: as in ``Trainer``.
@@ -205,6 +312,8 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         if "loss" in logs and self._unlogged:
             logs.update({k: v for k, v in self.chooser.log(last=self._unlogged).items() if not k.startswith("draws/")})
             self._unlogged = 0
+            if self._losses is not None and self.control.should_log:  # all processes are here
+                logs.update(self._losses.take(self.chooser.names, self._gathered))
         super().log(logs, *args, **kwargs)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
@@ -217,10 +326,13 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         super().save_model(output_dir, _internal_call)
         if _internal_call and output_dir is not None:
             self._gradient_reward = None  # as after a resume, because a checkpoint has no gradient in it
+            self._teller.finish()
             if self.args.should_save:
                 state = self.chooser.state_dict()
-                facts = json.dumps({"target_reads": self._target_reads, "chooser": state["facts"]})
-                write_whole(Path(output_dir) / _SCHEDULE, format_tensors(state["arrays"], metadata={"facts": facts}))
+                streams = {name: stream.position() for name, stream in self._streams.items()}
+                others = {"streams": streams} if streams else {}
+                facts = json.dumps({"target_reads": self._target_reads, **others, "chooser": state["facts"]})
+                write_whole(Path(output_dir) / SCHEDULE, format_tensors(state["arrays"], metadata={"facts": facts}))
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train; from a checkpoint, go on with the very next draw.
@@ -234,27 +346,51 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             What ``Trainer.train`` returns.
         """
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = str(_newest(Path(self.args.output_dir)))
+            resume_from_checkpoint = str(newest(Path(self.args.output_dir)))
         self._unlogged, self._gradient_reward = 0, None
+        self._teller = Teller(_Told(self))
         if resume_from_checkpoint:
-            facts, state = _load(Path(resume_from_checkpoint))
+            facts, state = load(Path(resume_from_checkpoint))
             self.chooser.load_state_dict(state)
             self._target_reads = int(facts["target_reads"])
+            for name, position in facts["streams"].items():
+                if name in self._streams:
+                    self._streams[name].go_to(position)
         for draw in self.chooser.open():  # of a training that was broken off
             self.chooser.forget(draw)
-        return super().train(resume_from_checkpoint or None, *args, **kwargs)
+        output = super().train(resume_from_checkpoint or None, *args, **kwargs)
+        self._teller.finish()
+        return output
 
     # The reward of a step
 
     def _tell(self) -> None:
         """Tell the chooser the rewards of all processes, which makes their choosers agree."""
         draw: Any = self.draw
-        rewards = self._measured()
+        if self._losses is not None and all(one is not None for one in self._costs):
+            self._losses.add(draw.cut(self.positions), torch.cat(self._costs))
+        if self._by_row and not self._rewards_of_rows:
+            self._teller.tell(draw, None)
+            return
         drawn = zlib.crc32(draw.tasks.tobytes() + draw.rows.tobytes())
-        values = torch.tensor([[*rewards, draw.id, drawn]], dtype=torch.float64, device=self.args.device)
-        if self.args.world_size > 1:
-            values = self.accelerator.gather(values)
-        *columns, ids, draws = values.cpu().numpy().T
+        if self._by_row:
+            rewards = torch.zeros(len(draw.rows), dtype=torch.float64, device=self.args.device)
+            rewards[torch.from_numpy(self.positions).to(rewards.device)] = torch.cat(self._rewards_of_rows).double()
+        else:
+            rewards = torch.tensor(self._measured(), dtype=torch.float64, device=self.args.device)
+        values = self._gathered(torch.cat([rewards, rewards.new_tensor([draw.id, drawn])])[None])
+        if self._by_row:
+            self._teller.tell(draw, values)
+        else:
+            self._told(draw, values.cpu().numpy())
+
+    def _gathered(self, values: torch.Tensor) -> torch.Tensor:
+        """The values (1, …) of all processes, one below another."""
+        return self.accelerator.gather(values) if self.args.world_size > 1 else values
+
+    def _told(self, draw: Draw, values: NDArray[np.float64]) -> None:
+        """Tell the chooser what the processes (P, …) have measured, which must have trained on the same draw."""
+        *columns, ids, draws = values.T
         if len({*ids}) > 1 or len({*draws}) > 1:
             raise RunError(f"processes train on different draws {ids}; give all the same seed and data")
         rewards = np.sum(columns, axis=1) if draw.mixed else np.mean(columns)
@@ -295,6 +431,22 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         scaler = self.accelerator.scaler
         return self._gradient_reward(target_batch=_TARGET, scale=1.0 if scaler is None else scaler.get_scale())
 
+    def _rewards(self, number: int) -> RowTransfer:
+        """What measures the rows of this draw, with a gradient of the target that is not too old."""
+        if self._gradient_reward is None:
+            optimiser = getattr(self.optimizer, "optimizer", self.optimizer)
+            self._gradient_reward = RowTransfer(
+                self.model, None, self._target_loss, optimiser=optimiser, kind="loss", layers=self._parameters
+            )
+            self._aimed = -self._every
+        if number - self._aimed >= self._every and not self._rewards_of_rows:
+            with warnings.catch_warnings():
+                # An embedding of places has the same ones for all rows, so it never counts; that is no news.
+                warnings.filterwarnings("ignore", r"rewards of rows leave out \S*(wpe|pos)\S*: their layers do not run")
+                self._gradient_reward.aim(_TARGET)
+            self._aimed = number
+        return self._gradient_reward  # type: ignore[no-any-return]
+
     def _target_loss(self, model: Any, rows: Any) -> torch.Tensor:
         """The mean loss of target rows; each process reads others, at random, each time anew."""
         del rows
@@ -303,7 +455,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         random = np.random.default_rng([self._seed, self._target_reads])
         drawn = random.choice(self._target_size, number, replace=False)
         mine = drawn[rank::processes] if len(drawn) >= processes else drawn
-        inputs = self._collated(mine + self._starts[_TARGET], _TARGET_ROWS, self._target_reads, 0)
+        inputs = self._collated((mine + self._starts[_TARGET]).tolist(), _TARGET_ROWS, self._target_reads, 0)
         self._target_reads += 1
         noted = copy.deepcopy(getattr(self, "_metrics", None))  # of TRL's trainers, which note what they compute
         with self.compute_loss_context_manager():
@@ -312,13 +464,58 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             self._metrics = noted
         return loss
 
-    def _collated(self, numbers: Any, *stream: int) -> Any:
-        """A batch of these rows of the joined data, without the columns that the model does not take."""
+    def _read_streams(self, draw: Draw) -> dict[int, _Row]:
+        """The rows of a draw that come from streams, by their places in it; every process reads all of them."""
+        return {
+            place: _Row(row)
+            for name, part in draw.by_source.items()
+            if name in self._streams
+            for place, row in zip(part.positions.tolist(), self._streams[name].take_on(len(part.rows)), strict=True)
+        }
+
+    def _collated(self, given: list[Any], *stream: int) -> Any:
+        """A batch of rows, or numbers of rows of the joined data, without the columns that the model does not take."""
         collate = self._get_collator_with_removed_columns(self.data_collator, description="Training")
         with _own_random(self._seed, self.args.process_index, *stream):
+            numbers = [int(one) for one in given if not isinstance(one, _Row)]
             if hasattr(self.train_dataset, "__getitems__"):
-                return collate(list(self.train_dataset.__getitems__(numbers.tolist())))
-            return collate([self.train_dataset[number] for number in numbers.tolist()])
+                numbered = iter(self.train_dataset.__getitems__(numbers) if numbers else [])
+            else:
+                numbered = (self.train_dataset[number] for number in numbers)
+            return collate([one.row if isinstance(one, _Row) else next(numbered) for one in given])
+
+
+class _Told:
+    """What the trainer's teller tells."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+    def tell(self, draw: Draw, values: Any) -> None:
+        """What the processes have measured."""
+        self._trainer._told(draw, values)
+
+    def forget(self, draw: Draw) -> None:
+        """It was not measured."""
+        self._trainer.chooser.forget(draw)
+
+
+def _refuse_packing(args: Any, streams: Mapping[str, Stream], prepares: bool) -> None:
+    """What would make other rows of the rows that the sources have."""
+    if getattr(args, "packing", False):
+        raise ConfigError(
+            "packing=True puts rows of several sources into one; give padding_free=True, which packs the rows of a "
+            "micro-batch and has a reward for each"
+        )
+    if streams and prepares:
+        raise ConfigError(
+            f"source '{next(iter(streams))}' is a stream, which this trainer would prepare as a whole; give data sets "
+            "with a length, or use ScheduledTrainer with rows that are tokenised"
+        )
+
+
+def _numbered(dataset: Any) -> bool:
+    return hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
 
 
 def _learns(scheduler: str | Scheduler) -> bool:
@@ -332,8 +529,8 @@ def _sizes(datasets: Mapping[str, Any]) -> dict[str, int]:
     """Rows of each data set, by name; one that cannot be indexed or is empty is refused."""
     sizes = {}
     for name, dataset in datasets.items():
-        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-            raise ConfigError(f"'{name}' has no length or row numbers; give a data set that has, or use metasched.mix")
+        if not _numbered(dataset):
+            raise ConfigError(f"'{name}' has no length or row numbers; give a data set that has")
         if not len(dataset):
             raise ConfigError(f"'{name}' has no rows; leave it out")
         sizes[name] = len(dataset)
@@ -368,33 +565,6 @@ def _own_random(*numbers: int) -> Iterator[None]:
         torch.set_rng_state(states[2])
 
 
-def _load(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a checkpoint knows of a schedule: facts, and the state of the chooser."""
-    path = folder / _SCHEDULE
-    if not path.is_file():
-        raise RunError(f"{folder}: no {_SCHEDULE} in it; go on from a checkpoint that a scheduled trainer has saved")
-    try:
-        with safe_open(path, "numpy") as file:
-            facts = json.loads(file.metadata()["facts"])
-            arrays = {name: file.get_tensor(name) for name in list(file.keys())}
-            return facts, {"facts": facts.pop("chooser"), "arrays": arrays}
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError):
-        raise RunError(f"{path}: damaged; go on from an older checkpoint") from None
-
-
-def _newest(folder: Path) -> Path:
-    """The checkpoint with the highest number that is whole: a kill while saving leaves one that is not."""
-    numbered = re.compile(r"checkpoint-\d+").fullmatch
-    numbers = {int(path.name.split("-")[1]): path for path in folder.glob("checkpoint-*") if numbered(path.name)}
-    for number in sorted(numbers, reverse=True):
-        try:
-            json.loads((numbers[number] / "trainer_state.json").read_text())  # it is written last
-            return numbers[number]
-        except (OSError, ValueError):
-            warnings.warn(f"{numbers[number]} is not whole and is passed over", stacklevel=2)
-    raise RunError(f"{folder}: no whole checkpoint in it; train without resume_from_checkpoint")
-
-
 class ScheduledTrainer(ScheduleMixin, Trainer):  # type: ignore[misc]
     """:class:`transformers.Trainer` with the arguments of :class:`ScheduleMixin`.
 
@@ -413,6 +583,6 @@ class ScheduledTrainer(ScheduleMixin, Trainer):  # type: ignore[misc]
         ... )
         >>> _ = trainer.train()  # doctest: +ELLIPSIS
         {...}
-        >>> len(trainer.chooser.history()["task"])
-        2
+        >>> len(trainer.chooser.history()["task"])  # rows
+        16
     """
