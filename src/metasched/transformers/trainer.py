@@ -6,11 +6,8 @@ processes ask choosers of their own, which agree because they are told the same 
 """
 
 import copy
-import json
 import math
 import random
-import re
-import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,23 +17,20 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as format_tensors
 from torch.utils.data import ConcatDataset, DataLoader
 from transformers import Trainer
 
 from metasched.chooser import Chooser, Draw
 from metasched.chooser.setup import BATCHINGS
 from metasched.errors import ConfigError, RunError, one_of, unknown, whole_number
-from metasched.files import write_whole
 from metasched.schedulers.base import Scheduler
 from metasched.schedulers.resolve import AUTO, family
 from metasched.torch.rewards import Alignment, Parameters, Transfer, selected
+from metasched.transformers.checkpoints import load, newest, store
 
 _REWARDS = {"transfer": Transfer, "alignment": Alignment}
 _TARGET = "the target"
 _ROWS, _TARGET_ROWS = 0, 1  # what random numbers are for
-_SCHEDULE = "schedule.safetensors"  # in the folder of a checkpoint
 
 _Trainer: Any = object  # in a class of your own, the trainer that comes after the mixin
 
@@ -218,9 +212,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         if _internal_call and output_dir is not None:
             self._gradient_reward = None  # as after a resume, because a checkpoint has no gradient in it
             if self.args.should_save:
-                state = self.chooser.state_dict()
-                facts = json.dumps({"target_reads": self._target_reads, "chooser": state["facts"]})
-                write_whole(Path(output_dir) / _SCHEDULE, format_tensors(state["arrays"], metadata={"facts": facts}))
+                store(Path(output_dir), self.chooser.state_dict(), target_reads=self._target_reads)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train; from a checkpoint, go on with the very next draw.
@@ -234,10 +226,10 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             What ``Trainer.train`` returns.
         """
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = str(_newest(Path(self.args.output_dir)))
+            resume_from_checkpoint = str(newest(Path(self.args.output_dir)))
         self._unlogged, self._gradient_reward = 0, None
         if resume_from_checkpoint:
-            facts, state = _load(Path(resume_from_checkpoint))
+            facts, state = load(Path(resume_from_checkpoint))
             self.chooser.load_state_dict(state)
             self._target_reads = int(facts["target_reads"])
         for draw in self.chooser.open():  # of a training that was broken off
@@ -366,33 +358,6 @@ def _own_random(*numbers: int) -> Iterator[None]:
         random.setstate(states[0])
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])
-
-
-def _load(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a checkpoint knows of a schedule: facts, and the state of the chooser."""
-    path = folder / _SCHEDULE
-    if not path.is_file():
-        raise RunError(f"{folder}: no {_SCHEDULE} in it; go on from a checkpoint that a scheduled trainer has saved")
-    try:
-        with safe_open(path, "numpy") as file:
-            facts = json.loads(file.metadata()["facts"])
-            arrays = {name: file.get_tensor(name) for name in list(file.keys())}
-            return facts, {"facts": facts.pop("chooser"), "arrays": arrays}
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError):
-        raise RunError(f"{path}: damaged; go on from an older checkpoint") from None
-
-
-def _newest(folder: Path) -> Path:
-    """The checkpoint with the highest number that is whole: a kill while saving leaves one that is not."""
-    numbered = re.compile(r"checkpoint-\d+").fullmatch
-    numbers = {int(path.name.split("-")[1]): path for path in folder.glob("checkpoint-*") if numbered(path.name)}
-    for number in sorted(numbers, reverse=True):
-        try:
-            json.loads((numbers[number] / "trainer_state.json").read_text())  # it is written last
-            return numbers[number]
-        except (OSError, ValueError):
-            warnings.warn(f"{numbers[number]} is not whole and is passed over", stacklevel=2)
-    raise RunError(f"{folder}: no whole checkpoint in it; train without resume_from_checkpoint")
 
 
 class ScheduledTrainer(ScheduleMixin, Trainer):  # type: ignore[misc]

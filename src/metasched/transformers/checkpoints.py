@@ -1,0 +1,49 @@
+"""What a checkpoint of ``Trainer`` holds of a schedule: the state of its chooser, and what else must be known."""
+
+import json
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as format_tensors
+
+from metasched.errors import RunError
+from metasched.files import write_whole
+
+SCHEDULE = "schedule.safetensors"
+
+
+def store(folder: Path, state: Mapping[str, Any], **facts: Any) -> None:
+    """Write the state of a chooser, and facts that JSON can hold, into the folder of a checkpoint."""
+    told = json.dumps({**facts, "chooser": state["facts"]})
+    write_whole(folder / SCHEDULE, format_tensors(state["arrays"], metadata={"facts": told}))
+
+
+def load(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a checkpoint knows of a schedule: facts, and the state of the chooser."""
+    path = folder / SCHEDULE
+    if not path.is_file():
+        raise RunError(f"{folder}: no {SCHEDULE} in it; go on from a checkpoint that a scheduled trainer has saved")
+    try:
+        with safe_open(path, "numpy") as file:
+            facts = json.loads(file.metadata()["facts"])
+            arrays = {name: file.get_tensor(name) for name in list(file.keys())}
+            return facts, {"facts": facts.pop("chooser"), "arrays": arrays}
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError):
+        raise RunError(f"{path}: damaged; go on from an older checkpoint") from None
+
+
+def newest(folder: Path) -> Path:
+    """The checkpoint with the highest number that is whole: a kill while saving leaves one that is not."""
+    numbered = re.compile(r"checkpoint-\d+").fullmatch
+    numbers = {int(path.name.split("-")[1]): path for path in folder.glob("checkpoint-*") if numbered(path.name)}
+    for number in sorted(numbers, reverse=True):
+        try:
+            json.loads((numbers[number] / "trainer_state.json").read_text())  # it is written last
+            return numbers[number]
+        except (OSError, ValueError):
+            warnings.warn(f"{numbers[number]} is not whole and is passed over", stacklevel=3)
+    raise RunError(f"{folder}: no whole checkpoint in it; train without resume_from_checkpoint")
