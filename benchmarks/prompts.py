@@ -8,21 +8,21 @@ levels are solved; the longer ones come within reach one after the other; and tw
 Learning rates, and the settings of the rules that we compare with, are tuned for each method on seeds that are not
 reported. *Ours*, named before the reported runs, is ``ms.PromptChooser`` with its defaults.
 
-Run with: python benchmarks/prompts.py --tune --out benchmarks/results/prompts.jsonl
-          python benchmarks/prompts.py --seeds 10 --out benchmarks/results/prompts.jsonl
-          python benchmarks/prompts.py --table benchmarks/results/prompts.jsonl
+Run with: python benchmarks/prompts.py --tune --seeds 10     # an hour of one core; what is there is not run again
+          python benchmarks/prompts.py --table
 """
 
 import argparse
+import copy
 import json
 import time
 from collections import deque
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from common import fastest  # noqa: F401  isort: skip  (common holds NumPy to one thread)
+import common  # noqa: F401  isort: skip  (it holds NumPy to one thread)
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 import metasched as ms
+from metasched.report import statistics, tables
 
 LENGTHS, TAUGHT, RIDDLES = range(1, 7), 2, (3, 4, 5, 6)
 FAMILIES = ("same", "next")
@@ -87,7 +88,7 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def answer(self, prompts: torch.Tensor, group: int, random: torch.Generator | None) -> torch.Tensor:
-        """``group`` answers (rows × group, LONGEST) of each prompt, drawn, or the likeliest where ``random`` is None."""
+        """``group`` answers (rows × group, LONGEST) of each prompt: drawn, or the likeliest without ``random``."""
         past = [Past() for _ in self.blocks]
         logits = self(prompts, past)[:, -1].repeat_interleave(group, 0)
         for one in past:
@@ -111,15 +112,17 @@ class Past:
     keys: torch.Tensor | None = None
     values: torch.Tensor | None = None
 
-    def extend(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def extended(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """All keys and values, after these have been added."""
         if self.keys is not None and self.values is not None:
             keys, values = torch.cat([self.keys, keys], 2), torch.cat([self.values, values], 2)
         self.keys, self.values = keys, values
         return keys, values
 
     def repeat(self, group: int) -> None:
-        assert self.keys is not None and self.values is not None
-        self.keys, self.values = (one.repeat_interleave(group, 0) for one in (self.keys, self.values))
+        """Every row so many times."""
+        if self.keys is not None and self.values is not None:
+            self.keys, self.values = (one.repeat_interleave(group, 0) for one in (self.keys, self.values))
 
 
 class Block(nn.Module):
@@ -132,11 +135,12 @@ class Block(nn.Module):
         self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, values: torch.Tensor, past: Past | None) -> torch.Tensor:
+        """Values (rows, length, width) one layer further."""
         rows, length, width = values.shape
         parts = self.mixed(self.first(values)).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         query, keys, contents = parts
         if past is not None:
-            keys, contents = past.extend(keys, contents)
+            keys, contents = past.extended(keys, contents)
         seen = nn.functional.scaled_dot_product_attention(query, keys, contents, is_causal=length > 1)
         values = values + self.out(seen.transpose(1, 2).reshape(rows, length, width))
         added: torch.Tensor = self.narrow(nn.functional.gelu(self.wide(self.second(values))))
@@ -160,6 +164,7 @@ def solved(answers: torch.Tensor, rows: Rows) -> torch.Tensor:
     return ((answers == rows[1]) | ~within(rows[2])).all(1)
 
 
+@cache
 def taught(seed: int, steps: int = 400) -> Model:
     """A model that solves the levels of the shortest lengths."""
     torch.manual_seed(seed)
@@ -188,15 +193,7 @@ def accuracy(model: Model) -> NDArray[np.float64]:
     return solved(model.answer(rows[0], 1, None), rows).view(len(LEVELS), -1).double().mean(1).numpy()
 
 
-# Methods
-
-
-class Method(Protocol):
-    """Chooses prompts, by number, and hears the advantages of their completions."""
-
-    def next(self, n: int) -> NDArray[np.int64]: ...
-
-    def observe(self, indices: Any, values: Any) -> None: ...
+# Methods: each has next(n) -> indices, and observe(indices, advantages)
 
 
 class ByLevel:
@@ -207,14 +204,17 @@ class ByLevel:
         self.steps = 0
 
     def chances(self) -> NDArray[np.float64]:
+        """Of the levels."""
         raise NotImplementedError
 
     def next(self, n: int) -> NDArray[np.int64]:
+        """Prompts, by number."""
         levels = self.random.choice(len(LEVELS), n, p=self.chances())
         self.steps += 1
         return np.asarray(levels * PROMPTS_OF_LEVEL + self.random.integers(0, PROMPTS_OF_LEVEL, n), np.int64)
 
     def observe(self, indices: Any, values: Any) -> None:
+        """The advantages of their completions."""
         sizes = np.abs(np.asarray(values))
         levels = np.asarray(indices) // PROMPTS_OF_LEVEL
         for level in np.unique(levels):
@@ -232,6 +232,7 @@ class EasyToHard(ByLevel):
         self.end = end
 
     def chances(self) -> NDArray[np.float64]:
+        """Even among the levels so far."""
         number = min(len(LEVELS), 1 + int(self.steps / (self.end * STEPS) * len(LEVELS)))
         chances = np.zeros(len(LEVELS))
         chances[EASY_TO_HARD[:number]] = 1 / number
@@ -247,11 +248,13 @@ class Dump(ByLevel):
         self.recent: list[deque[float]] = [deque(maxlen=window) for _ in LEVELS]
 
     def chances(self) -> NDArray[np.float64]:
+        """Those of the rule."""
         numbers = np.array([len(one) for one in self.recent])
         means = np.array([np.mean(one) if one else 0.0 for one in self.recent])
         return softmax((means + np.sqrt(2 * np.log(numbers.sum() + 1) / (numbers + 1))) / self.temperature)
 
     def learn(self, level: int, sizes: NDArray[np.float64]) -> None:
+        """Keep it."""
         self.recent[level].extend(sizes.tolist())
 
 
@@ -264,9 +267,11 @@ class Sec(ByLevel):
         self.values = np.zeros(len(LEVELS))
 
     def chances(self) -> NDArray[np.float64]:
+        """Those of the rule."""
         return softmax(self.values / self.temperature)
 
     def learn(self, level: int, sizes: NDArray[np.float64]) -> None:
+        """Keep it."""
         self.values[level] += self.rate * (sizes.mean() - self.values[level])
 
 
@@ -276,27 +281,29 @@ def softmax(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(powers / powers.sum())
 
 
-def of_levels(seed: int, **options: Any) -> Method:
+def of_levels(seed: int, **options: Any) -> ms.PromptChooser:
     """A chooser of the library."""
     return ms.PromptChooser(np.repeat(NAMES, PROMPTS_OF_LEVEL), seed=seed, **options)
 
 
-KINDS: dict[str, Any] = {
-    "ours": of_levels,
-    "uniform": lambda seed: of_levels(seed, scheduler="uniform"),
-    "easy-to-hard": EasyToHard,
-    "dump": Dump,
-    "sec": Sec,
+METHODS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
+    "ours": (of_levels, [{}]),
+    "uniform": (of_levels, [{"scheduler": "uniform"}]),
+    "easy-to-hard": (EasyToHard, [{"end": 1.0}, {"end": 0.6}]),
+    "dump": (Dump, [{"temperature": 0.1}, {"temperature": 0.05}]),
+    "sec": (Sec, [{"temperature": 0.4}, {"temperature": 0.2}]),
 }
+"""How each is made, and the settings that it is tuned over."""
+RATES, TUNING_SEEDS = (1e-3, 5e-4, 2e-3), (100, 101)
 
 
 def trained(method: str, rate: float, options: dict[str, Any], seed: int, steps: int = STEPS) -> dict[str, Any]:
     """One run: accuracy and the share of rollouts with an advantage, along the way."""
     start = time.process_time()
-    model = taught(seed)
+    model = copy.deepcopy(taught(seed))
     optimiser = torch.optim.Adam(model.parameters(), rate)
     random = torch.Generator().manual_seed(seed + 1)
-    rows, chooser = data(seed, PROMPTS_OF_LEVEL), KINDS[method](seed, **options)
+    rows, chooser = data(seed, PROMPTS_OF_LEVEL), METHODS[method][0](seed, **options)
     curve, signal, draws = [accuracy(model)], [], np.zeros(len(LEVELS), np.int64)
     for step in range(1, steps + 1):
         chosen = chooser.next(PROMPTS)
@@ -325,3 +332,111 @@ def trained(method: str, rate: float, options: dict[str, Any], seed: int, steps:
         "draws": draws.tolist(),
         "seconds": round(time.process_time() - start, 1),
     }
+
+
+# Results
+
+Lines = list[dict[str, Any]]
+
+
+def best(lines: Lines, method: str, part: str) -> Any:
+    """The setting (``rate`` or ``options``) with the highest accuracy on the tuning seeds, averaged over the run."""
+    mine = [one for one in lines if one["kind"] == "tune" and one["method"] == method]
+    tried = {json.dumps([one["rate"], one["options"]]): one for one in mine}
+    scores = {
+        key: np.mean([np.mean(run["curve"]) for run in mine if [run["rate"], run["options"]] == json.loads(key)])
+        for key in tried
+    }
+    return tried[max(scores, key=lambda key: scores[key])][part]
+
+
+def reported(lines: Lines) -> dict[str, dict[int, dict[str, Any]]]:
+    """The runs of each method by seed."""
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for line in lines:
+        if line["kind"] == "run":
+            found.setdefault(line["method"], {})[line["seed"]] = line
+    return found
+
+
+def arrival(curve: Sequence[float], threshold: float) -> float:
+    """Rollouts until the accuracy is at least so high; ∞ if it never is."""
+    there = np.flatnonzero(np.array(curve) >= threshold)
+    return float(there[0] * EVERY * PROMPTS * GROUP) if len(there) else np.inf
+
+
+def table(lines: Lines) -> str:
+    """The runs of all methods; uniform's final accuracy is the mean of its last three evaluations."""
+    runs = reported(lines)
+    seeds = sorted(set.intersection(*(set(one) for one in runs.values())))
+    most = STEPS * PROMPTS * GROUP
+    finals = {name: np.array([np.mean(runs[name][seed]["curve"][-3:]) for seed in seeds]) for name in runs}
+    arrivals = {
+        name: np.array(
+            [arrival(runs[name][seed]["curve"], finals["uniform"][place]) for place, seed in enumerate(seeds)]
+        )
+        for name in runs
+    }
+    rows = [
+        "|  | with an advantage | final accuracy | less uniform's | rollouts to uniform's final accuracy | saved |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in METHODS:
+        if name not in runs:
+            continue
+        signal = np.mean([runs[name][seed]["signal"] for seed in seeds])
+        gap = statistics.mean_of_means([finals[name] - finals["uniform"]])
+        taken = np.minimum(arrivals[name], most)
+        saved = statistics.mean_of_means([1 - taken / arrivals["uniform"]])
+        never = int(np.isinf(arrivals[name]).sum())
+        words = [
+            f"**{name}**" if name == "ours" else name,
+            f"{100 * signal:.0f}%",
+            f"{finals[name].mean():.3f}",
+            "" if name == "uniform" else tables.signed(gap),
+            f"{taken.mean():,.0f}" + f" ({never} never)" * (never > 0),
+            "" if name == "uniform" else f"{100 * saved.value:.0f}% [{100 * saved.low:.0f}, {100 * saved.high:.0f}]",
+        ]
+        rows.append(f"| {' | '.join(words)} |")
+    return "\n".join(rows) + "\n"
+
+
+def main() -> None:
+    """Tune and run what is missing; print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "prompts.jsonl")
+    parser.add_argument("--tune", action="store_true", help="tune every method first")
+    parser.add_argument("--seeds", type=int, default=0, help="how many runs of each method to report")
+    parser.add_argument("--table", action="store_true", help="print the table alone")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    path: Path = asked.out
+    lines: Lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+    def run(kind: str, method: str, rate: float, options: dict[str, Any], seed: int) -> None:
+        wanted = {"kind": kind, "method": method, "rate": rate, "options": options, "seed": seed}
+        if any(wanted.items() <= line.items() for line in lines):
+            return
+        lines.append(wanted | trained(method, rate, options, seed))
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(lines[-1]) + "\n")
+        print(kind, method, f"{rate:g}", options, seed, lines[-1]["curve"][-1], flush=True)
+
+    if asked.tune:
+        for method, (_, settings) in METHODS.items():
+            for options in settings:
+                for seed in TUNING_SEEDS:
+                    run("tune", method, RATES[0], options, seed)
+            options = best(lines, method, "options")
+            for rate in RATES[1:]:
+                for seed in TUNING_SEEDS:
+                    run("tune", method, rate, options, seed)
+    for seed in range(asked.seeds):
+        for method in METHODS:
+            run("run", method, best(lines, method, "rate"), best(lines, method, "options"), seed)
+    if asked.table or asked.seeds:
+        print(table(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -13,12 +13,12 @@ import pytest
 pytest.importorskip("trl")
 pytest.importorskip("datasets")
 
-from transformers import TrainerCallback  # noqa: E402
+from transformers import TrainerCallback
 
-import metasched as ms  # noqa: E402
-import tiny_grpo as tiny  # noqa: E402
-from metasched.errors import ConfigError, RunError  # noqa: E402
-from metasched.rl.trl import PromptMixin  # noqa: E402
+import metasched as ms
+import tiny_grpo as tiny
+from metasched.errors import ConfigError, RunError
+from metasched.rl.trl import PromptMixin
 
 pytestmark = pytest.mark.filterwarnings("default")  # of other packages, whose they are
 LEVELS = [row["level"] for row in tiny.ROWS]

@@ -187,7 +187,7 @@ class PromptChooser:
         """
         prompts = checked_indices(indices, self._number).tolist()
         with self._lock:
-            groups = []
+            groups: list[_Group] = []
             for prompt, times in Counter(prompts).items():
                 mine = self._of_prompt.get(prompt, ())
                 if times > len(mine):
