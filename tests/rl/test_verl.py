@@ -23,10 +23,9 @@ from metasched.errors import ConfigError  # noqa: E402
 
 with warnings.catch_warnings():  # of other packages, whose they are
     warnings.simplefilter("ignore")
-    from tensordict import TensorDict
     from transfer_queue import KVBatchMeta
     from verl.trainer.ppo.v1 import get_trainer_cls
-    from verl.workers.utils.padding import response_to_nested
+    from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
     from metasched.rl.verl import PromptDataset, PromptTrainer
 
@@ -69,7 +68,7 @@ def trainer(tmp_path):
 @pytest.fixture(scope="module")
 def queue():
     """TransferQueue on this machine."""
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
     tq.init()
     yield
     tq.close()
@@ -81,21 +80,18 @@ def rolled_out(trainer, random):
     batch = trainer._fetch_one_gen_batch()
     prompts = [int(chat[0]["content"]) for chat in batch["raw_prompt"]]
     chances = {"solved": 1.0, "reach": 0.5, "never": 0.0}
-    keys, scores, uids = [], [], []
+    keys, scores, fields = [], [], []
     for uid, prompt in zip(batch["uid"], prompts, strict=True):
         for session in range(4):
             keys.append(f"{uid}_{session}_0")
-            uids.append(uid)
             scores.append(float(random.random() < chances[LEVELS[prompt]]))
-    lengths = random.integers(1, 4, len(keys))
-    mask = (torch.arange(3) < torch.from_numpy(lengths)[:, None]).long()
-    rewards = torch.zeros(len(keys), 3)
-    rewards[torch.arange(len(keys)), torch.from_numpy(lengths) - 1] = torch.tensor(scores)
-    fields = {name: response_to_nested(one, mask) for name, one in {"response_mask": mask, "rm_scores": rewards}.items()}
-    fields["uid"] = uids
-    told = TensorDict(fields, batch_size=len(keys))
+            rewards = torch.zeros(int(random.integers(1, 4)))
+            rewards[-1] = scores[-1]
+            fields.append(
+                {"uid": uid, "rm_scores": rewards, "response_mask": torch.ones(len(rewards), dtype=torch.int64)}
+            )
     tags = [{} for _ in keys]
-    tq.kv_batch_put(keys=keys, partition_id="train", fields=told, tags=tags)
+    tq.kv_batch_put(keys=keys, partition_id="train", fields=list_of_dict_to_tensordict(fields), tags=tags)
     return prompts, np.array(scores), KVBatchMeta(partition_id="train", keys=keys, tags=tags)
 
 
