@@ -397,7 +397,7 @@ def table(lines: Lines) -> str:
             str(len(seeds)),
             f"{100 * np.mean([runs[name][seed]['signal'] for seed in seeds]):.0f}%",
             f"{finals.mean():.3f}",
-            "" if name == "uniform" else tables.signed(statistics.mean_of_means([finals - ends])),
+            "" if name == "uniform" else tables.signed(statistics.mean_of_means([finals - ends])).text,
             f"{taken.mean():,.0f}" + f" ({never} never)" * (never > 0),
             "" if name == "uniform" else f"{100 * saved.value:.0f}% [{100 * saved.low:.0f}, {100 * saved.high:.0f}]",
         ]

@@ -17,7 +17,7 @@ import metasched as ms
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "reference"
-EXTRAS = {"metasched.torch": "torch", "metasched.transformers": "transformers"}
+EXTRAS = {"metasched.torch": "torch", "metasched.transformers": "transformers", "metasched.rl.trl": "trl"}
 NEEDS = {
     "metasched.Comparison": "altair",
     "metasched.Model.save_onnx": "jax2onnx",
@@ -116,7 +116,7 @@ def test_an_example_shows_it(path):
     if owner in CLASSES:
         siblings = [thing for other, thing in DOCUMENTED.items() if other.startswith(f"{owner}.")]
         shown += "".join(inspect.getdoc(thing) for thing in (CLASSES[owner], *siblings))
-        called_by_trainer = owner.startswith("metasched.transformers.")
+        called_by_trainer = owner.startswith(("metasched.transformers.", "metasched.rl.trl."))
         assert called_by_trainer or re.search(rf">>> .*\.{name}\(|\.\.\. .*(\.|def ){name}\(", shown)
     else:
         assert ">>>" in shown
@@ -148,7 +148,8 @@ def test_its_example_runs(path, names, tmp_path, monkeypatch):
 
 def listed(room):
     """``__all__`` of a room, whether or not what it needs is there."""
-    tree = ast.parse((ROOT / "src" / Path(*room.split(".")) / "__init__.py").read_text())
+    place = ROOT / "src" / Path(*room.split("."))
+    tree = ast.parse((place / "__init__.py" if place.is_dir() else place.with_suffix(".py")).read_text())
     (names,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")
     return [f"{room}.{name}" for name in ast.literal_eval(names)]
 

@@ -3,10 +3,10 @@
 >>> trainer = ScheduledGRPOTrainer(model, reward, args, train_dataset=dataset, by="level")
 >>> trainer.train()
 
-TRL samples completions in blocks: a block lasts ``steps_per_generation`` × ``num_iterations`` micro-batches. The prompts
-of a block are chosen when its completions are wanted, so with all rewards so far, and its advantages are told at once.
-The loader that ``Trainer`` sees only counts steps. All processes have choosers of their own, which agree because they are
-told the advantages of all. Only this file imports ``trl``.
+TRL samples completions in blocks: each lasts ``steps_per_generation`` × ``num_iterations`` micro-batches. Its prompts
+are chosen when the completions are wanted, so with all rewards so far, and its advantages are told at once. The loader
+that ``Trainer`` sees only counts steps. All processes have choosers of their own, which agree because they are told the
+advantages of all. Only this file imports ``trl``.
 """
 
 import warnings
@@ -26,6 +26,7 @@ from metasched.optional import require
 from metasched.rl.prompts import PromptChooser
 from metasched.transformers.checkpoints import load, newest, store
 
+__all__ = ["PromptMixin", "ScheduledGRPOTrainer"]
 GRPOTrainer: Any = require("trl", "trl").GRPOTrainer
 _Trainer: Any = object  # in a class of your own, the trainer that comes after the mixin
 
@@ -194,7 +195,7 @@ class ScheduledGRPOTrainer(PromptMixin, GRPOTrainer):  # type: ignore[misc]
     """:class:`trl.GRPOTrainer` with the arguments of :class:`PromptMixin`.
 
     Examples:
-        >>> from metasched.rl.trl import ScheduledGRPOTrainer
+        >>> from metasched.rl.trl import PromptMixin, ScheduledGRPOTrainer
         >>> issubclass(ScheduledGRPOTrainer, PromptMixin)
         True
     """

@@ -1,7 +1,7 @@
 """verl: a data set that chooses the prompts of every batch, and a trainer that tells it their advantages.
 
-Only this file imports ``verl``. Start training with the environment variable ``VERL_USE_EXTERNAL_MODULES=metasched.rl.verl``,
-which registers the trainer, and these settings::
+Only this file imports ``verl``. Set the environment variable ``VERL_USE_EXTERNAL_MODULES=metasched.rl.verl``, which
+registers the trainer, and give these settings::
 
     data.custom_cls.path=pkg://metasched.rl.verl data.custom_cls.name=PromptDataset data.dataloader_num_workers=0
     trainer.v1.trainer_mode=metasched +data.metasched.by=level +data.metasched.memory=100
