@@ -412,6 +412,7 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true", help="tune every method first")
     parser.add_argument("--seeds", type=int, default=0, help="how many runs of each method to report")
     parser.add_argument("--table", action="store_true", help="print the table alone")
+    parser.add_argument("--page", type=Path, help="a page that the table is written into")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     path: Path = asked.out
@@ -446,6 +447,10 @@ def main() -> None:
             run("run", method, best(lines, "ours", "rate"), options, seed)
     if asked.table or asked.seeds:
         print(table(lines))
+    if asked.page:
+        begin, end = "<!-- prompts-table: begin -->\n", "<!-- prompts-table: end -->"
+        before, rest = asked.page.read_text(encoding="utf-8").split(begin)
+        asked.page.write_text(before + begin + table(lines) + end + rest.split(end)[1], encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """TRL: GRPO teaches a tiny GPT-2 to reverse digits, with prompts of the lengths that it can learn from at the moment.
 
-It is first taught lengths 1 and 2. Then length 3 is within reach, for the last digit is right by chance now and then;
-length 6 is not. The tokenizer is made here, so nothing is downloaded. Needs: pip install 'metasched[trl]'
+It is first taught lengths 1 and 2. Then 3 is within reach, for a digit more is sometimes right by chance; 6 is not.
+Needs: pip install 'metasched[trl]'
 """
 
 import random
@@ -43,9 +43,9 @@ for _ in range(400):
     ids = torch.tensor([[WORDS.index(word) for word in text] for text in texts])
     wanted = ids[:, 7:].where(ids[:, 7:] < 5, -100)  # nothing is said about what comes after the answer
     loss = torch.nn.functional.cross_entropy(model(ids).logits[:, 6:-1].flatten(0, 1), wanted.flatten())
-    optimiser.zero_grad()
     loss.backward()
     optimiser.step()
+    optimiser.zero_grad()
 
 with tempfile.TemporaryDirectory() as folder:
     args = GRPOConfig(
@@ -56,6 +56,5 @@ with tempfile.TemporaryDirectory() as folder:
     rows = Dataset.from_list([row(level) for level in LEVELS for _ in range(200)])
     trainer = ScheduledGRPOTrainer(model, right, args, train_dataset=rows, processing_class=tokenizer, by="level")
     trainer.train()
-metrics = trainer.chooser.metrics()
-drawn = [int(metrics[f"draws/{level}"]) for level in LEVELS]
-print(f"{metrics['no_signal']:.2f} without advantages; prompts of each level {drawn}")
+drawn = [int(trainer.chooser.metrics()[f"draws/{level}"]) for level in LEVELS]
+print(f"prompts of each level {drawn}")
