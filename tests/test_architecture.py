@@ -109,6 +109,9 @@ def test_a_chooser_of_prompts_is_imported_without_jax():
     loaded = loaded_after("from metasched import PromptChooser")
     assert "numpy" in loaded
     assert (ONLY_SOME_NEED | {"jax", "scipy", "optax", "rich"}).isdisjoint(loaded)
+    assert ONLY_SOME_NEED.isdisjoint(
+        loaded_after("import metasched\nmetasched.PromptChooser(['easy', 'hard']).next(2)")
+    )
 
 
 def test_every_public_name_is_imported_from_where_type_checkers_see_it():

@@ -21,6 +21,7 @@ EXTRAS = {
     "metasched.torch": "torch",
     "metasched.torch.lightning": "lightning",
     "metasched.transformers": "transformers",
+    "metasched.rl.trl": "trl",
 }
 NEEDS = {
     "metasched.Comparison": "altair",
@@ -120,7 +121,9 @@ def test_an_example_shows_it(path):
     if owner in CLASSES:
         siblings = [thing for other, thing in DOCUMENTED.items() if other.startswith(f"{owner}.")]
         shown += "".join(inspect.getdoc(thing) for thing in (CLASSES[owner], *siblings))
-        called_by_trainer = owner.startswith(("metasched.transformers.", "metasched.torch.lightning."))
+        called_by_trainer = owner.startswith(
+            ("metasched.transformers.", "metasched.torch.lightning.", "metasched.rl.trl.")
+        )
         assert called_by_trainer or re.search(rf">>> .*\.{name}\(|\.\.\. .*(\.|def ){name}\(", shown)
     else:
         assert ">>>" in shown

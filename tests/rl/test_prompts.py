@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -86,6 +87,47 @@ def test_what_had_come_counts_when_a_prompt_is_forgotten():
     assert "reward/b" not in metrics
     with pytest.raises(ConfigError, match="prompt 0 is not waiting for values; forget each group once"):
         chooser.forget([0])
+
+
+def test_a_prompt_is_forgotten_as_often_as_it_is_named():
+    chooser = ms.PromptChooser(["a"])
+    chooser.next(3)
+    assert chooser.waiting().tolist() == [0, 0, 0]
+    chooser.forget([0, 0])
+    assert chooser.waiting().tolist() == [0]
+    with pytest.raises(ConfigError, match="prompt 0 is not waiting for values; forget each group once"):
+        chooser.forget([0, 0])
+    chooser.forget(chooser.waiting())
+    assert chooser.waiting().shape == (0,)
+
+
+def test_the_history_has_the_source_and_the_reward_of_every_prompt():
+    chooser = ms.PromptChooser(LEVELS, group_size=2)
+    prompts = chooser.next(6)
+    chooser.observe(prompts[[4, 4, 1, 1]], [2, -2, 1, -1])
+    history = chooser.history()
+    assert history["source"].tolist() == LEVELS[prompts].tolist()
+    assert history["told"].tolist() == [-1, 1, -1, -1, 0, -1]
+    assert history["reward"][[1, 4]].tolist() == [1, 2]
+    assert np.isnan(history["reward"][[0, 2, 3, 5]]).all()
+
+
+def test_threads_that_sample_and_tell_lose_no_value():
+    chooser, random = ms.PromptChooser(LEVELS, group_size=4), np.random.default_rng(0)
+    mine = [list(part) for part in np.array_split(random.random((96, 4)), 4)]
+
+    def work(values):
+        for group in values:
+            (prompt,) = chooser.next(1)
+            for value in group:
+                chooser.observe([prompt], [value])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, mine))
+    metrics, history = chooser.metrics(), chooser.history()
+    assert metrics["waiting"] == metrics["too_late"] == metrics["given_up"] == 0
+    assert sorted(history["told"].tolist()) == list(range(96))
+    assert history["reward"].sum() * 4 == pytest.approx(sum(np.sum(part) for part in mine))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ draw of its own, whose reward may come when it will. JAX is imported when a choo
 
 import hashlib
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -177,7 +177,7 @@ class PromptChooser:
         """Say that no more values will come for prompts. What has come counts.
 
         Args:
-            indices: the prompts; one that waits more than once is forgotten once.
+            indices: the prompts; one that waits more than once is named as often as it is to be forgotten.
 
         Examples:
             >>> chooser = ms.PromptChooser(["easy", "hard"])
@@ -185,12 +185,14 @@ class PromptChooser:
             >>> chooser.metrics()["waiting"]
             3.0
         """
-        prompts = list(dict.fromkeys(checked_indices(indices, self._number).tolist()))
+        prompts = checked_indices(indices, self._number).tolist()
         with self._lock:
-            for prompt in prompts:
-                if prompt not in self._of_prompt:
+            groups: list[_Group] = []
+            for prompt, times in Counter(prompts).items():
+                mine = self._of_prompt.get(prompt, ())
+                if times > len(mine):
                     raise ConfigError(f"prompt {prompt} is not waiting for values; forget each group once")
-            groups = [self._waiting[self._of_prompt[prompt][0]] for prompt in prompts]
+                groups.extend(self._waiting[number] for number in list(mine)[:times])
             rewards = [self._reward_of(one, one.values) if one.values else None for one in groups]
             for group, reward in zip(groups, rewards, strict=True):
                 self._end(group)
@@ -198,6 +200,38 @@ class PromptChooser:
                     self._chooser.forget(group.draw)
                 else:
                     self._chooser.tell(group.draw, reward)
+
+    def waiting(self) -> NDArray[np.int64]:
+        """The prompts that wait for values.
+
+        Returns:
+            Their indices, the oldest first; one that was chosen twice comes twice.
+
+        Examples:
+            >>> chooser = ms.PromptChooser(["easy", "hard"])
+            >>> bool((chooser.next(4) == chooser.waiting()).all())
+            True
+            >>> chooser.forget(chooser.waiting())  # after a crash that lost their completions
+        """
+        with self._lock:
+            return np.array([group.prompt for group in self._waiting.values()], np.int64)
+
+    def history(self) -> dict[str, NDArray[Any]]:
+        """The prompts so far, in the order of choosing; of a long run the last million.
+
+        Returns:
+            Columns: ``source``, the name; ``reward`` of the group (NaN if none); ``told``, the rank of the group among
+            those with a reward, or −1.
+
+        Examples:
+            >>> chooser = ms.PromptChooser(["easy", "hard"], scheduler="cyclic")
+            >>> chooser.observe(chooser.next(2)[:1].repeat(2), [-1, 1])
+            >>> {name: column.tolist() for name, column in chooser.history().items()}
+            {'source': ['easy', 'hard'], 'reward': [1.0, nan], 'told': [0, -1]}
+        """
+        columns = self._chooser.history()
+        names = np.array(self._chooser.names, np.object_)
+        return {"source": names[columns["task"]], "reward": columns["reward"], "told": columns["told"]}
 
     def metrics(self, last: int = 100) -> dict[str, float]:
         """Numbers for a tracker.

@@ -1,17 +1,25 @@
-"""The schedule in a checkpoint of a trainer, and which checkpoint is the newest whole one."""
+"""What a checkpoint of ``Trainer`` holds of a schedule: the state of its chooser, and what else must be known."""
 
 import json
 import re
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as format_tensors
 
 from metasched.errors import RunError
+from metasched.files import write_whole
 
 SCHEDULE = "schedule.safetensors"
-"""In the folder of a checkpoint."""
+
+
+def store(folder: Path, state: Mapping[str, Any], **facts: Any) -> None:
+    """Write the state of a chooser, and facts that JSON can hold, into the folder of a checkpoint."""
+    told = json.dumps({**facts, "chooser": state["facts"]})
+    write_whole(folder / SCHEDULE, format_tensors(state["arrays"], metadata={"facts": told}))
 
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -39,5 +47,5 @@ def newest(folder: Path) -> Path:
             json.loads((numbers[number] / "trainer_state.json").read_text())  # it is written last
             return numbers[number]
         except (OSError, ValueError):
-            warnings.warn(f"{numbers[number]} is not whole and is passed over", stacklevel=2)
+            warnings.warn(f"{numbers[number]} is not whole and is passed over", stacklevel=3)
     raise RunError(f"{folder}: no whole checkpoint in it; train without resume_from_checkpoint")

@@ -9,7 +9,6 @@ step; the draws of the others are forgotten. Losses of single rows come from the
 """
 
 import copy
-import json
 import math
 import random
 import warnings
@@ -23,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import save as format_tensors
 from torch.utils.data import ConcatDataset, DataLoader
 from transformers import Trainer
 
@@ -31,14 +29,13 @@ from metasched.chooser import Chooser, Draw
 from metasched.chooser.setup import BATCHINGS, MIXED, PER_SOURCE
 from metasched.chooser.streams import Stream
 from metasched.errors import ConfigError, RunError, flag, one_of, unknown, whole_number
-from metasched.files import write_whole
 from metasched.schedulers.base import Scheduler
 from metasched.schedulers.resolve import AUTO, family
 from metasched.torch.losses import SourceLosses
 from metasched.torch.rewards import IGNORED, Alignment, Parameters, Transfer, selected
 from metasched.torch.row_transfer import RowTransfer
 from metasched.torch.teller import Teller
-from metasched.transformers.checkpoint import SCHEDULE, load, newest
+from metasched.transformers.checkpoint import load, newest, store
 from metasched.transformers.rows import Tokens, losses_of, outputs_of, tokens_of
 
 _REWARDS = {"transfer": Transfer, "alignment": Alignment}
@@ -328,11 +325,9 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             self._gradient_reward = None  # as after a resume, because a checkpoint has no gradient in it
             self._teller.finish()
             if self.args.should_save:
-                state = self.chooser.state_dict()
                 streams = {name: stream.position() for name, stream in self._streams.items()}
                 others = {"streams": streams} if streams else {}
-                facts = json.dumps({"target_reads": self._target_reads, **others, "chooser": state["facts"]})
-                write_whole(Path(output_dir) / SCHEDULE, format_tensors(state["arrays"], metadata={"facts": facts}))
+                store(Path(output_dir), self.chooser.state_dict(), target_reads=self._target_reads, **others)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train; from a checkpoint, go on with the very next draw.
