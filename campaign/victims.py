@@ -22,6 +22,8 @@ from campaign.crashes import Disk, watched
 
 OUT = "out"
 LOG = "log.txt"
+DRAWS = 8
+"""Of the chooser that is killed."""
 SECONDS = 600.0
 """Longer than any of these commands takes on a busy machine."""
 _SMALL = ["--batch-size", "4", "--batches-per-update", "3", "--eval-every", "1", "--network", "mlp", "--quiet"]
@@ -39,6 +41,7 @@ _COMPARE = [
     *_SMALL,
     "--seeds",
 ]
+_WORKERS = [*_COMPARE, "2", "--executor", "local", "--workers", "2"]
 
 
 class Victim(NamedTuple):
@@ -59,7 +62,14 @@ VICTIMS = {
     "compare": Victim([*_COMPARE, "2"], [*_COMPARE, "2"]),
     "grow": Victim([*_COMPARE, "2"], [*_COMPARE, "3"], whole=[*_COMPARE, "3"]),
     "paper": Victim(["paper"], ["paper"]),
+    "workers": Victim(_WORKERS, _WORKERS),
+    "chooser": Victim(["chooser"], ["chooser"]),
 }
+COUNTERS = {
+    "one": Victim(["counters", "1"], ["counters", "1"]),
+    "seeds": Victim(["counters", "3"], ["counters", "3"]),
+}
+"""Victims that compile nothing: the storage is real, what a run computes are counters. So a kill costs little."""
 
 
 class Ended(NamedTuple):
@@ -150,7 +160,7 @@ def _work(place: str, words: list[str], limit: int | None, share: float) -> None
     with watched(Path(OUT), limit, stop) as disk:
         disks.append(disk)
         try:
-            _paper(Path(OUT)) if words == ["paper"] else _command(words)
+            _obey(words)
         except SystemExit as stopped:
             code = stopped.code if isinstance(stopped.code, int) else 1
     Path("events.json").write_text(json.dumps(disk.events))
@@ -165,6 +175,47 @@ def _save_often() -> None:
 
     for function in (runner.run, train.train.__wrapped__):
         function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), "checkpoint_seconds": 0.0}
+
+
+def _obey(words: list[str]) -> None:
+    match words:
+        case ["paper"]:
+            _paper(Path(OUT))
+        case ["counters", seeds]:
+            from campaign import protocol
+
+            protocol.run(Path(OUT), tuple(range(int(seeds))))
+        case ["chooser"]:
+            _choose(Path(OUT) / "state.json")
+        case _:
+            _command(words)
+
+
+def _choose(state: Path) -> None:
+    """Ask for mixed batches, tell each reward two batches late, and keep the chooser's state after every step."""
+    from metasched import Chooser
+    from metasched.files import make_folder, write_whole
+
+    chooser = Chooser("thompson", {"web": 40, "books": None, "talk": 7}, 4, seed=3)
+    if state.exists():
+        stored = json.loads(state.read_bytes())
+        stored["arrays"] = {
+            name: np.array(values, kind).reshape(shape) for name, (kind, shape, values) in stored["arrays"].items()
+        }
+        chooser.load_state_dict(stored)
+    make_folder(state.parent)
+    asked = max([draw.id for draw in chooser.open()], default=-1) + 1
+    while asked < DRAWS or chooser.open():
+        if asked < DRAWS:
+            asked = chooser.ask().id + 1
+        if len(chooser.open()) > 2 or asked == DRAWS:
+            draw = chooser.open()[0]
+            chooser.tell(draw, np.sin(draw.id + np.arange(len(draw.sources))))
+        stored = chooser.state_dict()
+        arrays = {
+            name: [values.dtype.str, values.shape, values.tolist()] for name, values in stored["arrays"].items()
+        }
+        write_whole(state, json.dumps({"facts": stored["facts"], "arrays": arrays}).encode())
 
 
 def _command(words: list[str]) -> None:
