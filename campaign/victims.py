@@ -212,9 +212,7 @@ def _choose(state: Path) -> None:
             draw = chooser.open()[0]
             chooser.tell(draw, np.sin(draw.id + np.arange(len(draw.sources))))
         stored = chooser.state_dict()
-        arrays = {
-            name: [values.dtype.str, values.shape, values.tolist()] for name, values in stored["arrays"].items()
-        }
+        arrays = {name: [values.dtype.str, values.shape, values.tolist()] for name, values in stored["arrays"].items()}
         write_whole(state, json.dumps({"facts": stored["facts"], "arrays": arrays}).encode())
 
 

@@ -35,6 +35,7 @@ from metasched.runs.outcome import device, versions
 from metasched.runs.spec import differences
 from metasched.tasks import TEST, VALIDATION, Preparation, Provenance, Split, Task, TaskSet
 
+
 class Order(Struct, frozen=True, kw_only=True):
     """Runs to be made: their folders, the file with the rows of each, and the versions that everybody must have."""
 
