@@ -352,7 +352,7 @@ def _prompts() -> ms.PromptChooser:
 def _prompt_states() -> tuple[bytes, ...]:
     """One prompt has half of its values, some wait, and one has been given up."""
     chooser = _prompts()
-    chooser.observe(chooser.next(3)[[0, 0, 1]], [1.0, -1.0, 0.5])
+    chooser.observe(chooser.next(3)[[1, 1, 2]], [1.0, -1.0, 0.5])
     chooser.next(3)
     return (_stored(chooser),)
 

@@ -10,6 +10,7 @@ draw of its own, whose reward may come when it will. JAX is imported when a choo
 """
 
 import hashlib
+import json
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -268,6 +269,9 @@ class PromptChooser:
         numbers = inner.get("open") if isinstance(inner, Mapping) else None
         if not isinstance(numbers, list) or any(number not in numbers for number in values):
             raise ConfigError("the state is damaged: it has values of a prompt that does not wait; take an older one")
+        mine = self._chooser.state_dict()["facts"]["sources"]
+        if json.dumps(inner.get("sources"), default=str) != json.dumps(mine):
+            raise ConfigError("the state is damaged: its sources are not those of its prompts; take an older one")
         if any(len(each) >= (self._group_size or 1) or not np.isfinite(each).all() for each in values.values()):
             raise ConfigError("the state is damaged: it has values that no group can wait with; take an older one")
         if any(not 0 <= prompt < self._number or count < 1 for prompt, count in late.items()):
