@@ -22,8 +22,6 @@ from campaign.crashes import Disk, watched
 
 OUT = "out"
 LOG = "log.txt"
-DRAWS = 8
-"""Of the chooser that is killed."""
 SECONDS = 600.0
 """Longer than any of these commands takes on a busy machine."""
 _SMALL = ["--batch-size", "4", "--batches-per-update", "3", "--eval-every", "1", "--network", "mlp", "--quiet"]
@@ -63,7 +61,6 @@ VICTIMS = {
     "grow": Victim([*_COMPARE, "2"], [*_COMPARE, "3"], whole=[*_COMPARE, "3"]),
     "paper": Victim(["paper"], ["paper"]),
     "workers": Victim(_WORKERS, _WORKERS),
-    "chooser": Victim(["chooser"], ["chooser"]),
 }
 COUNTERS = {
     "one": Victim(["counters", "1"], ["counters", "1"]),
@@ -185,35 +182,8 @@ def _obey(words: list[str]) -> None:
             from campaign import protocol
 
             protocol.run(Path(OUT), tuple(range(int(seeds))))
-        case ["chooser"]:
-            _choose(Path(OUT) / "state.json")
         case _:
             _command(words)
-
-
-def _choose(state: Path) -> None:
-    """Ask for mixed batches, tell each reward two batches late, and keep the chooser's state after every step."""
-    from metasched import Chooser
-    from metasched.files import make_folder, write_whole
-
-    chooser = Chooser("thompson", {"web": 40, "books": None, "talk": 7}, 4, seed=3)
-    if state.exists():
-        stored = json.loads(state.read_bytes())
-        stored["arrays"] = {
-            name: np.array(values, kind).reshape(shape) for name, (kind, shape, values) in stored["arrays"].items()
-        }
-        chooser.load_state_dict(stored)
-    make_folder(state.parent)
-    asked = max([draw.id for draw in chooser.open()], default=-1) + 1
-    while asked < DRAWS or chooser.open():
-        if asked < DRAWS:
-            asked = chooser.ask().id + 1
-        if len(chooser.open()) > 2 or asked == DRAWS:
-            draw = chooser.open()[0]
-            chooser.tell(draw, np.sin(draw.id + np.arange(len(draw.sources))))
-        stored = chooser.state_dict()
-        arrays = {name: [values.dtype.str, values.shape, values.tolist()] for name, values in stored["arrays"].items()}
-        write_whole(state, json.dumps({"facts": stored["facts"], "arrays": arrays}).encode())
 
 
 def _command(words: list[str]) -> None:
