@@ -19,6 +19,7 @@ ATTACKS: dict[str, Entry] = {
     "downloads": Entry("campaign.downloads:downloads", 2_000),
     "protocol": Entry("campaign.protocol:protocol", 1),
     "faults": Entry("campaign.faults:faults", 50),
+    "counters": Entry("campaign.kills:counters", 1000),
     "kills": Entry("campaign.kills:kills", 1000),
 }
 

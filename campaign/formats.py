@@ -8,10 +8,11 @@ import pickle
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -80,6 +81,7 @@ def formats(place: Path) -> dict[str, Format]:
             lambda content, at: read_rows(_put(at / "a.csv", content), Reading((3,), None, ("a",))),
         ),
         "chooser state": Format(_states(), _json_or_bytes, _read_state),
+        "prompt chooser state": Format(_prompt_states(), _json_or_bytes, _read_prompt_state),
         "model.json": Format((files["model.json"],), _json_or_bytes, _reads_model(files)),
         "model.safetensors": Format((files["model.safetensors"],), edits, _reads_weights(files)),
         "reference model.json": _in_tree(place / "reference", "model.json", _json_or_bytes, ms.load_model),
@@ -320,43 +322,85 @@ def _read_hdf5(content: bytes, at: Path) -> object:
     return extreme_weather.read_windows(path, extreme_weather.read_boxes(path), (0, 3), size=4)
 
 
-_CHOOSER: list[Chooser] = []
+@cache
+def _one_chooser() -> Chooser:
+    """One for all attempts: a state that it takes over is a state that it could be in."""
+    return _chooser()
+
+
+@cache
+def _one_of_prompts() -> ms.PromptChooser:
+    return _prompts()
 
 
 def _chooser() -> Chooser:
-    """One for all attempts: a state that it takes over is a state that it could be in."""
-    if not _CHOOSER:
-        _CHOOSER.append(Chooser("ucb", {"web": 10, "books": None}, 2, seed=3))
-    return _CHOOSER[0]
+    return Chooser("ucb", {"web": 10, "books": None}, 2, seed=3)
 
 
 def _states() -> tuple[bytes, ...]:
-    chooser = Chooser("ucb", {"web": 10, "books": None}, 2, seed=3)
+    chooser = _chooser()
     for reward in (0.5, 1.0, -2.0):
         chooser.tell(chooser.ask(), reward)
     chooser.ask()
+    return (_stored(chooser),)
+
+
+def _prompts() -> ms.PromptChooser:
+    return ms.PromptChooser(["easy", "hard"] * 5, group_size=2, patience=4, seed=3)
+
+
+def _prompt_states() -> tuple[bytes, ...]:
+    """One prompt has half of its values, some wait, and one has been given up."""
+    chooser = _prompts()
+    chooser.observe(chooser.next(3)[[1, 1, 2]], [1.0, -1.0, 0.5])
+    chooser.next(3)
+    return (_stored(chooser),)
+
+
+def _stored(chooser: Chooser | ms.PromptChooser) -> bytes:
     stored = chooser.state_dict()
-    arrays = {name: [one.dtype.str, one.tolist()] for name, one in stored["arrays"].items()}
-    return (json.dumps({"facts": stored["facts"], "arrays": arrays}).encode(),)
+    arrays = {name: [one.dtype.str, one.shape, one.tolist()] for name, one in stored["arrays"].items()}
+    return json.dumps({"facts": stored["facts"], "arrays": arrays}).encode()
 
 
 def _read_state(content: bytes, _: Path) -> object:
-    """A state that is refused changes nothing; one that is taken leaves a chooser that works."""
+    """A state that is taken leaves a chooser that works."""
+    chooser = _taken(content, _one_chooser())
+    if chooser is None:
+        return None
+    chooser.tell(chooser.ask(), 1.0)
+    return chooser.shares()
+
+
+def _read_prompt_state(content: bytes, _: Path) -> object:
+    """The same of a chooser of prompts."""
+    chooser = _taken(content, _one_of_prompts())
+    if chooser is None:
+        return None
+    prompt = chooser.next(1)
+    chooser.observe(prompt, [1.0])
+    chooser.forget(prompt)
+    return chooser.metrics()
+
+
+_Either = TypeVar("_Either", Chooser, ms.PromptChooser)
+
+
+def _taken(content: bytes, chooser: _Either) -> _Either | None:
+    """The chooser with that state; a state that is refused changes nothing."""
     try:
         stored = json.loads(content)
-        stored["arrays"] = {name: np.array(one[1], one[0]) for name, one in stored["arrays"].items()}
+        stored["arrays"] = {name: np.array(one[2], one[0]).reshape(one[1]) for name, one in stored["arrays"].items()}
     except Exception:  # no state dict at all: nothing of ours has read it
         return None
-    chooser = _chooser()
-    before = chooser.history()["id"].size, [draw.id for draw in chooser.open()]
+    before = _stored(chooser)
     try:
         chooser.load_state_dict(stored)
     except ms.errors.MetaschedError:
-        if before != (chooser.history()["id"].size, [draw.id for draw in chooser.open()]):
+        if before != _stored(chooser):
             raise AssertionError("a refused state has changed the chooser") from None
         raise
-    chooser.tell(chooser.ask(), 1.0)
-    return chooser.shares()
+    return chooser
 
 
 def _in_run(name: str, files: dict[str, bytes], read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:

@@ -12,12 +12,15 @@ from typing import NamedTuple
 
 from campaign.crashes import TEARS
 from campaign.table import Effort, Result, Verdict
-from campaign.victims import LOG, OUT, SECONDS, VICTIMS, Ended, essence, prepare, start
+from campaign.victims import COUNTERS, LOG, OUT, SECONDS, VICTIMS, Ended, Victim, essence, prepare, start
 
 MOST_IN_A_ROW = 3
 """Kills of one run, at most."""
 _NOT_BEGUN = ("run the same command again", "give the command that began the others again")
 """What ``resume`` says of a run that was killed before it had begun: there is nothing to go on with."""
+
+
+_ALL: dict[str, Victim] = {**VICTIMS, **COUNTERS}
 
 
 class Whole(NamedTuple):
@@ -65,8 +68,13 @@ def kills(effort: Effort, victims: Sequence[str] = tuple(VICTIMS)) -> Iterator[R
                 yield from results
 
 
+def counters(effort: Effort) -> Iterator[Result]:
+    """The same with victims that compile nothing."""
+    yield from kills(effort, tuple(COUNTERS))
+
+
 def _undisturbed(place: Path, name: str) -> Whole:
-    words = VICTIMS[name].whole or VICTIMS[name].begin
+    words = _ALL[name].whole or _ALL[name].begin
     ended = start(place / f"first-{name}", words).end()  # it compiles what all others read
     where = place / f"whole-{name}"
     if ended.code == 0:
@@ -97,7 +105,7 @@ def _random_kill(chance: random.Random, whole: Whole) -> Kill:
 
 def _suffer(place: Path, chain: Chain, whole: Whole) -> list[Result]:
     """Kill one run again and again, then let it end; a result for each kill that came before the end."""
-    where, victim = place / f"chain-{chain.number}", VICTIMS[chain.victim]
+    where, victim = place / f"chain-{chain.number}", _ALL[chain.victim]
     killed = 0
     for number, kill in enumerate(chain.kills):
         running = start(where, victim.go_on if number else victim.begin, kill.operation, kill.share)

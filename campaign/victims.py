@@ -39,6 +39,7 @@ _COMPARE = [
     *_SMALL,
     "--seeds",
 ]
+_WORKERS = [*_COMPARE, "2", "--executor", "local", "--workers", "2"]
 
 
 class Victim(NamedTuple):
@@ -59,7 +60,13 @@ VICTIMS = {
     "compare": Victim([*_COMPARE, "2"], [*_COMPARE, "2"]),
     "grow": Victim([*_COMPARE, "2"], [*_COMPARE, "3"], whole=[*_COMPARE, "3"]),
     "paper": Victim(["paper"], ["paper"]),
+    "workers": Victim(_WORKERS, _WORKERS),
 }
+COUNTERS = {
+    "one": Victim(["counters", "1"], ["counters", "1"]),
+    "seeds": Victim(["counters", "3"], ["counters", "3"]),
+}
+"""Victims that compile nothing: the storage is real, what a run computes are counters. So a kill costs little."""
 
 
 class Ended(NamedTuple):
@@ -150,7 +157,7 @@ def _work(place: str, words: list[str], limit: int | None, share: float) -> None
     with watched(Path(OUT), limit, stop) as disk:
         disks.append(disk)
         try:
-            _paper(Path(OUT)) if words == ["paper"] else _command(words)
+            _obey(words)
         except SystemExit as stopped:
             code = stopped.code if isinstance(stopped.code, int) else 1
     Path("events.json").write_text(json.dumps(disk.events))
@@ -165,6 +172,18 @@ def _save_often() -> None:
 
     for function in (runner.run, train.train.__wrapped__):
         function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), "checkpoint_seconds": 0.0}
+
+
+def _obey(words: list[str]) -> None:
+    match words:
+        case ["paper"]:
+            _paper(Path(OUT))
+        case ["counters", seeds]:
+            from campaign import protocol
+
+            protocol.run(Path(OUT), tuple(range(int(seeds))))
+        case _:
+            _command(words)
 
 
 def _command(words: list[str]) -> None:

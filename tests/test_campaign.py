@@ -38,6 +38,11 @@ def test_real_kills_of_a_run_that_is_resumed_change_no_byte(tmp_path, monkeypatc
     assert failures(kills.kills(effort, ("resume",))) == []
 
 
+def test_real_kills_of_runs_that_only_count_change_no_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    assert failures(kills.counters(Effort(seed=0, attempts=8, workers=2, place=tmp_path))) == []
+
+
 def test_the_model_sees_a_checkpoint_that_is_not_moved_aside(tmp_path, monkeypatch):
     """A writer that empties the old file first: the crash after that loses everything, and must be noticed."""
     monkeypatch.setattr(checkpoint, "rename", lambda old, _: old.write_bytes(b""))

@@ -200,7 +200,21 @@ def test_damaged_states_are_refused_and_change_nothing():
     state = chooser.state_dict()
     with pytest.raises(ConfigError, match=r"not what state_dict\(\) of a PromptChooser returns"):
         chooser.load_state_dict({"facts": {}})
-    for facts in ({**state["facts"], "values": {"77": [1.0]}}, {**state["facts"], "chooser": None}):
+    with pytest.raises(ConfigError, match=r"not what state_dict\(\) of a PromptChooser returns"):
+        chooser.load_state_dict({**state, "facts": {**state["facts"], "late": {"1": float("inf")}}})
+    renamed = {**state["facts"]["chooser"], "sources": [["other", 100, False]]}
+    nested = {**state["facts"]["chooser"], "open": [[0], [1], [2]]}
+    for damage in (
+        {"values": {"77": [1.0]}},
+        {"values": {"0": [float("nan")]}},
+        {"values": {"0": [1.0] * 9}},
+        {"late": {"-1": 2}},
+        {"late": {"1": 0}},
+        {"chooser": None},
+        {"chooser": renamed},
+        {"chooser": nested},
+    ):
+        facts = {**state["facts"], **damage}
         with pytest.raises(ConfigError, match="the state is damaged"):
             chooser.load_state_dict({"facts": facts, "arrays": state["arrays"]})
     assert chooser.metrics()["waiting"] == 3

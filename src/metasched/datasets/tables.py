@@ -3,6 +3,7 @@
 import csv
 import os
 from array import array
+from codecs import getincrementaldecoder
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
@@ -26,6 +27,7 @@ SUFFIXES = (*SEPARATORS, ".parquet")
 LARGEST_BYTES = 1024**3
 _MISSING = {"NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"}
 """What stands for an empty cell among numbers."""
+_BLOCK = 2**20
 _LARGEST_BLOCK = 2**31 - 1
 _LONGEST_HEADER = 2**20
 
@@ -283,9 +285,10 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
             f"{path}: decimal is {decimal!r} and the separator {separator!r}; give {given('decimal', '.')} or ','"
         )
     quotes = _check_text(path)
-    block = min(path.stat().st_size + 1, _LARGEST_BLOCK)  # types are inferred from one block: all of the file
-    try:
-        table = reader.read_csv(
+
+    def table_of(block: int) -> Any:
+        ragged.clear()
+        return reader.read_csv(
             path,
             read_options=reader.ReadOptions(use_threads=False, block_size=block),
             parse_options=reader.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=keep),
@@ -293,6 +296,13 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
                 decimal_point=decimal, column_types=dict.fromkeys(text, arrow.string())
             ),
         )
+
+    try:
+        try:
+            table = table_of(_BLOCK)
+        except arrow.ArrowException:
+            # Types are inferred from the first block, and a later one may have other cells: then all is one block.
+            table = table_of(min(path.stat().st_size + 1, _LARGEST_BLOCK))
     except (arrow.ArrowException, OSError) as error:
         raise DataError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]}); correct it") from None
     _check_header(path, table.column_names, separator)
@@ -311,15 +321,27 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
 
 def _check_text(path: Path) -> int:
     """How many quotes the file has; raise unless it is UTF-8."""
-    quotes = 0
+    quotes, decoder = 0, getincrementaldecoder("utf-8")()
+    with path.open("rb") as stream:
+        try:
+            while piece := stream.read(_BLOCK):
+                quotes += piece.count(b'"')
+                decoder.decode(piece)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            raise DataError(f"{path} line {_foreign_line(path)}: is not UTF-8 text; save the file as UTF-8") from None
+    return quotes
+
+
+def _foreign_line(path: Path) -> int:
+    """The number of the first line that is not UTF-8."""
     with path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
-            quotes += line.count(b'"')
             try:
                 line.decode()
             except UnicodeDecodeError:
-                raise DataError(f"{path} line {number}: is not UTF-8 text; save the file as UTF-8") from None
-    return quotes
+                return number
+    return 1
 
 
 def _check_header(path: Path, names: list[str], separator: str) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from metasched.learners.evaluation import full_scorer, read_score
 from metasched.learners.losses import Rows, cross_entropy, objective_of, outputs
 from metasched.learners.networks import Weights, default_network
+from metasched.learners.one_thread import one_thread
 from metasched.learners.settings import LearnerSettings
 from metasched.learners.stream import device_data, host_rows
 from metasched.tasks import TaskSet
@@ -28,6 +29,7 @@ class Supervised(NamedTuple):
     rows: int
 
 
+@one_thread()
 def supervised(
     tasks: TaskSet, network: str, config: LearnerSettings, seeds: list[int], steps: int = 2000
 ) -> Supervised:

@@ -17,6 +17,7 @@ from metasched.datasets import SetLike, as_tasks
 from metasched.dependence import Association, OrderTest, cross_task_association, holm, independence_test
 from metasched.learners import reference_results
 from metasched.learners.networks import Network, Weights
+from metasched.learners.one_thread import one_thread
 from metasched.learners.probe import InitialModel, initial_model, right_by_class
 from metasched.learners.renamed import clear_arguments
 from metasched.learners.settings import LearnerSettings, settings_of
@@ -168,6 +169,7 @@ def _listed(names: list[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+@one_thread()
 def stationarity(
     model: InitialModel, weights: Weights, rate: float, tasks: TaskSet, steps: int, batch_size: int
 ) -> Stationarity:

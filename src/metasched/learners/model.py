@@ -16,6 +16,7 @@ from metasched.learners.evaluation import full_scorer, pieces, predictions, read
 from metasched.learners.losses import Objective, Rows, Unit, device_unit, outputs
 from metasched.learners.model_file import About
 from metasched.learners.networks import Cnn, Heads, Mlp, Network, Weights
+from metasched.learners.one_thread import one_thread
 from metasched.learners.predictor import Predictor
 from metasched.learners.settings import Joint
 from metasched.optional import require
@@ -102,7 +103,8 @@ class Model(Predictor):
     def _logits(self, rows: Inputs) -> NDArray[np.float32]:
         """What the target's head says (n, width); in regression (n, d)."""
         unlabelled = Rows(rows, np.zeros(len(rows), np.int32))  # type: ignore[arg-type]
-        found = [np.asarray(self._read(self.weights, piece.inputs))[:count] for piece, count in pieces(unlabelled)]
+        with one_thread():
+            found = [np.asarray(self._read(self.weights, piece.inputs))[:count] for piece, count in pieces(unlabelled)]
         return np.concatenate(found)
 
     def _outputs(self, rows: Inputs) -> NDArray[np.float32]:
@@ -118,7 +120,9 @@ class Model(Predictor):
             return super()._score(rows, answers)
         known = (np.zeros(len(rows), np.int32), answers) if self.about.variance is not None else (answers, None)
         stack = jax.tree.map(lambda leaf: leaf[None], self.weights)
-        (sums,) = full_scorer(self._objective)(stack, Rows(rows, *known), device_unit(self._objective.unit))  # type: ignore[arg-type]
+        given = Rows(rows, *known)  # type: ignore[arg-type]
+        with one_thread():
+            (sums,) = full_scorer(self._objective)(stack, given, device_unit(self._objective.unit))
         return read_score(self._objective, sums, np.bincount(known[0], minlength=self.about.width)).main
 
 

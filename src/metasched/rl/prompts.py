@@ -10,6 +10,7 @@ draw of its own, whose reward may come when it will. JAX is imported when a choo
 """
 
 import hashlib
+import json
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -293,15 +294,22 @@ class PromptChooser:
             values = {int(one): [float(value) for value in each] for one, each in facts["values"].items()}
             late = {int(one): int(count) for one, count in facts["late"].items()}
             counts = {name: int(own[name]) for name in ("given_up", "too_late")}
-        except (TypeError, KeyError, ValueError, AttributeError):
+        except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
             raise ConfigError("this is not what state_dict() of a PromptChooser returns") from None
         for name, mine in {"format": FORMAT, **self._identity()}.items():
             if own.get(name) != mine:
                 fault = "is of other prompts" if name == "data" else f"has {name} {own.get(name)!r}, this one {mine!r}"
                 raise ConfigError(f"the state {fault}; make the chooser as it was")
         numbers = inner.get("open") if isinstance(inner, Mapping) else None
-        if not isinstance(numbers, list) or set(values) - set(numbers):
+        if not isinstance(numbers, list) or any(number not in numbers for number in values):
             raise ConfigError("the state is damaged: it has values of a prompt that does not wait; take an older one")
+        mine = self._chooser.state_dict()["facts"]["sources"]
+        if json.dumps(inner.get("sources"), default=str) != json.dumps(mine):
+            raise ConfigError("the state is damaged: its sources are not those of its prompts; take an older one")
+        if any(len(each) >= (self._group_size or 1) or not np.isfinite(each).all() for each in values.values()):
+            raise ConfigError("the state is damaged: it has values that no group can wait with; take an older one")
+        if any(not 0 <= prompt < self._number or count < 1 for prompt, count in late.items()):
+            raise ConfigError("the state is damaged: it waits for values that cannot come; take an older one")
         with self._lock:
             self._chooser.load_state_dict({"facts": inner, "arrays": arrays})
             self._clear()

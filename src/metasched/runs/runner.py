@@ -25,6 +25,7 @@ from metasched.learners.evaluation import judged_rows, predictions
 from metasched.learners.inner import Schedule
 from metasched.learners.meta import seed_keys
 from metasched.learners.model import Model, model_of, read_model
+from metasched.learners.one_thread import one_thread
 from metasched.learners.probe import planner
 from metasched.learners.protocol import State
 from metasched.learners.stream import Stream, host_rows
@@ -80,7 +81,7 @@ def run(
     ``together`` jobs of one shape run side by side; by default one on a CPU, and on accelerators as many as fit.
     """
     finished: dict[int, Result] = {}
-    with leased([job.folder for job in jobs if job.folder is not None]) as leases:
+    with one_thread(), leased([job.folder for job in jobs if job.folder is not None]) as leases:
         for numbers in _by_shape(jobs):
             group = _Group([jobs[number] for number in numbers], together, leases)
             steps = group.run(checkpoint_seconds)
@@ -99,6 +100,7 @@ def run(
     return [finished[number] for number in range(len(jobs))]
 
 
+@one_thread()
 def seconds_per_update(jobs: Sequence[Job], updates: int = 5) -> list[float]:
     """Seconds of one update of each job when it runs alone, its share of evaluation included, without compilation."""
     seconds: dict[int, float] = {}

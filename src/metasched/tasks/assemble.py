@@ -188,7 +188,9 @@ def assemble(
     chosen |= {VALIDATION: (own[0], validation), TEST: (own[-1], test)}
     _refuse_unlearnable(sources, chosen, labels, goal.label)
     arrays: dict[str, Any] = {
-        key: (sources[source].inputs[rows], labels.values[source][rows]) for key, (source, rows) in chosen.items()
+        # Rows of a source are all of its rows: no second array of that size.
+        key: (sources[source].inputs[rows] if source in own else sources[source].inputs, labels.values[source][rows])
+        for key, (source, rows) in chosen.items()
     }
     if labels.classes is None:
         result = regression(name, arrays, goal.bins, allow_overlap=True)

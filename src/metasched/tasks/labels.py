@@ -137,14 +137,10 @@ def _classes(
 
 def _refuse_stray_texts(cells: Mapping[str, Cells], row_names: Mapping[str, RowName], title: str) -> None:
     """Refuse a text among many different numbers: an ``n.a.`` in a column of prices would make classes of them."""
-    count, numbers, stray = 0, set[str](), []
-    for part, own in cells.items():
-        for row, text in enumerate(map(str, as_texts(own))):
-            count += 1
-            if is_number(text):
-                numbers.add(text)
-            else:
-                stray.append((part, row, text))
+    texts = {part: [str(text) for text in as_texts(own)] for part, own in cells.items()}
+    numbers = {text for text in set[str]().union(*texts.values()) if is_number(text)}
+    stray = [(part, row, text) for part, own in texts.items() for row, text in enumerate(own) if text not in numbers]
+    count = sum(map(len, texts.values()))
     if len(numbers) > MOST_WHOLE_NUMBERS and len(stray) <= count * MOST_STRAY:
         part, row, text = stray[0]
         raise DataError(
@@ -158,7 +154,7 @@ def _are_numbers(cells: Cells) -> bool:
     array = np.asarray(cells)
     if array.dtype.kind != "O":
         return array.dtype.kind in "fiu"
-    texts = [cell for cell in array if isinstance(cell, str)]
+    texts = {cell for cell in array if isinstance(cell, str)}
     return all(is_number(text) and not (len(text) > 1 and text[0] == "0" and text.isdigit()) for text in texts)
 
 

@@ -136,7 +136,12 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         sizes = {len(columns[column.name]) for column in self.columns}
         if len(sizes) > 1:
             raise DataError(f"columns differ in length ({', '.join(map(str, sorted(sizes)))} rows); give each the same")
-        return np.concatenate([column.inputs(columns[column.name], row_name) for column in self.columns], axis=1)
+        found = np.empty((min(sizes, default=0), sum(column.width for column in self.columns)), np.float32)
+        begin = 0
+        for column in self.columns:  # one at a time: all of them together would take the memory twice
+            found[:, begin : begin + column.width] = column.inputs(columns[column.name], row_name)
+            begin += column.width
+        return found
 
 
 def as_numbers(name: str, cells: Cells, row_name: RowName) -> NDArray[np.float64]:
@@ -153,9 +158,8 @@ def as_numbers(name: str, cells: Cells, row_name: RowName) -> NDArray[np.float64
                 raise DataError(
                     f"{row_name(row)}: column '{name}' has {shown(cell)} where a number belongs; correct the cell"
                 ) from None
-    excess = np.abs(numbers) > LARGEST
-    if excess.any():
-        row = int(np.argmax(excess))
+    if numbers.size and max(np.fmax.reduce(numbers), -np.fmin.reduce(numbers)) > LARGEST:
+        row = int(np.argmax(np.abs(numbers) > LARGEST))
         raise DataError(
             f"{row_name(row)}: column '{name}' is {numbers[row]:g}, too large to learn from; correct or drop the row"
         )
@@ -164,7 +168,10 @@ def as_numbers(name: str, cells: Cells, row_name: RowName) -> NDArray[np.float64
 
 def as_texts(cells: Cells) -> list[str | None]:
     """Cells as texts, None where one is missing; 3 and 3.0 are both ``"3"``."""
-    return [None if _is_missing(cell) else _text(cell) for cell in cells]
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
+        values, numbers = np.unique(cells, return_inverse=True)  # few are different, and each is made text once
+        return [texts[number] for texts in [as_texts(list(values))] for number in numbers.tolist()]
+    return [cell or None if type(cell) is str else None if _is_missing(cell) else _text(cell) for cell in cells]
 
 
 def is_number(text: str) -> bool:

@@ -1,6 +1,6 @@
 """Task sets from tables: columns of numbers and text, one table for each source or one for all."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,7 +89,7 @@ def from_tables(
     features = _features(tables, goal.label)
     sources = [table for key, table in tables.items() if key not in own]
     preparation = Preparation.fit(
-        {column: np.concatenate([table.columns[column] for table in sources]) for column in features},
+        _Joined([table.columns for table in sources], features),
         label=goal.label,
         categorical=categorical,
         standardise=standardise,
@@ -104,6 +104,25 @@ def from_tables(
     notes += _notes(preparation, [tables[part] for part in own], missing, standardise)
     without = None if more is None else _prepared(more, preparation, np.full(len(more), None))
     return assemble(name, prepared, goal, notes, preparation, without)
+
+
+class _Joined(Mapping[str, NDArray[Any]]):
+    """Columns of several tables, one below the other; each is made when it is asked for, and not kept."""
+
+    def __init__(self, tables: Sequence[Mapping[str, NDArray[Any]]], names: Sequence[str]) -> None:
+        self.tables, self.names = tables, names
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return np.concatenate([columns[name] for columns in self.tables])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
 
 
 def _prepared(table: Table, preparation: Preparation, labels: NDArray[Any]) -> SourceRows:

@@ -210,11 +210,9 @@ def test_what_was_made_in_python_stays_in_this_process(tmp_path):
 def test_every_worker_has_one_thread_and_the_programs_of_all(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--mine")
     given = environment(0, 0)
-    assert given["XLA_FLAGS"].split() == ["--mine", "--xla_cpu_multi_thread_eigen=false"]
+    assert given["XLA_FLAGS"] == "--mine"  # the keys of compiled programs hold the flags, so all have the same
     assert given["NPROC"] == given["OMP_NUM_THREADS"] == "1"
     assert given["JAX_COMPILATION_CACHE_DIR"]
-    monkeypatch.setenv("XLA_FLAGS", given["XLA_FLAGS"])
-    assert environment(0, 0)["XLA_FLAGS"] == given["XLA_FLAGS"]  # the keys of compiled programs hold the flags
 
 
 def test_every_worker_with_an_accelerator_has_its_own(monkeypatch):

@@ -35,8 +35,6 @@ from metasched.runs.outcome import device, versions
 from metasched.runs.spec import differences
 from metasched.tasks import TEST, VALIDATION, Preparation, Provenance, Split, Task, TaskSet
 
-_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
-
 
 class Order(Struct, frozen=True, kw_only=True):
     """Runs to be made: their folders, the file with the rows of each, and the versions that everybody must have."""
@@ -60,16 +58,8 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 def one_thread() -> dict[str, str]:
-    """Environment of a process that shares a CPU with others of its kind; what the user says to XLA stands.
-
-    The number of threads decides how XLA splits large sums, and so their last bits. With one thread everywhere, the
-    numbers of a worker do not depend on the machine's cores. ``NPROC`` is what XLA takes it from.
-    """
-    flags = os.environ.get("XLA_FLAGS", "")
-    if _ONE_THREAD not in flags.split():  # said twice it would make other keys of compiled programs
-        flags = f"{flags} {_ONE_THREAD}".strip()
-    pools = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {"XLA_FLAGS": flags, **dict.fromkeys(pools, "1")}
+    """Environment of a process that shares a CPU with others of its kind: every library computes with one thread."""
+    return dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def refusal(wanted: Mapping[str, str]) -> str | None:
