@@ -44,7 +44,10 @@ def test_with_fewer_steps_than_updates_there_are_fewer_updates():
 
 def test_a_budget_that_is_too_short_is_refused_with_one_that_will_do():
     least = 200 / FOR_NETWORKS * FEWEST_STEPS / 1000
-    with pytest.raises(ConfigError, match="too short for 40 runs; give about 20 seconds, or fewer seeds or methods"):
+    with pytest.raises(
+        ConfigError,
+        match=r"40 runs; give about 20 seconds, or fewer seeds \(--seeds\) or methods",
+    ):
         within(LEARNER, PACE, 40, least * 0.9)
     within(LEARNER, PACE, 40, least * 1.1)
     within(LEARNER, PACE, 40, 20)

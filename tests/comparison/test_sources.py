@@ -44,6 +44,18 @@ def test_the_word_for_a_source(transfer, lost, shuffled, word, why):
     assert judged(transfer, lost, shuffled, margin=0.02) == (word, why)
 
 
+def test_too_few_seeds_are_the_reason_where_they_are():
+    found = Estimate(3.8, 0.1, 2.0, 3, 0.0)
+    assert judged(None, found, False, margin=0.02) == ("cannot tell", "too few seeds: give at least 4")
+
+
+def test_no_difference_is_said_of_the_interval_that_is_shown():
+    half = 0.019 / stats.t.ppf(0.975, 20)
+    found = Estimate(0.0, half, 20.0, 10, 0.0)
+    assert found.half_width < 0.02 < between(found).high
+    assert judged(None, found, False, margin=0.02)[0] == "cannot tell"
+
+
 def test_a_word_needs_one_percent():
     found = Estimate(0.2, 0.2 / stats.t.ppf(0.98, 20), 20.0, 10, 0.0)
     assert found.p_value == pytest.approx(0.04)

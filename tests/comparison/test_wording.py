@@ -44,6 +44,10 @@ class TestFirstLine:
         found = first([line("forest", "reference", 0.51)], forest=scores(0.6, 0.42, 0.5, 0.52), thompson=OURS)
         assert found.endswith(", which is not a clear difference")
 
+    def test_a_model_that_was_judged_once_is_called_so(self):
+        found = first([line("forest", "reference", 0.8)], forest={0: scores(0.8)[0]}, thompson=OURS)
+        assert found.endswith(", but it was judged only once")
+
     def test_losses_are_shown_as_people_know_them(self):
         mine, best = scores(-0.6, -0.61, -0.6, -0.59), scores(-0.4, -0.4, -0.41, -0.4)
         found = first([line("forest", "reference", -0.4)], LOSS, forest=best, thompson=mine)

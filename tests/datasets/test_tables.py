@@ -47,6 +47,10 @@ class TestColumns:
         with pytest.raises(ConfigError, match=r"decimal is '!' and the separator ','; give --data decimal=\. "):
             read_columns(path, decimal="!")
 
+    def test_a_file_that_is_not_separated_as_you_said_is_to_be_saved_so(self, tmp_path):
+        with pytest.raises(DataError, match=r"if its cells are separated by ',', save it with ';' like the others"):
+            read_columns(self.write(tmp_path, "a,b\n1,2\n"), separator=";")
+
     @pytest.mark.parametrize(
         ("content", "message"),
         [

@@ -8,7 +8,8 @@ import pytest
 import made_up_results as made
 from metasched.learners.metrics import METRICS
 from metasched.report import compare
-from metasched.report.statistics import Bounded
+from metasched.report.compare import Contrast
+from metasched.report.statistics import Bounded, Interval
 from metasched.report.verdict import MARGIN, decide, opening, stated
 
 
@@ -150,6 +151,13 @@ def test_sources_whose_gain_is_uncertain_need_more_seeds_too():
         "Choosing is better than uniform (+.010 [.010, .010]); too few seeds to tell whether "
     )
     assert re.search(r"whether it is better than target-only \(\+\.02 .*\): about \d+ might do$", found.sentence)
+
+
+def test_a_difference_that_only_the_correction_makes_open_is_explained():
+    gap = Interval(0.055, 0.013, 0.097)
+    alone = Interval(0.1, 0.05, 0.15)
+    contrasts = [Contrast(gap, 0.03, 0.06, 10, "open", 12), *[Contrast(alone, 0.001, 0.003, 10, "better", None)] * 2]
+    assert "(+.06 [.01, .10], not clear once corrected for several comparisons)" in stated(contrasts).sentence
 
 
 def test_where_uniform_is_the_better_of_both_it_is_uniform_that_is_held_against_target_only():

@@ -90,6 +90,10 @@ class TestRefused:
             fit({"age": ["20", "30", "abc", "41"]})
         assert fit({"age": ["20", "30", "abc", "41"]}, categorical=["age"]).columns[0].width == 4
 
+    def test_a_decimal_comma_where_other_rows_have_a_point(self):
+        with pytest.raises(DataError, match="row 3: column 'age' has '80,5', a decimal comma where other rows have a"):
+            fit({"age": ["20", "30.5", "80,5", "41"]})
+
     def test_numbers_with_a_decimal_comma(self):
         with pytest.raises(DataError, match=r"'20,5'; if that is a number give --data decimal=, \(decimal=','\)"):
             fit({"age": ["20,5", "30,1", "41"]})

@@ -62,7 +62,7 @@ def within(learner: LearnerSettings, pace: Pace, runs: int, seconds: float) -> L
         least = (training * min(1.0, FEWEST_STEPS / wanted) + pace.compiling) / FOR_NETWORKS
         raise ConfigError(
             f"a budget of {seconds:,.0f} s is too short for {runs} runs; give about {in_words(least)}, or fewer seeds "
-            "or methods"
+            "(--seeds) or methods (--methods)"
         )
     updates = min(learner.updates, steps)
     return replace(learner, updates=updates, batches_per_update=max(1, steps // updates))

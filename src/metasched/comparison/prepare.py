@@ -13,6 +13,7 @@ from metasched.comparison import networks, place
 from metasched.comparison.asked import Asked
 from metasched.comparison.bench import TUNING, Bench, OnProgress, Steps
 from metasched.comparison.budget import Pace
+from metasched.comparison.estimate import FEWEST_UNITS
 from metasched.comparison.splits import Splits
 from metasched.errors import ConfigError
 from metasched.runs import runner
@@ -65,6 +66,8 @@ def prepared(
     with reached as executor, place.claimed(out, asked.as_json()), closing(executor):
         if on_note:
             on_note(_announced(asked, rates, runs, pace))
+            if splits.units < FEWEST_UNITS and splits.kind != "cross-validation":
+                on_note(f"with so few seeds no difference is claimed; give --seeds {FEWEST_UNITS} or more")
         count = runs + (len(asked.tasks.tasks) * len(splits.folds) if single else 0)
         steps = Steps(count, on_progress)
         deadline = math.inf if asked.budget is None else began + asked.budget

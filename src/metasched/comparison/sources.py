@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from metasched.comparison.estimate import Estimate, Judge, Part, difference, together
+from metasched.comparison.estimate import FEWEST_UNITS, Estimate, Judge, Part, difference, together
 from metasched.comparison.networks import answers_of
 from metasched.comparison.splits import Split, Splits
 from metasched.learners.evaluation import judged_rows
@@ -74,8 +74,10 @@ def judged(transfer: Estimate | None, lost: Estimate | None, shuffled: bool, mar
     if helps or missed:
         whys = ["learning its rows raises the score"] * helps + ["leaving it out lowers the score"] * missed
         return "keep", " and ".join(whys)
-    if lost is not None and abs(lost.value) + lost.half_width <= margin:
+    if lost is not None and max(map(abs, lost.interval_at(LEVEL)[1:])) <= margin:
         return "no difference", f"the score changes by less than {margin:.2g} without it"
+    if any(found is not None and found.units < FEWEST_UNITS for found in (transfer, lost)):
+        return "cannot tell", f"too few seeds: give at least {FEWEST_UNITS}"
     return "cannot tell", "neither measure is clear"
 
 

@@ -37,7 +37,10 @@ def first_line(
         return ""
     name = best.name[0].upper() + best.name[1:]
     said = against(gap.interval, ours, metric)
-    shown = "" if gap.interval.low > 0 else ", which is not a clear difference"
+    if gap.units < 2:
+        shown = ", but it was judged only once"
+    else:
+        shown = "" if gap.interval.low > 0 else ", which is not a clear difference"
     return f"{name} is the best single model here ({in_units(best.score.value, metric)}): {said}{shown}"
 
 

@@ -305,7 +305,7 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
             table = table_of(min(path.stat().st_size + 1, _LARGEST_BLOCK))
     except (arrow.ArrowException, OSError) as error:
         raise DataError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]}); correct it") from None
-    _check_header(path, table.column_names, separator)
+    _check_header(path, table.column_names, separator, separator == _separator(path, None))
     if ragged:
         row = ragged[0]
         raise DataError(
@@ -344,13 +344,12 @@ def _foreign_line(path: Path) -> int:
     return 1
 
 
-def _check_header(path: Path, names: list[str], separator: str) -> None:
+def _check_header(path: Path, names: list[str], separator: str, usual: bool) -> None:
     others = [other for other in ";,\t|" if other != separator and other in names[0]]
     if len(names) == 1 and others:
-        raise DataError(
-            f"{path}: has one column, {shown(names[0])}; if its cells are separated by {others[0]!r}, "
-            f"give {given('separator', others[0])}"
-        )
+        apart = f"if its cells are separated by {others[0]!r}, "
+        fix = f"give {given('separator', others[0])}" if usual else f"save it with {separator!r} like the others"
+        raise DataError(f"{path}: has one column, {shown(names[0])}; {apart}{fix}")
     unnamed = [str(place) for place, name in enumerate(names, start=1) if not name]
     if len(unnamed) > 1:
         raise DataError(

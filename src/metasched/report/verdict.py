@@ -152,10 +152,16 @@ def _clause(test: Contrast, other: str, who: str = "", metric: Metric = ACCURACY
         "better": against(test.difference, other, metric, who=who),
         "worse": against(test.difference, other, metric, who=who, link="against"),
         "alike": f"{subject}as good as {other} ({amount})",
-        "open": f"{what_lacks(test.needed)} to tell whether {subject}better than {other} ({amount})"
+        "open": f"{what_lacks(test.needed)} to tell whether {subject}better than {other} ({amount}{_corrected(test)})"
         f"{might_do(test.needed)}",
     }
     return words[test.kind]
+
+
+def _corrected(test: Contrast) -> str:
+    """Why a difference is open although its own interval excludes 0."""
+    clear = test.difference.low > 0 or test.difference.high < 0
+    return ", not clear once corrected for several comparisons" if clear and test.p_holm > test.p_value else ""
 
 
 def fewer_rows(gain: Bounded | None) -> str:

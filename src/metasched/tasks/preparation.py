@@ -223,17 +223,26 @@ def _refuse_stray_text(name: str, texts: Sequence[str | None], row_name: RowName
     strays = [row for row, text in enumerate(texts) if text is not None and not is_number(text)]
     count = sum(text is not None for text in texts)
     if strays and len(strays) < count / 2:
+        if all(_has_decimal_comma(texts[row]) for row in strays):
+            raise DataError(
+                f"{row_name(strays[0])}: column '{name}' has {shown(texts[strays[0]])}, a decimal comma where other "
+                f"rows have a point ({len(strays):,} such rows); write all files with the same decimal sign"
+            )
         raise DataError(
             f"{row_name(strays[0])}: column '{name}' has {shown(texts[strays[0]])} among numbers ({len(strays):,} such "
             f"rows); correct these cells, or give {given('categorical', [name])}"
         )
-    commas = sum(is_number(text.replace(",", ".", 1)) for text in texts if text is not None and "," in text)
+    commas = sum(map(_has_decimal_comma, texts))
     if commas > count / 2:
         first = next(row for row, text in enumerate(texts) if text is not None and "," in text)
         raise DataError(
             f"{row_name(first)}: column '{name}' has {shown(texts[first])}; if that is a number give "
             f"{given('decimal', ',')}"
         )
+
+
+def _has_decimal_comma(text: str | None) -> bool:
+    return text is not None and "," in text and is_number(text.replace(",", ".", 1))
 
 
 def _holds_text(cells: Cells) -> bool:
