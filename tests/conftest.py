@@ -1,4 +1,6 @@
+import ctypes
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from campaign.compiling import SETTINGS
@@ -21,11 +23,25 @@ hypothesis.settings.register_profile("house", deadline=None)  # a first call com
 hypothesis.settings.load_profile("house")
 keep_compiled_programs()
 
+MOST_MEMORY = 2_500_000_000
+"""Bytes of a test process beyond which it forgets what it has compiled, once a file of tests is done."""
+
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
     """No test reads or fills the user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _bounded_memory():
+    """Compiled programs add up to gigabytes in a process that runs thousands of tests, so drop them in time."""
+    yield
+    statm = Path("/proc/self/statm")
+    if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY:
+        jax.clear_caches()
+        with suppress(AttributeError, OSError):  # glibc keeps what was freed until it is told to hand it back
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture
