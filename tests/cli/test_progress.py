@@ -1,5 +1,6 @@
 import io
 import re
+import threading
 import time
 from contextlib import suppress
 
@@ -218,6 +219,22 @@ class TestWaiting:
                 while wanted not in console.file.getvalue() and time.monotonic() < deadline:
                     time.sleep(0.01)
             assert wanted in console.file.getvalue()
+
+    def test_what_takes_long_before_its_first_step_says_where_it_is_from_then_on(self, monkeypatch):
+        class AtOnce(threading.Timer):
+            """It is due before the work says where it is."""
+
+            def start(self):
+                super().start()
+                self.join()
+
+        monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr(progress, "Timer", AtOnce)
+        console = pipe()
+        with progress.waiting(console, "diagnose") as on_step:
+            on_step(0, 3, "order of a")
+            on_step(1, 3, "order of b")
+        assert console.file.getvalue() == "diagnose: 0 of 3 steps, now order of a\n"
 
     def test_quiet_shows_nothing(self, monkeypatch):
         monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.0)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from threading import Timer
+from threading import Lock, Timer
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -120,18 +120,33 @@ def waiting(console: Console, name: str, quiet: bool = False) -> Iterator[Callab
     A bar that goes when the work is done; without a terminal one plain line.
     """
     bars = _bars(console, time.monotonic, MofNCompleteColumn(), quiet=quiet, transient=True)
+    lock, due, said = Lock(), False, quiet or console.is_terminal
 
-    def appear() -> None:
-        bars.start()
-        if not (quiet or console.is_terminal) and bars.tasks:
+    def say() -> None:
+        """The line, once; whichever comes last calls it, the moment when it is due or the first step."""
+        nonlocal said
+        if due and bars.tasks and not said:
+            said = True
             bar = bars.bar(name)
             line = f"{name}: {bar.completed} of {bar.total} steps, now {bar.fields['words']}"
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 
+    def appear() -> None:
+        nonlocal due
+        bars.start()
+        with lock:
+            due = True
+            say()
+
+    def show(done: int, total: int, words: str) -> None:
+        with lock:
+            bars.show(name, done, total, words)
+            say()
+
     timer = Timer(PATIENCE_SECONDS, appear)
     timer.start()
     try:
-        yield partial(bars.show, name)
+        yield show
     finally:
         timer.cancel()
         timer.join()
