@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,22 +17,35 @@ pytestmark = [
 THREADS = ("NPROC", "PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
+@contextmanager
+def bound_to(number):
+    """This thread, and the processes that it starts meanwhile, may use so many cores; None: all that it may.
+
+    Code between fork and exec could bind them as well, but a process with threads is not to run any there.
+    """
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(cores)[:number])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 def numbers(what, data, place, threads=None):
     """What a process says that may use one core; or all cores, with so many threads of XLA."""
     environment = {name: value for name, value in os.environ.items() if name not in THREADS}
     # What one process has compiled would hide that another compiles something else.
     environment |= {"XLA_FLAGS": QUICK, "JAX_ENABLE_COMPILATION_CACHE": "false"}
     environment |= {"NPROC": str(threads)} if threads else {}
-    core = min(os.sched_getaffinity(0))
-    done = subprocess.run(
-        [sys.executable, same_numbers.__file__, what, data, place],
-        env=environment,
-        preexec_fn=None if threads else lambda: os.sched_setaffinity(0, {core}),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=600,
-    )
+    with bound_to(None if threads else 1):
+        done = subprocess.run(
+            [sys.executable, same_numbers.__file__, what, data, place],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=600,
+        )
     return dict(line.split() for line in done.stdout.splitlines())
 
 
