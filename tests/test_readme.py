@@ -81,7 +81,7 @@ def test_every_tracker_has_an_extra_and_a_row_on_that_page():
 
 def test_every_key_of_a_record_is_on_that_page(tasks):
     run = ms.train(tasks, learner=ms.Joint(batch_size=4, updates=1))
-    page = (ROOT / "docs" / "outcomes.md").read_text()
+    page = (ROOT / "docs" / "files.md").read_text()
     assert [key for key in run.records[-1] if f"`{key}`" not in page] == []
 
 

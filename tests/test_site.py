@@ -51,7 +51,7 @@ def test_no_page_asks_another_machine_for_anything(site):
 def test_words_of_the_glossary_are_links_where_a_page_first_uses_them():
     import site_glossary
 
-    anchors = site_glossary.words("# Glossary\n\n## Cell, cells\n\nA batch.\n\n## Run\n\n## Source\n")
+    anchors = site_glossary.words("# Glossary\n\n## Cell, cells\n\nA batch.\n\n## Draw\n\n## Source\n")
     assert anchors == {"cell": "cell-cells", "cells": "cell-cells", "source": "source"}
     html = "<h1>Sources</h1><p>A <code>source</code> and two Sources run in cells; a cell of a source.</p>"
     linked = site_glossary.linked(html, anchors, "glossary.html")
@@ -92,7 +92,7 @@ def test_figures_have_no_background_of_their_own_on_light_and_on_dark_pages(site
         page = new_page()
         page.resize(1280)
         page.colours(scheme)
-        for name in ("index", "gallery", "explained/transfer"):
+        for name in ("index", "results", "explained/transfer"):
             page.open(site / f"{name}.html", ready="document.querySelector('.md-typeset img')?.complete")
             box = "document.querySelector('.md-typeset img').getBoundingClientRect()"
             x, y = round(page.evaluate(f"{box}.left")), round(page.evaluate(f"{box}.top"))
