@@ -2,6 +2,9 @@
 
 import logging
 import re
+import shlex
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -46,6 +49,16 @@ def test_no_page_asks_another_machine_for_anything(site):
     assert len(pages) > 20
     assert [page.name for page in pages if outside.search(page.read_text())] == []
     assert [file.name for file in site.rglob("*.css") if "//fonts." in file.read_text()] == []
+
+
+def test_make_docs_fails_on_a_broken_link(tmp_path):
+    (command,) = re.findall(r"^\t@.*\$\(BIN\)/(mkdocs .+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("[nowhere](gone.md)\n")
+    (tmp_path / "mkdocs.yml").write_text("site_name: broken\n")
+    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "gone.md" in done.stderr
 
 
 def test_words_of_the_glossary_are_links_where_a_page_first_uses_them():
