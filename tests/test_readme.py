@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_first_screen_says_how_to_install_and_shows_what_it_does():
     lines = (ROOT / "README.md").read_text().splitlines()
-    assert len(lines) < 120
+    assert len(lines) <= 100
     assert any("pip install" in line for line in lines[:12])
     assert any("figures/sources-scripts.svg" in line for line in lines[:8])
 
