@@ -9,7 +9,7 @@ demo: $(VENV)/.installed-demo
 	@$(BIN)/metasched demo
 
 docs: $(VENV)/.installed-docs
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo 'The site: site/index.html'
 
 # Both keep what JAX compiles in .cache, for each other and for the next time.

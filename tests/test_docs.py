@@ -1,6 +1,7 @@
 """Every block of README and docs runs and prints what is shown, or says why not; every link leads somewhere."""
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -66,6 +67,13 @@ def test_links_lead_to_files_and_headings_that_are_there(path):
         if not place.exists() or (anchor and anchor not in anchors(place)):
             broken.append(target)
     assert broken == []
+
+
+@pytest.mark.parametrize("path", WRITTEN)
+def test_a_number_that_ends_a_sentence_does_not_begin_a_line(path):
+    """Markdown takes a line that begins with '14. ' for an item of a list."""
+    numbers = [int(number) for number in re.findall(r"^ *(\d+)\. ", without_code(path.read_text()), re.M)]
+    assert [second for first, second in pairwise([0, *numbers]) if second not in (1, first + 1)] == []
 
 
 def without_code(text):

@@ -2,6 +2,9 @@
 
 import logging
 import re
+import shlex
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -48,10 +51,20 @@ def test_no_page_asks_another_machine_for_anything(site):
     assert [file.name for file in site.rglob("*.css") if "//fonts." in file.read_text()] == []
 
 
+def test_make_docs_fails_on_a_broken_link(tmp_path):
+    (command,) = re.findall(r"^\t@.*\$\(BIN\)/(mkdocs .+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("[nowhere](gone.md)\n")
+    (tmp_path / "mkdocs.yml").write_text("site_name: broken\n")
+    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "gone.md" in done.stderr
+
+
 def test_words_of_the_glossary_are_links_where_a_page_first_uses_them():
     import site_glossary
 
-    anchors = site_glossary.words("# Glossary\n\n## Cell, cells\n\nA batch.\n\n## Run\n\n## Source\n")
+    anchors = site_glossary.words("# Glossary\n\n## Cell, cells\n\nA batch.\n\n## Draw\n\n## Source\n")
     assert anchors == {"cell": "cell-cells", "cells": "cell-cells", "source": "source"}
     html = "<h1>Sources</h1><p>A <code>source</code> and two Sources run in cells; a cell of a source.</p>"
     linked = site_glossary.linked(html, anchors, "glossary.html")
@@ -92,7 +105,7 @@ def test_figures_have_no_background_of_their_own_on_light_and_on_dark_pages(site
         page = new_page()
         page.resize(1280)
         page.colours(scheme)
-        for name in ("index", "gallery", "explained/transfer"):
+        for name in ("index", "results", "explained/transfer"):
             page.open(site / f"{name}.html", ready="document.querySelector('.md-typeset img')?.complete")
             box = "document.querySelector('.md-typeset img').getBoundingClientRect()"
             x, y = round(page.evaluate(f"{box}.left")), round(page.evaluate(f"{box}.top"))

@@ -11,16 +11,14 @@ python tools/readme.py --check    # exit 1 if something is not that of the resul
 import json
 import re
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from metasched.experiments.evidence import Evidence, evidence_in
 from metasched.optional import require
 from metasched.report import compare, page, results, tables
 from metasched.report.cells import CellRuns, MethodRuns
 from metasched.schedulers.resolve import BASELINE
-from tables import BLIND, ORDERED, TABLES, expected, of_order, p_values, plain
+from tables import BLIND, ORDERED, TABLES, expected, of_order, plain
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "figures"
@@ -54,9 +52,9 @@ DRAWN = (
 )
 
 
-def filled(text: str, cells: dict[str, CellRuns], evidence: Iterable[Evidence]) -> str:
+def filled(text: str, cells: dict[str, CellRuns]) -> str:
     """A page with every table and number that it marks."""
-    for name, make in {**TABLES, "p-values": lambda _: p_values(evidence)}.items():
+    for name, make in TABLES.items():
         begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
         if begin in text:
             before, rest = text.split(begin)
@@ -114,7 +112,7 @@ def main() -> None:
     cells = {cell.key: cell for cell in found.cells}
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = path.read_text()
-        fresh = filled(text, cells, evidence_in(found))
+        fresh = filled(text, cells)
         if "--check" not in sys.argv:
             path.write_text(fresh)
         elif fresh != text:

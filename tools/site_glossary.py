@@ -13,7 +13,7 @@ from mkdocs.structure.pages import Page
 GLOSSARY = "glossary.md"
 WITHOUT = ("reference/", "examples/", GLOSSARY, "changelog.md", "contributing.md")
 """Pages that are left alone."""
-EVERYDAY = {"comparison", "draw", "evidence", "family", "gain", "method", "plan", "row", "run", "useful", "verdict"}
+EVERYDAY = {"draw"}
 """Words that mostly mean on a page what they mean anywhere."""
 LEFT_ALONE = re.compile(r"<(/?)(?:a|button|code|h[1-6]|math|pre|svg|th)\b")
 """Where a link has no place."""

@@ -1,13 +1,10 @@
 """The tables of README and docs that show results, each a function of all cells by name."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from metasched.experiments import published
-from metasched.experiments.evidence import Evidence
 from metasched.experiments.pooled import MODELS
 from metasched.report import compare, statistics, tables
 from metasched.report.cells import TARGET_ONLY, USEFUL, CellRuns, MethodRuns
@@ -198,18 +195,6 @@ def table(cells: dict[str, CellRuns]) -> str:
             with_name(compare.best_single(cell)).replace("single:", "task "),
         ]
         lines.append(f"| {' | '.join(words)} |")
-    return "\n".join(lines) + "\n"
-
-
-def p_values(evidence: Iterable[Evidence]) -> str:
-    """Is label order more than chance, task by task: ours, the asymptotic value and the published one."""
-    head = ["Task", "p, shuffled", "p, asymptotic", "p, paper", "Cramér's V"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for found in sorted(evidence, key=lambda one: one.experiment, reverse=True):
-        for line, printed in zip(found.order, published.P_VALUES.get(found.experiment, ()), strict=False):
-            ours = (line.p_permutation, line.p_asymptotic, printed)
-            words = [f"{found.experiment}, {line.task}", *(f"{p:.2g}" for p in ours), f"{line.association:.2f}"]
-            lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"
 
 
