@@ -22,11 +22,15 @@ import numpy as np
 from campaign import loops, worker
 from campaign.compiling import SETTINGS
 from campaign.crashes import Disk, watched
+from campaign.table import processor_seconds
 
 OUT = "out"
 LOG = "log.txt"
 SECONDS = 600.0
 """Longer than any of these commands takes on a busy machine."""
+_MOST_PATIENCE = 10
+"""So many times longer one may take that has had less than this part of that in processor time."""
+_SECONDS_BETWEEN_LOOKS = 5.0
 _SMALL = ["--batch-size", "4", "--batches-per-update", "3", "--eval-every", "1", "--network", "mlp", "--quiet"]
 _TRAIN = ["train", "../set.npz", "--out", OUT, "--updates", "6", *_SMALL, "--scheduler"]
 _COMPARE = [
@@ -140,6 +144,9 @@ class Running(NamedTuple):
         with _ONE_AT_A_TIME:
             return cast(int | None, self.process.exitcode)
 
+    def _used(self) -> float:
+        return processor_seconds(self.process.pid)
+
     def kill(self) -> None:
         """SIGKILL, now."""
         if self.wait(0.0) is None:
@@ -147,8 +154,10 @@ class Running(NamedTuple):
                 os.kill(self.process.pid, signal.SIGKILL)
 
     def end(self, seconds: float = SECONDS) -> Ended:
-        """Wait for its end; one that takes longer than that is killed."""
-        code = self.wait(seconds)
+        """Wait for its end; one that takes longer than that, and had processor time enough, is killed."""
+        code, until = self.wait(seconds), time.monotonic() + _MOST_PATIENCE * seconds
+        while code is None and time.monotonic() < until and self._used() < seconds / _MOST_PATIENCE:
+            code = self.wait(_SECONDS_BETWEEN_LOOKS)
         if code is None:
             self.kill()
             self.wait(None)

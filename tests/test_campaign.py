@@ -1,20 +1,21 @@
 """The campaign in short; `python -m campaign` is the long form."""
 
+import math
 import os
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import forkserver
+from multiprocessing import forkserver, get_context
 from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
 
 import metasched as ms
-from campaign import faults, kills, loops, protocol
+from campaign import faults, kills, loops, protocol, victims
 from campaign.__main__ import main
-from campaign.table import Effort, Result, Verdict, count, markdown
-from campaign.victims import essence, start
+from campaign.table import Effort, Result, Verdict, count, markdown, processor_seconds
+from campaign.victims import Running, essence, start
 from metasched.runs import checkpoint
 
 pytestmark = pytest.mark.slow
@@ -104,6 +105,18 @@ def test_whoever_starts_a_process_does_not_hear_how_another_one_ended(tmp_path, 
         last = pool.submit(lambda: start(tmp_path / "last", ["loop", "nonsense"]).end())
         ends = [last, *(pool.submit(one.end) for one in running)]
         assert [each.result().code for each in ends] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("used", "least"), [(1.0, 0.2), (0.0, 2.0)])
+def test_a_process_that_had_no_time_of_the_processor_is_waited_for_longer(tmp_path, monkeypatch, used, least):
+    monkeypatch.setattr(Running, "_used", lambda _: used)
+    monkeypatch.setattr(victims, "_SECONDS_BETWEEN_LOOKS", 0.1)
+    process = get_context("spawn").Process(target=time.sleep, args=(600,), daemon=True)
+    process.start()
+    ended = Running(process, tmp_path, time.monotonic()).end(0.2)
+    assert ended.code is None
+    assert ended.seconds >= least
+    assert processor_seconds(process.pid) == math.inf  # it is gone
 
 
 def test_the_model_sees_a_checkpoint_that_is_not_moved_aside(tmp_path, monkeypatch):
