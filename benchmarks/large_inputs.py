@@ -5,13 +5,16 @@ python benchmarks/large_inputs.py --rows 1000000 --columns 50 --formats parquet
 python benchmarks/large_inputs.py --sources 1000 --rows 1000 --columns 20
 python benchmarks/large_inputs.py --classes 200
 python benchmarks/large_inputs.py --rows 2000 --columns 5000
+python benchmarks/large_inputs.py --rows 200000 --columns 20 --formats parquet --compare    # a million rows
 
 Each format is read in a process of its own. *Data* are the task set's inputs, float32; the peak is what reading adds to
-a process that has read a small set before.
+a process that has read a small set before. With ``--compare`` the command `metasched compare` answers from the files
+instead, with its defaults; processor time counts all of its processes, the peak the largest of them.
 """
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -53,7 +56,7 @@ def read(folder: Path, form: str) -> dict[str, float]:
     ms.datasets.load(small, target="target")  # imports
     pa.set_cpu_count(1)
     before, began = peak(), time.process_time()
-    tasks = ms.datasets.load(folder, target="target", limit=LIMIT)
+    tasks = ms.datasets.load(folder, target="target", regression=False, limit=LIMIT)
     ours, most = time.process_time() - began, peak() - before
     data = sum(part.inputs.nbytes for _, part, _ in tasks.parts())
     del tasks
@@ -67,12 +70,29 @@ def read(folder: Path, form: str) -> dict[str, float]:
     return {"seconds": ours, "pyarrow": theirs, "ratio": ours / theirs, "data": data, "peak": most / data}
 
 
+def compare(folder: Path, form: str) -> None:
+    """Run the command and print what it took."""
+    words = ["compare", str(folder), "--target", "target", "--target-labels", "40", "--data", f"limit={LIMIT}"]
+    began = time.monotonic()
+    subprocess.run(
+        [sys.executable, "-m", "metasched", *words, "--out", str(folder.parent / "out"), "--quiet"],
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    wall, spent = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"{form}: compare took {wall:,.0f} s, {spent.ru_utime + spent.ru_stime:,.0f} s of processor time; "
+        f"peak {spent.ru_maxrss / 2**20:.1f} GiB; load {os.getloadavg()[0]:.1f}"
+    )
+
+
 def main() -> None:
     """Write the files, read them and print a line for each format."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in {"sources": 5, "rows": 100_000, "columns": 50, "classes": 3}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--formats", nargs="+", default=["csv", "parquet"], choices=["csv", "parquet"])
+    parser.add_argument("--compare", action="store_true")
     parser.add_argument("--read", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.read:
@@ -83,6 +103,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "rows"
             write(folder, given.sources, given.rows, given.columns, given.classes, form)
+            if given.compare:
+                compare(folder, form)
+                continue
             size = sum(path.stat().st_size for path in folder.iterdir())
             done = subprocess.run(
                 [sys.executable, __file__, "--read", folder, form], stdout=subprocess.PIPE, text=True, check=True
@@ -91,7 +114,7 @@ def main() -> None:
         print(
             f"{form}: {size / 2**20:,.0f} MiB of files, {found['data'] / 2**20:,.0f} MiB of data; "
             f"{found['seconds']:.2f} s of processor time, {found['ratio']:.2f} x pyarrow; "
-            f"peak {found['peak']:.1f} x the data"
+            f"peak {found['peak']:.1f} x the data; load {os.getloadavg()[0]:.1f}"
         )
 
 

@@ -7,17 +7,19 @@ import json
 import pickle
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 import metasched as ms
+from campaign import states
 from campaign.mutate import Edit, edits, json_edits
 from metasched.chooser import Chooser
 from metasched.comparison.place import stored
@@ -30,6 +32,14 @@ from metasched.references.recipes import Recipe, fit_recipe
 from metasched.report import remarks, results
 from metasched.runs import checkpoint, folder, outcome, records
 
+UNLABELLED = {"unlabelled/inputs": np.linspace(-1, 1, 9, dtype="f4").reshape(3, 3)}
+_MIXTURE = b"""{
+    "sources": [{"name": "web", "size": 10000, "weight": 3}, {"name": "books", "path": "a", "weight": 1.5}],
+    "scheduler": "thompson",
+    "stages": [{"from": 5000, "weights": {"web": 1, "books": 1}}],
+    "ramp": true, "batch_size": 4, "batching": "mixed", "seed": 3, "min_share": 0.1, "prior": 9,
+    "options": {"forget": 0.99}
+}"""
 Damage = Callable[[Random, Sequence[bytes]], list[Edit]]
 
 
@@ -109,11 +119,34 @@ def formats(place: Path) -> dict[str, Format]:
             _in_run("checkpoint.safetensors", files, lambda at: (checkpoint.load(at, 2**24), checkpoint.updates(at))),
         ),
     }
+    mixture = json.loads(_MIXTURE)
+    found["mixture.json"] = Format((_MIXTURE,), _json_or_bytes, lambda content, at: _mixture(at / "a.json", content))
+    if find_spec("yaml"):
+        import yaml
+
+        text = yaml.safe_dump(mixture).encode()
+        found["mixture.yaml"] = Format((text,), edits, lambda content, at: _mixture(at / "a.yaml", content))
+    for name, keeper in states.keepers().items():
+        found[name] = Format((states.good(keeper),), _json_or_bytes, states.reader(keeper))
+    found["npz unlabelled"] = Format(
+        (_npz(UNLABELLED),), _in_zip, lambda content, at: ms.datasets.load(_put(at / "a.npz", content))
+    )
     if find_spec("pyarrow"):
         table = b"source,x,k,label\n" + b"".join(b"%d,%d.5,w%d,l%d\n" % (n % 3, n, n % 2, n % 2) for n in range(24))
         found["csv"] = Format((table,), edits, lambda content, at: _columns(_put(at / "a.csv", content)))
         found["tsv"] = Format(
             (table.replace(b",", b"\t"),), edits, lambda content, at: _columns(_put(at / "a.tsv", content))
+        )
+        blank = b"".join(b"2,%d.5,w%d,\n" % (n, n % 2) for n in range(5))
+        found["csv unlabelled"] = Format(
+            (table + blank,), edits, lambda content, at: _columns(_put(at / "a.csv", content))
+        )
+        found["unlabelled rows"] = Format(
+            (b"x,k\n" + b"".join(b"%d.5,w%d\n" % (n, n % 2) for n in range(5)),),
+            edits,
+            lambda content, at: ms.datasets.load(
+                _put(at / "a.csv", table), target="2", unlabelled=_put(at / "more.csv", content)
+            ),
         )
         found["parquet"] = Format((_parquet(),), edits, lambda content, at: _columns(_put(at / "a.parquet", content)))
     if find_spec("PIL"):
@@ -208,9 +241,9 @@ def _tasks() -> ms.TaskSet:
     )
 
 
-def _npz() -> bytes:
+def _npz(more: Mapping[str, Any] = MappingProxyType({})) -> bytes:
     tasks, packed = _tasks(), io.BytesIO()
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, Any] = dict(more)
     for name, part, _ in tasks.parts():
         key = name if name in ("validation", "test") else f"tasks/{name}"
         arrays |= {f"{key}/inputs": part.inputs, f"{key}/labels": part.labels}
@@ -314,6 +347,13 @@ def _write_hdf5(path: Path) -> None:
         boxes = file.create_dataset("boxes", (2, 15, 5), "i4", chunks=(1, 15, 5), compression="gzip", fillvalue=-1)
         boxes[:, 0] = [1, 1, 5, 6, 2]
         file.attrs["simulated"] = True
+
+
+def _mixture(path: Path, content: bytes) -> object:
+    """A mixture that is taken makes a chooser."""
+    _put(path.parent / "a", b"rows")
+    sources, scheduler, options = ms.read_mixture(_put(path, content))
+    return Chooser(scheduler, {name: one if type(one) is int else None for name, one in sources.items()}, **options)
 
 
 def _read_hdf5(content: bytes, at: Path) -> object:

@@ -1,26 +1,32 @@
 """Kill real commands, at every file operation and at random moments, and see whether they go on to the same bytes."""
 
 import json
+import math
+import os
 import random
 import shutil
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from campaign.crashes import TEARS
 from campaign.table import Effort, Result, Verdict
-from campaign.victims import COUNTERS, LOG, OUT, SECONDS, VICTIMS, Ended, Victim, essence, prepare, start
+from campaign.victims import COUNTERS, LOG, LOOPS, OUT, SECONDS, VICTIMS, Ended, Victim, essence, prepare, start
+from campaign.worker import CLAIM, PLANNED
 
 MOST_IN_A_ROW = 3
 """Kills of one run, at most."""
+_SECONDS_BETWEEN_LOOKS = 0.01
 _NOT_BEGUN = ("run the same command again", "give the command that began the others again")
 """What ``resume`` says of a run that was killed before it had begun: there is nothing to go on with."""
 
 
-_ALL: dict[str, Victim] = {**VICTIMS, **COUNTERS}
+_ALL: dict[str, Victim] = {**VICTIMS, **COUNTERS, **LOOPS}
 
 
 class Whole(NamedTuple):
@@ -73,6 +79,11 @@ def counters(effort: Effort) -> Iterator[Result]:
     yield from kills(effort, tuple(COUNTERS))
 
 
+def loops(effort: Effort) -> Iterator[Result]:
+    """The same with training loops that have draws under way."""
+    yield from kills(effort, tuple(LOOPS))
+
+
 def _undisturbed(place: Path, name: str) -> Whole:
     words = _ALL[name].whole or _ALL[name].begin
     ended = start(place / f"first-{name}", words).end()  # it compiles what all others read
@@ -81,7 +92,9 @@ def _undisturbed(place: Path, name: str) -> Whole:
         ended = start(where, words).end()
     if ended.code != 0:
         raise RuntimeError(f"{name} does not work undisturbed: {ended}")
-    return Whole(essence(where / OUT), len(json.loads((where / "events.json").read_text())), ended.seconds)
+    events = sorted(where.glob("events-*.json")) if _ALL[name].workers else [where / "events.json"]
+    operations = max(len(json.loads(path.read_text())) for path in events)
+    return Whole(essence(where / OUT), operations, ended.seconds)
 
 
 def _chains(chance: random.Random, wholes: dict[str, Whole]) -> Iterator[Chain]:
@@ -105,20 +118,9 @@ def _random_kill(chance: random.Random, whole: Whole) -> Kill:
 
 def _suffer(place: Path, chain: Chain, whole: Whole) -> list[Result]:
     """Kill one run again and again, then let it end; a result for each kill that came before the end."""
-    where, victim = place / f"chain-{chain.number}", _ALL[chain.victim]
-    killed = 0
-    for number, kill in enumerate(chain.kills):
-        running = start(where, victim.go_on if number else victim.begin, kill.operation, kill.share)
-        if kill.operation is None:
-            running.process.join(kill.share * whole.seconds)
-            running.kill()
-        ended = running.end()
-        killed += ended.code == -signal.SIGKILL
-        if (fault := _fault(ended, allowed=(0, 2, -signal.SIGKILL))) is not None:
-            return [Result(str(chain), *fault)]
-    ended = start(where, victim.go_on).end()
-    if ended.code == 2 and (not (where / OUT).exists() or any(told in ended.said for told in _NOT_BEGUN)):
-        ended = start(where, victim.begin).end()
+    where = place / f"chain-{chain.number}"
+    suffer = _lose_workers if _ALL[chain.victim].workers else _lose_commands
+    killed, ended = suffer(where, chain, whole)
     if (fault := _fault(ended, allowed=(0,))) is not None:
         return [Result(str(chain), *fault)] * max(1, killed)
     found = essence(where / OUT)
@@ -127,6 +129,51 @@ def _suffer(place: Path, chain: Chain, whole: Whole) -> list[Result]:
         return [Result(str(chain), Verdict.LOST, f"other content: {', '.join(names)}")] * max(1, killed)
     shutil.rmtree(where)
     return [Result(str(chain))] * killed
+
+
+def _lose_commands(where: Path, chain: Chain, whole: Whole) -> tuple[int, Ended]:
+    """Kill a command, and every one that goes on with its work; how many were killed, and how the last ended."""
+    killed, victim = 0, _ALL[chain.victim]
+    for number, kill in enumerate(chain.kills):
+        running = start(where, victim.go_on if number else victim.begin, kill.operation, kill.share)
+        if kill.operation is None:
+            running.wait(kill.share * whole.seconds)
+            running.kill()
+        ended = running.end()
+        killed += ended.code == -signal.SIGKILL
+        if _fault(ended, allowed=(0, 2, -signal.SIGKILL)) is not None:
+            return killed, ended
+    ended = start(where, victim.go_on).end()
+    if ended.code == 2 and (not (where / OUT).exists() or any(told in ended.said for told in _NOT_BEGUN)):
+        ended = start(where, victim.begin).end()
+    return killed, ended
+
+
+def _lose_workers(where: Path, chain: Chain, whole: Whole) -> tuple[int, Ended]:
+    """Kill workers of one command, which goes on with others; how many were killed, and how the command ended."""
+    where.mkdir(parents=True)
+    (where / PLANNED).write_text(json.dumps([(kill.operation, kill.share) for kill in chain.kills]))
+    running = start(where, _ALL[chain.victim].begin)
+    until: dict[int, float] = {}
+    spared = {number: kill for number, kill in enumerate(chain.kills) if kill.operation is None}
+    while spared and running.wait(_SECONDS_BETWEEN_LOOKS) is None:
+        for number, kill in list(spared.items()):
+            claim = where / CLAIM.format(number)
+            if number not in until and claim.exists():
+                until[number] = time.monotonic() + kill.share * whole.seconds
+            elif time.monotonic() > until.get(number, math.inf):
+                del spared[number]
+                _kill_worker(int(claim.read_text()))
+    ended = running.end()
+    begun = [number for number in range(len(chain.kills)) if (where / CLAIM.format(number)).exists()]
+    return sum(not (where / f"events-{number}.json").exists() for number in begun), ended
+
+
+def _kill_worker(process: int) -> None:
+    """SIGKILL, unless it has gone and its number is somebody else's by now."""
+    with suppress(OSError):
+        if b"campaign.worker" in Path(f"/proc/{process}/cmdline").read_bytes():
+            os.kill(process, signal.SIGKILL)
 
 
 def _fault(ended: Ended, allowed: tuple[int, ...]) -> tuple[Verdict, str] | None:

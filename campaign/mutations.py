@@ -20,14 +20,15 @@ from random import Random
 
 from campaign.formats import Format, formats, prepare
 from campaign.mutate import Edit
-from campaign.table import Effort, Result, Verdict, told
+from campaign.table import Effort, Result, Verdict, processor_seconds, told
 from metasched.errors import MetaschedError
 
 FOUND = Path(__file__).parent / "found"
 BATCH = 2000
 """Attempts that one process makes before the next begins."""
 SECONDS = 20.0
-"""Without an answer for so long an attempt hangs."""
+"""Without an answer for so much processor time an attempt hangs, and without any for ``MOST_SECONDS``."""
+MOST_SECONDS = 900.0
 START_SECONDS = 300.0
 MOST_BYTES = 2**30
 
@@ -61,14 +62,16 @@ class _Worker:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "campaign.mutations", "work", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        self._until = time.monotonic() + START_SECONDS
+        self._patience = START_SECONDS
+        self._answered()
         selector.register(self._process.stdout, selectors.EVENT_READ, self)  # type: ignore[arg-type]
 
     def results(self, ready: bool) -> Iterator[Result]:
         """What it has to say now."""
         content = os.read(self._process.stdout.fileno(), 1 << 20) if ready else b""  # type: ignore[union-attr]
         if content:
-            self._until = time.monotonic() + SECONDS
+            self._patience = SECONDS
+            self._answered()
             *lines, self._begun = (self._begun + content).split(b"\n")
             for said in map(json.loads, lines):
                 if "case" in said:
@@ -76,9 +79,18 @@ class _Worker:
                     yield Result(said["case"], Verdict(said["verdict"]), said["detail"])
         elif ready:
             yield from self._ended(Verdict.TRACEBACK, f"the process died with {self._process.wait()}")
-        elif time.monotonic() > self._until:
+        elif self._hangs():
             self._process.kill()
-            yield from self._ended(Verdict.HANG, f"no answer in {SECONDS:g} s")
+            yield from self._ended(Verdict.HANG, f"no answer in {self._patience:g} s")
+
+    def _answered(self) -> None:
+        self._at, self._used = time.monotonic(), processor_seconds(self._process.pid)
+
+    def _hangs(self) -> bool:
+        silent = time.monotonic() - self._at
+        if silent < self._patience:
+            return False
+        return silent > MOST_SECONDS or processor_seconds(self._process.pid) - self._used > self._patience
 
     def _ended(self, verdict: Verdict, detail: str) -> Iterator[Result]:
         self.over = True

@@ -1,5 +1,6 @@
 """What every victim has imported before it is forked; importing it computes nothing."""
 
+import campaign.loops
 import campaign.protocol  # noqa: F401
 import metasched.cli
 import metasched.comparison.compare

@@ -28,6 +28,7 @@ from metasched.learners import model_file
 from metasched.learners.networks import Mlp
 from metasched.learners.stream import Stream
 from metasched.runs import runner as engine
+from metasched.runs.executors.local import Local
 from metasched.runs.jobs import claim_folders, make_jobs
 from metasched.runs.lease import LEASE, Lease
 from metasched.runs.runner import Job
@@ -147,6 +148,15 @@ def run(out: Path, seeds: tuple[int, ...]) -> None:
     """The same with small runs."""
     with small():
         go_on(out, seeds)
+
+
+def run_local(out: Path, seeds: tuple[int, ...]) -> None:
+    """The same in two workers of the executor ``local``, which are small themselves."""
+    workers = Local(out.parent / "local", 2)
+    try:
+        workers.run(claim_folders(_jobs(seeds, out), out), lambda *_: None)
+    finally:
+        workers.close()
 
 
 def content(folder: Path) -> Content:

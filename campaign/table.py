@@ -1,5 +1,7 @@
 """What an attack yields, and the table that counts it."""
 
+import math
+import os
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +33,18 @@ class Result:
     case: str
     verdict: Verdict = Verdict.HELD
     detail: str = ""
+
+
+def processor_seconds(process: int) -> float:
+    """What a process has used of the processor, its ended children included; infinite where the system does not say.
+
+    What makes no progress because the machine has no time for it does not hang.
+    """
+    try:
+        numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return math.inf
+    return sum(map(int, numbers[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def told(error: BaseException) -> str:

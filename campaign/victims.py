@@ -12,18 +12,25 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from campaign import loops, worker
 from campaign.compiling import SETTINGS
 from campaign.crashes import Disk, watched
+from campaign.table import processor_seconds
 
 OUT = "out"
 LOG = "log.txt"
 SECONDS = 600.0
 """Longer than any of these commands takes on a busy machine."""
+_MOST_PATIENCE = 10
+"""So many times longer one may take that has had less than this part of that in processor time."""
+_SECONDS_BETWEEN_LOOKS = 5.0
 _SMALL = ["--batch-size", "4", "--batches-per-update", "3", "--eval-every", "1", "--network", "mlp", "--quiet"]
 _TRAIN = ["train", "../set.npz", "--out", OUT, "--updates", "6", *_SMALL, "--scheduler"]
 _COMPARE = [
@@ -45,12 +52,14 @@ _WORKERS = [*_COMPARE, "2", "--executor", "local", "--workers", "2"]
 class Victim(NamedTuple):
     """Words that begin the work in the folder ``out`` of a place beside ``set.npz``, and words that go on with it.
 
-    ``whole`` are words that do all of it at once; None: those that begin it.
+    ``whole`` are words that do all of it at once; None: those that begin it. With ``workers`` it is the workers of the
+    command that are killed, and the command itself must end well.
     """
 
     begin: list[str]
     go_on: list[str]
     whole: list[str] | None = None
+    workers: bool = False
 
 
 VICTIMS = {
@@ -61,12 +70,18 @@ VICTIMS = {
     "grow": Victim([*_COMPARE, "2"], [*_COMPARE, "3"], whole=[*_COMPARE, "3"]),
     "paper": Victim(["paper"], ["paper"]),
     "workers": Victim(_WORKERS, _WORKERS),
+    "worker": Victim(_WORKERS, _WORKERS, workers=True),
 }
+_LOCAL = ["counters", "4", "local"]
 COUNTERS = {
     "one": Victim(["counters", "1"], ["counters", "1"]),
     "seeds": Victim(["counters", "3"], ["counters", "3"]),
+    "counting workers": Victim(_LOCAL, _LOCAL),
+    "counting worker": Victim(_LOCAL, _LOCAL, workers=True),
 }
 """Victims that compile nothing: the storage is real, what a run computes are counters. So a kill costs little."""
+LOOPS = {name: Victim(["loop", name], ["loop", name]) for name in loops.LOOPS}
+"""Training loops of somebody else, whose choosers have draws under way when they are killed."""
 
 
 class Ended(NamedTuple):
@@ -102,6 +117,8 @@ def prepare(place: Path) -> None:
 
 
 _FORKS = multiprocessing.get_context("forkserver")
+_ONE_AT_A_TIME = Lock()
+"""Whoever starts a process also asks how all others ended, and of two that ask at once one hears exit code 255."""
 
 
 def start(place: Path, words: list[str], limit: int | None = None, share: float = 1.0) -> "Running":
@@ -109,7 +126,8 @@ def start(place: Path, words: list[str], limit: int | None = None, share: float 
     place.mkdir(parents=True, exist_ok=True)
     process = _FORKS.Process(target=_work, args=(str(place), words, limit, share), daemon=True)
     began = time.monotonic()
-    process.start()
+    with _ONE_AT_A_TIME:
+        process.start()
     return Running(process, place, began)
 
 
@@ -120,19 +138,29 @@ class Running(NamedTuple):
     place: Path
     began: float
 
+    def wait(self, seconds: float | None) -> int | None:
+        """Its exit code, as soon as it has ended; None when the time is up."""
+        wait([self.process.sentinel], seconds)
+        with _ONE_AT_A_TIME:
+            return cast(int | None, self.process.exitcode)
+
+    def _used(self) -> float:
+        return processor_seconds(self.process.pid)
+
     def kill(self) -> None:
         """SIGKILL, now."""
-        if self.process.is_alive():
+        if self.wait(0.0) is None:
             with suppress(ProcessLookupError):  # it may end by itself at this very moment
                 os.kill(self.process.pid, signal.SIGKILL)
 
     def end(self, seconds: float = SECONDS) -> Ended:
-        """Wait for its end; one that takes longer than that is killed."""
-        self.process.join(seconds)
-        code = self.process.exitcode
+        """Wait for its end; one that takes longer than that, and had processor time enough, is killed."""
+        code, until = self.wait(seconds), time.monotonic() + _MOST_PATIENCE * seconds
+        while code is None and time.monotonic() < until and self._used() < seconds / _MOST_PATIENCE:
+            code = self.wait(_SECONDS_BETWEEN_LOOKS)
         if code is None:
             self.kill()
-            self.process.join()
+            self.wait(None)
         said = (self.place / LOG).read_text(errors="replace") if (self.place / LOG).exists() else ""
         return Ended(code, time.monotonic() - self.began, said)
 
@@ -146,7 +174,7 @@ def _work(place: str, words: list[str], limit: int | None, share: float) -> None
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
     keep_compiled_programs()  # a kill leaves no half of a program to those that come after
-    _save_often()
+    _save_often(Path(place), counting=words[0] == "counters")
     disks: list[Disk] = []
 
     def stop(_: str) -> None:
@@ -166,22 +194,28 @@ def _work(place: str, words: list[str], limit: int | None, share: float) -> None
     os._exit(code)
 
 
-def _save_often() -> None:
-    """A checkpoint after every chunk of updates."""
+def _save_often(place: Path, counting: bool) -> None:
+    """A checkpoint after every chunk of updates, and workers that are ours."""
     from metasched.runs import runner, train
+    from metasched.runs.executors.local import Local
 
-    for function in (runner.run, train.train.__wrapped__):
+    if not (place / worker.PLANNED).exists():
+        (place / worker.PLANNED).write_text("[]")
+    for function in (runner.run, train.train.__wrapped__, Local.__init__):
         function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), "checkpoint_seconds": 0.0}
+    Local.__init__.__kwdefaults__ |= {"command": worker.command(place, counting)}
 
 
 def _obey(words: list[str]) -> None:
     match words:
         case ["paper"]:
             _paper(Path(OUT))
-        case ["counters", seeds]:
+        case ["counters", seeds, *local]:
             from campaign import protocol
 
-            protocol.run(Path(OUT), tuple(range(int(seeds))))
+            (protocol.run_local if local else protocol.run)(Path(OUT), tuple(range(int(seeds))))
+        case ["loop", name]:
+            loops.run(name, Path(OUT))
         case _:
             _command(words)
 
@@ -217,7 +251,8 @@ _OF_THE_MOMENT = ("origin", "seconds", "scheduling_seconds")
 def essence(folder: Path) -> dict[str, object]:
     """What a folder holds, but for when and by which command it was made; of pages only that they are there.
 
-    Lines of finished runs beside the results (``.work``) are a set: runs that go on may finish in another order.
+    Lines of finished runs beside the results (``.work``) are a set: runs that go on may finish in another order. So are
+    the lines of a loop: what it does again after a kill it says again.
     """
     held: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
@@ -227,6 +262,8 @@ def essence(folder: Path) -> dict[str, object]:
         elif path.suffix in (".json", ".jsonl", ".gz") and path.name != "metrics.jsonl":
             values = [_lasting(value) for value in _values(path)]
             held[name] = sorted(values, key=json.dumps) if ".work" in path.parts else values
+        elif path.name == loops.LINES:
+            held[name] = set(path.read_text().splitlines())
         else:
             held[name] = path.read_bytes()
     return held

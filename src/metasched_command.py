@@ -16,6 +16,4 @@ def main() -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     from metasched.cli import main as run
 
-    if usual is signal.default_int_handler:
-        signal.signal(signal.SIGINT, usual)
-    run()
+    run(on_ready=lambda: signal.signal(signal.SIGINT, usual))

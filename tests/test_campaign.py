@@ -1,13 +1,21 @@
 """The campaign in short; `python -m campaign` is the long form."""
 
+import math
 import os
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import forkserver, get_context
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
 
-from campaign import faults, kills, protocol
+import metasched as ms
+from campaign import faults, kills, loops, protocol, victims
 from campaign.__main__ import main
-from campaign.table import Effort, Result, Verdict, count, markdown
+from campaign.table import Effort, Result, Verdict, count, markdown, processor_seconds
+from campaign.victims import Running, essence, start
 from metasched.runs import checkpoint
 
 pytestmark = pytest.mark.slow
@@ -41,6 +49,74 @@ def test_real_kills_of_a_run_that_is_resumed_change_no_byte(tmp_path, monkeypatc
 def test_real_kills_of_runs_that_only_count_change_no_byte(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", os.environ.copy())
     assert failures(kills.counters(Effort(seed=0, attempts=8, workers=2, place=tmp_path))) == []
+
+
+def test_real_kills_of_loops_with_draws_under_way_change_no_draw_and_no_reward(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    assert failures(kills.loops(Effort(seed=0, attempts=4, workers=2, place=tmp_path))) == []
+
+
+def test_a_loop_that_forgets_open_draws_is_noticed(tmp_path, monkeypatch):
+    loops.run("mixed draws", tmp_path / "whole")
+    with monkeypatch.context() as killed:
+        killed.setattr(loops, "append", dying_after(15, loops.append))
+        with pytest.raises(KeyboardInterrupt):
+            loops.run("mixed draws", tmp_path / "killed")
+    shutil.copytree(tmp_path / "killed", tmp_path / "again")
+    loops.run("mixed draws", tmp_path / "again")
+    assert essence(tmp_path / "again") == essence(tmp_path / "whole")
+    load = ms.Chooser.load_state_dict
+
+    def forgetful(chooser, stored):
+        load(chooser, stored)
+        chooser.forget(chooser.open()[0])
+
+    monkeypatch.setattr(ms.Chooser, "load_state_dict", forgetful)
+    loops.run("mixed draws", tmp_path / "killed")
+    assert essence(tmp_path / "killed") != essence(tmp_path / "whole")
+
+
+def dying_after(times, function):
+    """The function, which is interrupted when it is called once more."""
+    calls = []
+
+    def call(*arguments, **named):
+        calls.append(None)
+        if len(calls) > times:
+            raise KeyboardInterrupt
+        function(*arguments, **named)
+
+    return call
+
+
+def test_whoever_starts_a_process_does_not_hear_how_another_one_ended(tmp_path, monkeypatch):
+    """Of two threads that ask at once for one exit code, only one hears it."""
+    read = forkserver.read_signed
+
+    def slowly(descriptor):
+        time.sleep(0.2)
+        return read(descriptor)
+
+    monkeypatch.setattr(forkserver, "read_signed", slowly)
+    running = [start(tmp_path / f"{number}", ["loop", "nonsense"]) for number in range(2)]
+    for each in running:
+        wait([each.process.sentinel])
+    with ThreadPoolExecutor(3) as pool:
+        last = pool.submit(lambda: start(tmp_path / "last", ["loop", "nonsense"]).end())
+        ends = [last, *(pool.submit(one.end) for one in running)]
+        assert [each.result().code for each in ends] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("used", "least"), [(1.0, 0.2), (0.0, 2.0)])
+def test_a_process_that_had_no_time_of_the_processor_is_waited_for_longer(tmp_path, monkeypatch, used, least):
+    monkeypatch.setattr(Running, "_used", lambda _: used)
+    monkeypatch.setattr(victims, "_SECONDS_BETWEEN_LOOKS", 0.1)
+    process = get_context("spawn").Process(target=time.sleep, args=(600,), daemon=True)
+    process.start()
+    ended = Running(process, tmp_path, time.monotonic()).end(0.2)
+    assert ended.code is None
+    assert ended.seconds >= least
+    assert processor_seconds(process.pid) == math.inf  # it is gone
 
 
 def test_the_model_sees_a_checkpoint_that_is_not_moved_aside(tmp_path, monkeypatch):

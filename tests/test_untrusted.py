@@ -1,6 +1,11 @@
 import os
+import re
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from metasched import untrusted
@@ -93,3 +98,37 @@ def test_anything_else_is_refused_unopened(tmp_path, make, said):
 def test_a_limit_beyond_all_memory_is_no_traceback(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     assert untrusted.read_bytes(tmp_path / "a", 2**80, "copy it again") == b"abc"
+
+
+LIMITED = """
+import resource, sys
+import numpy, pyarrow.csv, pyarrow.parquet
+from pathlib import Path
+from metasched import datasets, untrusted
+from metasched.datasets import tables, npz
+from metasched.errors import DataError
+
+now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + 300_000_000, now + 300_000_000))
+assert 0 < untrusted.free_memory() <= 300_000_000
+try:
+    datasets.load(Path(sys.argv[1]), **({"limit": 10**11} if sys.argv[1].endswith("csv") else {}))
+except DataError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+@pytest.mark.parametrize("name", ["big.csv", "big.npz"])
+def test_a_process_that_may_take_little_memory_refuses_what_is_larger(tmp_path, name):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / name
+    if name.endswith("csv"):
+        with path.open("wb") as stream:
+            stream.truncate(20_000_000_000)
+    else:
+        np.savez_compressed(path, **{"tasks/a/inputs": np.zeros((100_000, 1000), np.float32)})
+    done = subprocess.run([sys.executable, "-c", LIMITED, path], capture_output=True, text=True, check=True)
+    assert re.fullmatch(
+        r".*big\.\w+: takes at least (20\.0|0\.4) GB of memory, and 0\.\d GB are free; .*\n", done.stdout
+    )

@@ -13,6 +13,8 @@ from typing import Any
 
 import metasched
 from metasched import cli
+from metasched.cli.common import app
+from metasched.plugins import register_all
 
 SOURCE = Path(metasched.__file__).parent
 HELPERS = ("errors", "files", "optional", "printing", "seeds", "untrusted", "plugins")
@@ -21,6 +23,8 @@ HELPERS = ("errors", "files", "optional", "printing", "seeds", "untrusted", "plu
 def walk(words: list[str]) -> list[str]:
     """Modules whose functions ``metasched WORDS``, or the Python code after ``-c``, calls; each once."""
     visited: dict[str, None] = {}
+    register_all("commands")
+    dict(app.members)  # imported now, so that what runs on import does not count
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code

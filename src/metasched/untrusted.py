@@ -4,11 +4,12 @@ Every error is one line that names the file, the position in it and the fix.
 """
 
 import gzip
+import importlib
 import os
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -101,6 +102,33 @@ def file_size(path: Path, largest: int | None = None, remedy: str = "give a smal
     if largest is not None and found.st_size > largest:
         raise DataError(f"{path}: has {found.st_size:,} bytes, more than the limit of {largest:,}; {remedy}")
     return found.st_size
+
+
+def free_memory() -> int | None:
+    """Bytes that this process may still take, as far as the system says; None where it does not."""
+    found = []
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):  # of a container
+        with suppress(OSError, ValueError):  # there is none, or it says "max"
+            found.append(int((Path("/sys/fs/cgroup") / name).read_text()))
+    with suppress(ImportError, OSError, ValueError):
+        resource = importlib.import_module("resource")
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:
+            taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            found.append(max(0, most - taken))
+    return min(found, default=None)
+
+
+def refuse_beyond_memory(holder: Path, size: int, remedy: str) -> None:
+    """Raise if so many bytes do not fit into memory: without this the system may end this process, or another one."""
+    free = free_memory()
+    if free is not None and size > free:
+        raise DataError(
+            f"{holder}: takes at least {size / 1e9:,.1f} GB of memory, and {free / 1e9:,.1f} GB are free; {remedy}"
+        )
 
 
 def _reason(error: Exception) -> str:

@@ -1,5 +1,6 @@
 """Words in: the command, its help, or one line."""
 
+import inspect
 import json
 import os
 import re
@@ -12,13 +13,16 @@ import pytest
 
 import metasched as ms
 from metasched.cli import main
-from metasched.cli.commands import Commands
+from metasched.cli.commands import Commands, Later
 from metasched.cli.common import app
 from metasched.cli.settings import Asked, with_new_names
 from metasched.errors import ConfigError
 from metasched.learners import rewards
+from metasched.plugins import register_all
 from metasched.schedulers.resolve import methods
 
+register_all("commands")
+LINES = {name: known.line for name, known in app.known.items() if isinstance(known, Later)}
 EVERY = [[name] for name in app.names() if name != "data"] + [["data", name] for name in app.members["data"].names()]
 
 
@@ -109,6 +113,20 @@ def test_the_list_of_commands_has_one_line_about_each_in_the_order_of_use():
     assert "Example" not in text
     assert re.findall(r"• (\S+)", text) == app.names()
     assert app.names()[:2] == ["demo", "data"]
+
+
+def test_the_line_about_a_command_is_the_first_of_its_own():
+    for name, known in app.known.items():
+        member = app.member(name)
+        said = member.description if isinstance(member, Commands) else inspect.getdoc(member).partition("\n")[0]
+        assert LINES.get(name, said) == said, known
+
+
+def test_a_module_that_registers_no_such_command_is_a_fault():
+    group = Commands("Nothing.")
+    group.later("greet", "json", "Greet somebody.")
+    with pytest.raises(RuntimeError, match="json registers no command 'greet'"):
+        group.parse(["greet"], "hello")
 
 
 def test_train_shows_the_flags_that_matter_first(flags):

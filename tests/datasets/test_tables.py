@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import metasched as ms
+from metasched import untrusted
 from metasched.datasets.tables import read_columns, row_name_in
 from metasched.errors import ConfigError, DataError
 
@@ -263,6 +264,27 @@ def test_files_larger_than_the_limit_together_are_refused_unread(shops):
     with pytest.raises(
         DataError, match=r"big\.csv: 2,000,\d{3},\d{3} bytes to read, more than the limit of 1,073,741,824"
     ):
+        load(shops)
+
+
+def test_a_text_file_that_does_not_fit_into_memory_is_refused_unread(shops, monkeypatch):
+    monkeypatch.setattr(untrusted, "free_memory", lambda: 16_000_000_000)
+    with (shops / "big.csv").open("wb") as stream:
+        stream.truncate(20_000_000_000)  # it takes no space on the disk
+    with pytest.raises(DataError, match=r"big\.csv: takes at least 20\.0 GB of memory, and 16\.0 GB are free"):
+        load(shops, limit=10**11)
+
+
+def test_a_parquet_file_that_does_not_fit_into_memory_is_refused_by_what_it_declares(shops, monkeypatch):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(untrusted, "free_memory", lambda: 100_000_000)
+    cells = np.zeros(5_000_000, np.int8)
+    parquet.write_table(arrow.table(dict.fromkeys("abcde", cells)), shops / "big.parquet")
+    assert (shops / "big.parquet").stat().st_size < 1_000_000
+    with pytest.raises(DataError, match=r"big\.parquet: takes at least 0\.2 GB of memory, and 0\.1 GB are free"):
+        load(shops)
+    monkeypatch.setattr(untrusted, "free_memory", lambda: None)  # a system that does not say
+    with pytest.raises(DataError, match="column"):
         load(shops)
 
 

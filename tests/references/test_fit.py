@@ -8,7 +8,7 @@ import pytest
 from helpers import make_regression, make_tasks
 from metasched.errors import ConfigError
 from metasched.references import linear
-from metasched.references.fit import ESTIMATORS, FOREST_TREES, Constant, fit
+from metasched.references.fit import ESTIMATORS, FOREST_TREES, Constant, bin_edges, fit
 from metasched.references.rows import fit_rows, flat
 from metasched.references.trees import Trees
 
@@ -78,6 +78,26 @@ def test_trees_are_those_that_scikit_learn_fits_with_the_same_weights(estimator)
         )
     theirs.fit(rows.inputs, rows.labels, rows.weights)
     np.testing.assert_allclose(ours, theirs.predict_proba(flat(tasks.test.inputs)), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("values", [7, 10_000])
+def test_bins_have_about_equal_weights_and_values_on_an_edge_belong_to_the_bin_below(values):
+    random = np.random.default_rng(0)
+    inputs = random.integers(0, values, (900, 3)).astype(np.float32)
+    weights = random.uniform(0.5, 2, 900) * (random.random(900) < 0.8)
+    for edges, column in zip(bin_edges(inputs, weights, 16), inputs.T, strict=True):
+        shares = np.bincount(np.searchsorted(edges, column), weights) / weights.sum()
+        assert len(edges) == min(values, 16) - 1
+        assert len(shares) == len(edges) + 1
+        if values > 16:
+            np.testing.assert_allclose(shares, 1 / 16, atol=2 * weights.max() / weights.sum())
+        else:
+            assert edges.tolist() == [number + 0.5 for number in range(values - 1)]
+
+
+def test_a_feature_that_is_always_the_same_has_one_bin():
+    (edges,) = bin_edges(np.full((5, 1), 3, np.float32), np.ones(5), 16)
+    assert len(edges) == 0
 
 
 @pytest.mark.parametrize("estimator", TREES)

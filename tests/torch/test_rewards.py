@@ -216,6 +216,7 @@ class TestState:
             (None, "not what state_dict"),
             ({"every": 4, "age": 0}, "not what state_dict"),
             ({"every": 4, "age": 1, "slope": [1, 2]}, "not what state_dict"),
+            ({"every": 4, "age": 1, "slope": [None, None, None, torch.ones(2, dtype=bool)]}, "not what state_dict"),
             ({"every": 8, "age": 0, "slope": []}, "for 8 steps, this one for 4"),
             ({"every": 4, "age": 4, "slope": []}, "not what state_dict"),
             ({"every": 4, "age": 1, "slope": []}, "of other parameters"),

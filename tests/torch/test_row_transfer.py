@@ -589,6 +589,7 @@ class TestState:
             (None, "not what state_dict"),
             ({"every": 4}, "the state has every=4 and refresh=16, this one every=8"),
             ({"aimed": "now"}, "not what state_dict"),
+            ({"directions": {"0.weight": torch.zeros(2, dtype=bool)}}, "not what state_dict"),
             ({"directions": {"3.weight": torch.zeros(2)}}, "of other parameters"),
             ({"directions": {"0.weight": torch.zeros(2)}}, "of other parameters"),
         ],

@@ -6,32 +6,60 @@ Results go to standard output, progress to standard error.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.markup import escape
 
-from metasched.cli import compare, data, demo, predict, report, status, train
 from metasched.cli.common import app, stderr
-from metasched.cli.settings import with_new_names
 from metasched.errors import MetaschedError
 from metasched.optional import version_of
 from metasched.plugins import register_all
 from metasched.printing import printable
-from metasched.runs.compiled import keep_compiled_programs
 
-__all__ = ["compare", "data", "demo", "main", "predict", "report", "status", "train"]
+__all__ = ["main"]
+
+COMMANDS = {
+    "compare": "Does choosing help, which model is best, and what is each source worth?",
+    "data": "List, download, check and make data sets.",
+    "demo": "Compare methods on digits turned by several angles; needs no files of yours.",
+    "predict": "Predict new rows with the model of a run.",
+    "report": "Make one page from results: the verdict, figures and tables, also as files.",
+    "resume": "Continue an interrupted run. The numbers are the same as without the break.",
+    "status": "Show which runs of a folder are waiting, running, stale, failed or done.",
+    "train": "Train on a data set with one scheduler.",
+}
+"""What each says of itself, so that a list of them needs no import: most import JAX, which takes a second."""
+for _name, _line in COMMANDS.items():
+    app.later(_name, f"{__name__}.{'train' if _name == 'resume' else _name}", _line)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command."""
+def _with_new_names(words: list[str]) -> list[str]:
+    if not words or words[0].startswith("-"):
+        return words
+    from metasched.cli.settings import with_new_names
+
+    return with_new_names(words)
+
+
+def _keep_compiled_programs() -> None:
+    from metasched.runs.compiled import keep_compiled_programs
+
+    keep_compiled_programs()
+
+
+def main(argv: Sequence[str] | None = None, on_ready: Callable[[], object] | None = None) -> None:
+    """Run the command; ``on_ready`` is called when all that it takes is imported and its words are understood."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if words == ["--version"]:
             print(f"metasched {version_of('metasched')}")
             return
-        keep_compiled_programs()
         register_all("commands")
-        app.parse(with_new_names(words), "metasched")()
+        command = app.parse(_with_new_names(words), "metasched")
+        _keep_compiled_programs()
+        if on_ready:
+            on_ready()
+        command()
     except MetaschedError as error:
         stderr().print(f"metasched: {escape(printable(str(error)))}", style="red", soft_wrap=True, highlight=False)
         sys.exit(2)

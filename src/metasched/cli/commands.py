@@ -4,13 +4,22 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from functools import partial, wraps
+from importlib import import_module
 from inspect import getdoc
 from io import StringIO
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import tyro
 
 from metasched.errors import ConfigError, unknown
+
+
+class Later(NamedTuple):
+    """A command whose module is imported when it is given; the module registers it under its name."""
+
+    module: str
+    line: str
+
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -34,7 +43,7 @@ class Commands:
     def __init__(self, description: str, order: Sequence[str] = ()) -> None:
         self.description = description
         self.order = order
-        self.members: dict[str, Callable[..., None] | Commands] = {}
+        self.known: dict[str, Callable[..., None] | Commands | Later] = {}
 
     @overload
     def command(self, member: Function) -> Function: ...
@@ -49,12 +58,31 @@ class Commands:
         """Register a function, with or without a name of its own, or a group."""
         if member is None:
             return partial(self.command, name=name)
-        self.members[name or member.__name__] = member
+        self.known[name or member.__name__] = member
         return member
+
+    def later(self, name: str, module: str, line: str) -> None:
+        """Register a command by its module; ``line`` is what a list of commands says of it."""
+        self.known.setdefault(name, Later(module, line))
+
+    def member(self, name: str) -> "Callable[..., None] | Commands":
+        """The command of that name, imported if it is not yet."""
+        member = self.known[name]
+        if isinstance(member, Later):
+            import_module(member.module)
+            member = self.known[name]
+            if isinstance(member, Later):
+                raise RuntimeError(f"{member.module} registers no command '{name}'")
+        return member
+
+    @property
+    def members(self) -> "dict[str, Callable[..., None] | Commands]":
+        """All commands, imported."""
+        return {name: self.member(name) for name in self.known}
 
     def names(self) -> list[str]:
         """The commands, in the order in which a person meets them; those that nobody ordered come last."""
-        return sorted(self.members, key=lambda name: self.order.index(name) if name in self.order else len(self.order))
+        return sorted(self.known, key=lambda name: self.order.index(name) if name in self.order else len(self.order))
 
     def parse(self, words: Sequence[str], prog: str) -> Callable[[], None]:
         """What the words ask for, ready to be called; asking for help, or for no command at all, prints it and exits.
@@ -85,24 +113,31 @@ class Commands:
         for word in words:
             if not isinstance(last, Commands) or word.startswith("-"):
                 break
-            if word not in last.members:
+            if word not in last.known:
                 raise unknown("command", " ".join([*path, word]), [" ".join([*path, name]) for name in last.names()])
             path.append(word)
-            last = last.members[word]
+            last = last.member(word)
         return path, last
 
     def _parser(self, words: Sequence[str]) -> tyro.extras.SubcommandApp:
         """The commands for tyro; the one that is named has its whole docstring, the others its first line."""
         parser = tyro.extras.SubcommandApp()
+        completes = words[:1] == [COMPLETION]  # with all flags of all commands
         for name in self.names():
-            member = self.members[name]
             asked = bool(words) and words[0] == name
-            if isinstance(member, Commands):
+            member = self.member(name) if asked or completes else self.known[name]
+            if isinstance(member, Later):
+                parser.command(name=name, help=member.line)(_nothing)
+            elif isinstance(member, Commands):
                 parser.command(member._parser(words[1:] if asked else ()), name=name, help=member.description)
             else:
                 line = (getdoc(member) or "").partition("\n")[0]
                 parser.command(name=name, help=None if asked else line)(_later(member))
         return parser
+
+
+def _nothing() -> None:
+    """Stands for a command that was not given."""
 
 
 def one_line(box: str, prog: str) -> str:

@@ -32,7 +32,7 @@ from metasched.tasks import (
     refuse_overlap,
 )
 from metasched.tasks.assemble import all_parts, classification, divide, regression, split_of, target_parts
-from metasched.untrusted import file_size
+from metasched.untrusted import file_size, refuse_beyond_memory
 
 LARGEST_BYTES = 8 * 1024**3
 MOST_PACKED = 1100
@@ -60,6 +60,7 @@ def open_npz(path: Path, largest: int = LARGEST_BYTES) -> Iterator[Mapping[str, 
                 f"{path}: unpacks to {declared:,} bytes, more than the limit of {largest:,} or than {size:,} packed "
                 f"bytes can hold; make it again, or raise the limit with {given('limit', declared)}"
             )
+        refuse_beyond_memory(path, declared, "give fewer rows, or numbers of fewer bytes")
         yield _Arrays(path, archive, members)
 
 

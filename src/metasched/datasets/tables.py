@@ -20,7 +20,7 @@ from metasched.tasks import Provenance, RowName, TaskSet
 from metasched.tasks.assemble import Goal
 from metasched.tasks.preparation import is_number, shown
 from metasched.tasks.table import Table, by_source, columns_of, from_tables
-from metasched.untrusted import file_size
+from metasched.untrusted import file_size, refuse_beyond_memory
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")
@@ -120,7 +120,10 @@ def from_columns(
     for name in unused:
         if name not in names:
             raise unknown("column to drop", name, names)
-    refuse_large(max(every, key=sizes.__getitem__), sum(sizes.values()), limit)
+    largest = max(every, key=sizes.__getitem__)
+    refuse_large(largest, sum(sizes.values()), limit)
+    remedy = "give fewer rows, or Parquet files and drop columns that are not needed"
+    refuse_beyond_memory(largest, sum(bytes_of_cells(file, sizes[file], unused) for file in every), remedy)
 
     def read(file: Path) -> Table:
         columns = read_columns(
@@ -236,6 +239,19 @@ def refuse_large(path: Path, size: int, limit: int) -> None:
             f"{path}: {size:,} bytes to read, more than the limit of {limit:,}; give fewer rows, or raise the limit "
             f"with {given('limit', size)}"
         )
+
+
+def bytes_of_cells(path: Path, size: int, drop: Collection[str]) -> int:
+    """Bytes, about, of a file's columns in memory: of a text file its size, of a Parquet file what it declares."""
+    if path.suffix.lower() != ".parquet":
+        return size
+    arrow, reader = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
+    try:
+        with reader.ParquetFile(path) as file:
+            names = [name for name in file.schema_arrow.names if name not in drop]
+            return 8 * int(file.metadata.num_rows) * len(names)
+    except (arrow.ArrowException, OSError, ValueError):
+        return 0  # reading it will say what is wrong
 
 
 def row_name_in(path: Path, separator: str | None = None) -> RowName:

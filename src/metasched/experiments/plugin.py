@@ -1,7 +1,5 @@
 """What the experiments add to the library: data sets by name, figures and tables of the report, and commands."""
 
-from metasched import datasets
-
 SETS = {
     "activity": "WISDM: phone sensors of 24 users in recorded order, target another user",
     "cifar": "Meta-CIFAR-100: four superclasses of animals, or all 19, target large carnivores",
@@ -19,6 +17,8 @@ SETS = {
 
 def data_sets() -> None:
     """Register every data set by name; its module is imported when it is loaded."""
+    from metasched import datasets
+
     for name, about in SETS.items():
         datasets.register(name, about, f"metasched.experiments.datasets.{name.replace('-', '_')}:load")
     datasets.register_files("metasched.experiments.datasets.files:files")
@@ -32,5 +32,10 @@ def outputs() -> None:
 
 
 def commands() -> None:
-    """Register the commands; they import the experiments when they are given."""
-    from metasched.experiments import command, order_commands  # noqa: F401
+    """Register the commands, which are imported when they are given."""
+    from metasched.cli.common import app
+
+    app.later("paper", "metasched.experiments.command", "Run the paper's experiments and report them on one page.")
+    orders = "metasched.experiments.order_commands"
+    app.later("diagnose", orders, "Test whether the order of labels matters, and say which scheduler to use.")
+    app.later("plan", orders, "Compute Gittins indices and the joint policy, and what each would draw.")

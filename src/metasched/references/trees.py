@@ -208,18 +208,25 @@ def of_forest(forest: Any, columns: ArrayLike) -> Trees:
     return join(trees, np.zeros(trees[0].values.shape[1]), columns, averaged=True)
 
 
-def of_boosting(boosters: Sequence[Any], columns: ArrayLike) -> Trees:
-    """Fitted ``HistGradientBoosting…``: one classifier, or one regressor for each number to predict."""
+def of_boosting(boosters: Sequence[Any], columns: ArrayLike, edges: Sequence[Floats] | None = None) -> Trees:
+    """Fitted ``HistGradientBoosting…``: one classifier, or one regressor for each number to predict.
+
+    With ``edges`` they were fitted on numbers of bins: those are the upper edges of all bins but the last, by feature.
+    """
     trees = []
     # All boosters have the same number of rounds. A round of one has a tree for each of its outputs.
     for rounds in zip(*(booster._predictors for booster in boosters), strict=True):
-        trees += [_tree_of_boosting(predictor.nodes) for predictors in rounds for predictor in predictors]
+        trees += [_tree_of_boosting(predictor.nodes, edges) for predictors in rounds for predictor in predictors]
     start = np.concatenate([np.ravel(booster._baseline_prediction) for booster in boosters])
     return join(trees, start, columns, averaged=False)
 
 
-def _tree_of_boosting(nodes: NDArray[Any]) -> Tree:
+def _tree_of_boosting(nodes: NDArray[Any], edges: Sequence[Floats] | None) -> Tree:
     leaf = nodes["is_leaf"].astype(bool)
     left, right = (np.where(leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
     values = nodes["value"].astype(np.float64)[:, None]
-    return Tree(left, right, nodes["feature_idx"].astype(np.int64), nodes["num_threshold"], values)
+    feature, threshold = nodes["feature_idx"].astype(np.int64), nodes["num_threshold"].astype(np.float64)
+    if edges is not None:
+        for node in np.flatnonzero(~leaf):  # a threshold lies between the numbers of two bins
+            threshold[node] = edges[feature[node]][int(threshold[node])]
+    return Tree(left, right, feature, threshold, values)

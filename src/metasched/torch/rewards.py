@@ -202,7 +202,7 @@ class Transfer:
         try:
             every, age, slope = stored["every"], stored["age"], list(stored["slope"])
             shapes = [None if part is None else part.shape for part in slope]
-            if age not in range(every):
+            if age not in range(every) or not all(part is None or is_real(part) for part in slope):
                 raise ValueError
         except (TypeError, KeyError, AttributeError, ValueError):
             raise ConfigError("this is not what state_dict() of a reward returns") from None
@@ -311,6 +311,11 @@ def undisturbed(model: Any, train: bool = False) -> Iterator[None]:
             module.training = mode
         for module, own in buffers:
             module._buffers = own
+
+
+def is_real(part: Any) -> bool:
+    """Whether it is a tensor of numbers with fractions, as slopes are."""
+    return isinstance(part, torch.Tensor) and part.is_floating_point()
 
 
 def _loss(outputs: Any, whose: str) -> torch.Tensor:

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from metasched.errors import ConfigError, flag, one_of, whole_number
-from metasched.torch.rewards import IGNORED, Measure, Parameters, logits, selected, undisturbed
+from metasched.torch.rewards import IGNORED, Measure, Parameters, is_real, logits, selected, undisturbed
 from metasched.torch.row_layers import Kind, kind_of, part
 from metasched.torch.row_record import Kept, Record
 from metasched.torch.step_sizes import step_sizes
@@ -296,6 +296,8 @@ class RowTransfer:
             every, refresh = stored["every"], stored["refresh"]
             calls, aimed = whole_number("calls", stored["calls"], 0), whole_number("aimed", stored["aimed"], -1)
             shapes = {name: value.shape for name, value in stored["directions"].items()}
+            if not all(map(is_real, stored["directions"].values())):
+                raise TypeError
         except (TypeError, KeyError, AttributeError, ConfigError):
             raise ConfigError("this is not what state_dict() of a RowTransfer returns") from None
         if (every, refresh) != (self._every, self._refresh):

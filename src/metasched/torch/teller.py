@@ -88,10 +88,15 @@ class Teller:
         try:
             late = stored["late"] if stored["late"] is None else whole_number("late", stored["late"], least=0)
             waiting = [(number, rewards) for number, rewards in stored["waiting"]]
+            numbers = [number for number, _ in waiting]
+            if any(type(number) is not int for number in numbers) or len(set(numbers)) != len(numbers):
+                raise ValueError
         except (TypeError, KeyError, ValueError):
             raise ConfigError("this is not what state_dict() of a Teller returns") from None
-        if any(number not in draws for number, _ in waiting):
+        if any(number not in draws for number in numbers):
             raise ConfigError("the state has rewards of draws that are not open; load the chooser's state first")
+        if not all(_are_numbers(rewards) for _, rewards in waiting):
+            raise ConfigError("the state is damaged: it has rewards that are no numbers; take an older one")
         self._late = late
         self._waiting = deque(_Waiting(draws[number], rewards) for number, rewards in waiting)
 
@@ -125,6 +130,15 @@ class Teller:
             if not isinstance(rewards, np.ndarray) or np.isfinite(rewards).all():
                 raise
             self._chooser.forget(one.draw)
+
+
+def _are_numbers(rewards: Any) -> bool:
+    """Whether something can be told as rewards; whether there are as many as rows is known when it is told."""
+    values = list(rewards.values()) if isinstance(rewards, Mapping) else rewards
+    try:
+        return rewards is None or np.asarray(values, np.float64).ndim <= 1
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 class _Waiting(NamedTuple):

@@ -13,7 +13,8 @@ from helpers import make_tasks
 from metasched.datasets import save_npz
 from metasched.errors import ConfigError, RunError
 from metasched.runs import runner as engine
-from metasched.runs.executors.local import Local, environment
+from metasched.runs.executors.local import Local, _Worker, environment
+from metasched.runs.executors.queue import Bundle
 from metasched.runs.executors.worker import Order, obey
 from metasched.runs.jobs import claim_folders, make_jobs
 from metasched.runs.outcome import versions
@@ -79,6 +80,18 @@ def test_what_is_done_needs_no_worker(tasks, tmp_path):
     jobs = jobs_in(tmp_path / "runs", tasks, ("uniform",))
     engine.run(jobs)
     assert sorted(bring(Local(tmp_path / "work", 2, command=["/nothing/of/that/name"]), jobs, {})) == [0, 1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sh")
+def test_an_order_to_a_worker_that_has_just_died_is_lost_and_nothing_else(tmp_path):
+    worker = _Worker(0, 0, tmp_path / "log", ["sh", "-c", "exit 3"])
+    worker._process.wait()
+    order = Order(folders=("a",), rows=("b",), versions={}, checkpoint_seconds=1.0)
+    worker.give(Bundle((0,), None), order)
+    assert worker.answer() is None
+    assert "exit code 3" in worker.fate()
+    worker.leave()
+    worker.end(0.0)
 
 
 def until(condition, what, seconds=600):

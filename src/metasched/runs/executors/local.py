@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, cast
 
@@ -96,8 +97,8 @@ class _Worker:
         """Tell it to go: at once when it is idle, else with a checkpoint."""
         if self._process.poll() is None and self.bundle is not None:
             self._process.send_signal(signal.SIGINT)
-        elif self._process.stdin is not None:
-            self._process.stdin.close()
+        else:
+            _close(self._process.stdin)
 
     def end(self, seconds: float) -> None:
         """See it gone."""
@@ -106,9 +107,15 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None and not stream.closed:
-                stream.close()
+        _close(self._process.stdin)
+        _close(self._process.stdout)
+
+
+def _close(stream: IO[bytes] | None) -> None:
+    """Close a pipe, also one with an order in it that came too late for its worker."""
+    if stream is not None:
+        with suppress(BrokenPipeError):
+            stream.close()
 
 
 class Local:
