@@ -15,7 +15,7 @@ from helpers import Stop, make_own_label_tasks, make_regression, make_tasks
 from metasched.comparison import bench as benches
 from metasched.comparison import references
 from metasched.comparison.answer import OUTCOMES
-from metasched.comparison.budget import FOR_NETWORKS
+from metasched.comparison.budget import FEWEST_STEPS, FOR_NETWORKS, WITHOUT_TREES
 from metasched.comparison.predictions import PREDICTIONS
 from metasched.comparison.stored import StoredOutputs
 from metasched.errors import ConfigError, DataError, RunError
@@ -313,9 +313,62 @@ class TestBudget:
 
     def test_one_that_is_too_short_is_refused_before_anything_is_written(self, pace, tmp_path):
         pace[0] = 100.0
-        with pytest.raises(ConfigError, match="a budget of 60 s is too short for 20 runs; give about"):
+        with pytest.raises(ConfigError, match=r"a budget of 60 s is too short even for 20 runs \(2 seeds\) of 50 steps"):
             compared(learner=self.LONG, budget="1m", tune=False, out=tmp_path / "a")
         assert not (tmp_path / "a").exists()
+
+    def test_a_very_short_one_leaves_out_seeds_and_a_rerun_and_a_longer_one_agree_with_what_is_said(
+        self, pace, tmp_path, made
+    ):
+        notes = []
+        asked = {"tasks": divided(), "learner": self.LONG, "seeds": 6, "references": True, "tune": False}
+        asked |= {"out": tmp_path / "a", "on_note": notes.append}
+        pace[0] = 10.0
+        least = 2 * (4 + 5 + 3) * 4 * 10.0 * FEWEST_STEPS / 400
+        short = 1.05 * least / WITHOUT_TREES
+        found = compared(**asked, budget=short)
+        assert {run.spec.seed for run in found.outcomes} == {0, 1, 2, 3}
+        assert notes[1:] == [
+            "the budget is short: forests and boosting are left out",
+            "the budget is short: 4 of 6 seeds",
+        ]
+        assert not [line.name for line in found.remarks.table if line.name.startswith(("forest", "boosting"))]
+        goes_on = "with a longer --budget and the same --out, the command goes on and adds what is missing"
+        assert found.warnings[-2:] == [
+            f"the budget left no time to judge 'forest, target only', 'boosting, target only' and 6 more; {goes_on}",
+            f"the budget left time for 4 of 6 seeds; {goes_on}",
+        ]
+        made.clear()
+        again = compared(**asked, budget=short)
+        assert made == []
+        assert again.remarks == found.remarks
+        longer = compared(**asked, budget=6000)
+        assert {run.spec.seed for run in longer.outcomes} == set(range(6))
+        assert {run.spec.settings["batches_per_update"] for run in longer.outcomes} == {
+            run.spec.settings["batches_per_update"] for run in found.outcomes
+        }
+        assert any(line.name.startswith("forest") for line in longer.remarks.table)
+        assert not any("budget" in line for line in longer.warnings)
+
+    def test_a_model_that_the_budget_left_half_judged_is_marked_and_no_rerun_judges_it_further(
+        self, monkeypatch, tmp_path, made
+    ):
+        asked = {"tasks": divided(), "seeds": 4, "references": True, "tune": False, "out": tmp_path / "a"}
+        # All fits on folds of 12 models, the 5 quick ones that judge, and two fits of the first slow one.
+        ends = iter([0.0] * (12 * 5 + 5 * 4 + 2))
+        monkeypatch.setattr(benches, "monotonic", lambda: next(ends, float("inf")))
+        monkeypatch.setattr(references, "FEWEST_PARALLEL", 10**9)
+        found = compared(**asked, budget=600)
+        (line,) = (line for line in found.remarks.table if line.cut)
+        assert (line.units, line.planned) == (2, 4)
+        assert f"{line.name} (2 of 4 fits)" in found.table(200)
+        assert line.name.lower() not in found.remarks.first.lower()
+        made.clear()
+        monkeypatch.setattr(benches, "monotonic", lambda: 0.0)
+        again = compared(**asked, budget=600)
+        assert made == []
+        assert again.remarks == found.remarks
+        assert not any(line.cut for line in compared(**asked, budget=601).remarks.table)
 
     def test_of_the_reference_models_only_slow_ones_are_left_out(self, pace, monkeypatch):
         monkeypatch.setattr(benches, "monotonic", lambda: float("inf"))

@@ -17,7 +17,7 @@ from metasched.comparison.predictions import PREDICTIONS, as_csv
 from metasched.comparison.references import References
 from metasched.comparison.result import Comparison
 from metasched.comparison.splits import Split, Splits, seeds_for
-from metasched.comparison.wording import FINAL_TITLE, final_line, first_line, judged_line, warning_lines
+from metasched.comparison.wording import FINAL_TITLE, below_line, final_line, first_line, judged_line, warning_lines
 from metasched.files import write_whole
 from metasched.learners.losses import deviation_of, unit_of
 from metasched.learners.metrics import Metric, metric_of
@@ -50,7 +50,7 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
     unit = unit_of(tasks)
     variance = None if unit is None else float(unit.variance)
     chooses = _chooses(ours)
-    references = References.of(tasks, chosen=chooses) if asked.references else None
+    references = References.of(tasks, chosen=chooses, balanced=metric.by_class) if asked.references else None
     # The fits.
     if references is not None:
         bench.steps.total += sum(len(bench.work(references, several)) for several in (splits.folds, splits.judging))
@@ -63,14 +63,16 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
     weights = sources.weights_of(tasks, chosen)
     # A model that the budget left no time to judge is not part of the final model, whose score is then known, too.
     whole = {title: next(iter(units.values())) for title, units in held.items() if units and judged.get(title)}
-    final = final_model(bench, ours.name, folds, references, whole, weights)
+    final = final_model(bench, ours.name, folds, references, whole, weights, metric)
     final.model.save(bench.out / FINAL)
     # What came of it.
     parts = {method.name: networks.by_unit(fits, splits.judging, method.name) for method in methods} | judged
     judge = Judge(metric, splits.judges, variance)
     scores = {name: judge.scores(units) for name, units in parts.items() if units}
     runs = {method.name: benches.outcomes_of(bench, method, fits, variance) for method in methods}
-    table = _table(scores, judge.scores(_mean_parts(parts, final.shares)), set(runs), splits.judges)
+    planned = {} if references is None else benches.planned(bench, references)
+    mean = judge.scores(_mean_parts(parts, final.shares))
+    table = _table(scores, mean, set(runs), splits.judges, planned)
     margin = metric.margin_of(deviation_of(tasks))
     gaining = "" if references is None else _gaining(scores, references, splits.judges)
     verdict = _verdict(scores, ours.name, chooses, splits, metric, margin, gaining)
@@ -93,7 +95,10 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
         judged=judged_line(splits, bench.setup.learner, bench.rates, asked.setup.learner),
         table=table,
         sources=lines,
-        lines=tuple(warning_lines(asked, tasks, runs[ours.name], references, judged, lines)),
+        lines=(
+            *warning_lines(asked, tasks, runs[ours.name], references, judged, lines, splits),
+            *below_line(table, scores, mean, splits.judges, metric),
+        ),
     )
     outcomes.write(bench.out / OUTCOMES, found)
     write_remarks(bench.out / REMARKS, remarks)
@@ -146,8 +151,10 @@ def _mean_parts(parts: Mapping[str, Mapping[int, Part]], shares: Mapping[str, fl
     }
 
 
-def _table(scores: MethodScores, mean: Mapping[int, Scores], own: set[str], judges: int) -> tuple[MethodLine, ...]:
-    """Every method, best first."""
+def _table(
+    scores: MethodScores, mean: Mapping[int, Scores], own: set[str], judges: int, planned: Mapping[str, int]
+) -> tuple[MethodLine, ...]:
+    """Every method, best first; ``planned`` says how often reference models were to be judged."""
     baseline = scores[BASELINE]
     found = []
     for name, mine in {**scores, FINAL_TITLE: mean}.items():
@@ -160,6 +167,7 @@ def _table(scores: MethodScores, mean: Mapping[int, Scores], own: set[str], judg
             score=Between.of(estimate(mine, judges).interval),
             over=None if gap is None else Between.of(gap.interval),
             units=len(mine),
+            planned=planned.get(name),
         )
         found.append(line)
     return tuple(sorted(found, key=lambda line: -line.score.value))

@@ -22,6 +22,7 @@ from metasched.comparison.references import Fit, References, Weights, in_paralle
 from metasched.comparison.sources import weights_of
 from metasched.comparison.splits import Split, Splits
 from metasched.comparison.stored import StoredOutputs
+from metasched.files import write_whole
 from metasched.learners.predictor import Predictor
 from metasched.references.recipes import Recipe
 from metasched.references.stored import read_predictor
@@ -37,6 +38,8 @@ FINAL_SEEDS = (0, 1, 2)
 """Of the final networks, with each rate."""
 TUNING, JUDGING = Path(WORK) / "folds.jsonl", Path(WORK) / "judging.jsonl"
 OUTPUTS = Path(WORK) / "references.jsonl"
+ENDED = Path(WORK) / "budget-ended"
+"""A file that is there once the budget has ended: the same command then fits nothing that it left out."""
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, the fits finished and all fits, whenever one has finished."""
@@ -146,6 +149,7 @@ class Bench:
             for number in missing:
                 recipe, place = work[number]
                 if monotonic() > self.deadline and recipe.estimator in SLOW:
+                    write_whole(self.out / ENDED, b"")
                     return  # the others of this kind come after it
                 yield references.judged(recipe, splits[place], weights[place])
 
@@ -162,6 +166,15 @@ class Bench:
             for place, split in enumerate(splits)
             if split.unit in units_of(recipe, self.splits, units)
         ]
+
+
+def planned(bench: Bench, references: References) -> dict[str, int]:
+    """In how many units every reference model is to be judged, by title; a budget may end before."""
+    splits = bench.splits.judging
+    units: dict[str, set[int]] = {}
+    for recipe, place in bench.work(references, splits):
+        units.setdefault(references.title(recipe), set()).add(splits[place].unit)
+    return {title: len(own) for title, own in units.items()}
 
 
 def whole(parts: Mapping[int, Part], splits: Sequence[Split]) -> dict[int, Part]:

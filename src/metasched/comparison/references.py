@@ -53,6 +53,7 @@ class References:
         lacking: what is not installed, so that some models are left out.
         few: the sources with at most ``FEW_ROWS`` rows, which stand for them in fits that are only judged.
         many: the sources with at most ``MOST_FINAL_ROWS`` rows.
+        balanced: whether all classes weigh the same in total, as the metric wants it.
     """
 
     recipes: tuple[Recipe, ...]
@@ -61,9 +62,10 @@ class References:
     lacking: str | None
     few: TaskSet
     many: TaskSet
+    balanced: bool = False
 
     @classmethod
-    def of(cls, tasks: TaskSet, *, chosen: bool) -> "References":
+    def of(cls, tasks: TaskSet, *, chosen: bool, balanced: bool = False) -> "References":
         """Those of a task set; with ``chosen`` also models with the weights that choosing found."""
         trees = available("sklearn")
         recipes = [
@@ -75,7 +77,7 @@ class References:
         few = thinned(tasks, int(np.clip(MOST_NUMBERS // math.prod(tasks.shape), *FEW_ROWS)))
         many = thinned(tasks, MOST_FINAL_ROWS)
         lacking = None if trees else "scikit-learn"
-        return cls(tuple(recipes), grams, tasks.target_size is not None, lacking, few, many)
+        return cls(tuple(recipes), grams, tasks.target_size is not None, lacking, few, many, balanced)
 
     def title(self, recipe: Recipe) -> str:
         """What tables call a model."""
@@ -88,12 +90,12 @@ class References:
 
     def final(self, recipe: Recipe, tasks: TaskSet, weights: Weights | None) -> "Fit":
         """The fit of a model that is to be kept, on all sources."""
-        return Fit(recipe, _of_sources(tasks, self.many), weights, self._selection(recipe, tasks), 0)
+        return Fit(recipe, _of_sources(tasks, self.many), weights, self._selection(recipe, tasks), 0, self.balanced)
 
     def judged(self, recipe: Recipe, split: Split, weights: Weights | None) -> "Fit":
         """The fit of a model on a split, which is only judged."""
         tasks = _of_sources(split.tasks, self.few)
-        return Fit(recipe, tasks, weights, self._selection(recipe, tasks), split.seed)
+        return Fit(recipe, tasks, weights, self._selection(recipe, tasks), split.seed, self.balanced)
 
     def _selection(self, recipe: Recipe, tasks: TaskSet) -> tuple[str, ...] | None:
         if recipe.rows != "greedy" or self.grams is None:
@@ -109,12 +111,13 @@ class Fit(NamedTuple):
     weights: Weights | None
     selection: tuple[str, ...] | None
     seed: int
+    balanced: bool = False
 
 
 def model_of(fit: Fit) -> ReferenceModel:
     """The fitted model."""
-    recipe, tasks, weights, selection, seed = fit
-    return fit_recipe(recipe, tasks, source_weights=weights, selection=selection, seed=seed)
+    recipe, tasks, weights, selection, seed, balanced = fit
+    return fit_recipe(recipe, tasks, source_weights=weights, selection=selection, seed=seed, balanced=balanced)
 
 
 def predictions_of(fit: Fit) -> NDArray[np.float32]:
