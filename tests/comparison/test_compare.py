@@ -19,6 +19,7 @@ from metasched.comparison.budget import FEWEST_STEPS, FOR_NETWORKS, WITHOUT_TREE
 from metasched.comparison.predictions import PREDICTIONS
 from metasched.comparison.stored import StoredOutputs
 from metasched.errors import ConfigError, DataError, RunError
+from metasched.references.recipes import fit_recipe
 from metasched.runs import folder, records, runner
 from metasched.runs import outcome as outcomes
 from metasched.runs.folder import COMPARISON
@@ -139,6 +140,18 @@ class TestScores:
         assert word in found.remarks.first
         scores = [line.score.value for line in found.remarks.table]
         assert scores == sorted(scores, reverse=True)
+
+    @pytest.mark.parametrize(("metric", "alike"), [("balanced-accuracy", True), ("f1", True), ("auc", False)])
+    def test_reference_models_weigh_classes_alike_where_the_metric_does(self, metric, alike, monkeypatch):
+        asked = []
+
+        def fit(*given, balanced=False, **options):
+            asked.append(balanced)
+            return fit_recipe(*given, balanced=balanced, **options)
+
+        monkeypatch.setattr(references, "fit_recipe", fit)
+        compared(make_tasks(classes=2), metric=metric, tune=False, network="mlp", references=True, seeds=2)
+        assert set(asked) == {alike}
 
     @pytest.mark.parametrize("name", [None, "mae"])
     def test_numbers_to_predict_are_compared(self, name, tmp_path):
@@ -334,8 +347,8 @@ class TestBudget:
         ]
         assert not [line.name for line in found.remarks.table if line.name.startswith(("forest", "boosting"))]
         goes_on = "with a longer --budget and the same --out, the command goes on and adds what is missing"
-        assert found.warnings[-2:] == [
-            f"the budget left no time to judge 'forest, target only', 'boosting, target only' and 6 more; {goes_on}",
+        assert [line for line in found.warnings if "budget" in line] == [
+            f"the budget left no time to judge 'forest, target only', 'boosting, target only' and 5 more; {goes_on}",
             f"the budget left time for 4 of 6 seeds; {goes_on}",
         ]
         made.clear()

@@ -129,6 +129,14 @@ class TestShares:
         assert np.average(list(found.values()), weights=tasks.sizes) == pytest.approx(1)
 
 
+    def test_a_row_of_a_tiny_source_weighs_no_more_than_four_of_a_mean_source(self):
+        tasks = make_tasks(sizes=(9, 491, 400))
+        found = weights_of(tasks, runs((300, 300, 300)))
+        assert found["task-0"] / found["task-2"] == pytest.approx(400 / 75)  # 75: a quarter of the mean source
+        assert found["task-1"] / found["task-2"] == pytest.approx(400 / 491)
+        assert np.average(list(found.values()), weights=tasks.sizes) == pytest.approx(1)
+
+
 @pytest.fixture(scope="module")
 def splits():
     return split(make_sources(validation=40), range(5))

@@ -37,7 +37,7 @@ from metasched.schedulers.resolve import family as family_of
 from metasched.tasks import TaskSet
 
 OUTCOMES = "outcomes.jsonl"
-BY_ACCURACY = "By accuracy, which says little about the rare class"
+BY_ACCURACY = "; all of this is by accuracy, which says little about the rare class"
 MethodScores = Mapping[str, Mapping[int, Scores]]
 """Scores of every method, by unit."""
 
@@ -89,8 +89,8 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
         ours=ours.name,
         metric=metric.name,
         case=verdict.case,
-        verdict=f"{BY_ACCURACY}: {verdict.sentence}" if rare else verdict.sentence,
-        first=first_line(table, scores, ours.name, splits.judges, metric),
+        verdict=f"{verdict.sentence}{BY_ACCURACY}" if rare else verdict.sentence,
+        first=first_line(table, scores, ours.name, splits.judges, metric, _alone(references)),
         final=final_line(final.shares, table, metric),
         judged=judged_line(splits, bench.setup.learner, bench.rates, asked.setup.learner),
         table=table,
@@ -173,11 +173,18 @@ def _table(
     return tuple(sorted(found, key=lambda line: -line.score.value))
 
 
+def _alone(references: References | None) -> set[str]:
+    """Titles of the models that learn from the target's labelled rows alone."""
+    if references is None:
+        return set()
+    return {references.title(recipe) for recipe in references.recipes if recipe.rows == "target"}
+
+
 def _gaining(scores: MethodScores, references: References, judges: int) -> str:
     """The best model of another kind, if it learns from sources and is shown to be better than the best without."""
-    titles = {references.title(recipe): recipe.rows == "target" for recipe in references.recipes}
-    found = {name: estimate(scores[name], judges).value for name in titles if name in scores}
-    with_sources, alone = ([name for name in found if titles[name] is own] for own in (False, True))
+    found = {name: estimate(scores[name], judges).value for name in references.titles if name in scores}
+    alone = [name for name in found if name in _alone(references)]
+    with_sources = [name for name in found if name not in alone]
     if not with_sources or not alone:
         return ""
     best, other = (max(names, key=lambda name: found[name]) for names in (with_sources, alone))

@@ -1,9 +1,9 @@
 """The lines of a comparison for people, beside its verdict."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from metasched.comparison.asked import Asked
-from metasched.comparison.estimate import Part, Scores, difference
+from metasched.comparison.estimate import Estimate, Part, Scores, difference
 from metasched.comparison.references import References
 from metasched.comparison.sources import BETTER_WITHOUT, ROWS_HARM, SHUFFLED
 from metasched.comparison.splits import Splits, units_for
@@ -30,21 +30,34 @@ def first_line(
     ours: str,
     judges: int,
     metric: Metric,
+    alone: Container[str] = (),
 ) -> str:
-    """What comes before the verdict where a reference model has the best score; else nothing."""
-    best = next((line for line in table if line.kind != "final" and not line.cut), None)
-    if best is None or best.kind != "reference":
-        return ""
-    gap = difference(scores[best.name], scores[ours], judges)
-    if gap is None:
-        return ""
-    name = best.name[0].upper() + best.name[1:]
-    said = against(gap.interval, ours, metric)
+    """What comes before the verdict where a reference model ends above ours; else nothing.
+
+    The verdict is about networks. So this names the reference model with the best score of all, and the best one of
+    those that learn from the target ``alone``.
+    """
+    whole = [line for line in table if line.kind != "final" and not line.cut]
+    mine = next((place for place, line in enumerate(whole) if line.name == ours), 0)
+    above = [line for line in whole[:mine] if line.kind == "reference"]
+    without = next((line for line in above if line.name in alone), None)
+    named = {line.name: line for line in (*(line for line in above[:1] if line is whole[0]), without) if line}
+    sentences = []
+    for line in named.values():
+        gap = difference(scores[line.name], scores[ours], judges)
+        if gap is None:
+            continue
+        what = "is the best single model here" if line is whole[0] else f"is better than {ours}"
+        how = f"{what}, without any source" if line is without else what
+        said = f"{line.name} {how} ({in_units(line.score.value, metric)}): {against(gap.interval, ours, metric)}"
+        sentences.append(said[0].upper() + said[1:] + _how_clear(gap))
+    return ". ".join(sentences)
+
+
+def _how_clear(gap: Estimate) -> str:
     if gap.units < 2:
-        shown = ", but it was judged only once"
-    else:
-        shown = "" if gap.interval.low > 0 else ", which is not a clear difference"
-    return f"{name} is the best single model here ({in_units(best.score.value, metric)}): {said}{shown}"
+        return ", but it was judged only once"
+    return "" if gap.interval.low > 0 else ", which is not a clear difference"
 
 
 def final_line(shares: Mapping[str, float], table: Sequence[MethodLine], metric: Metric) -> str:
@@ -104,9 +117,9 @@ def harmful_lines(names: Sequence[str]) -> list[str]:
     if not names:
         return []
     if len(names) == 1:
-        why = "learning its rows lowers the score, and leaving it out raises it; check how it was labelled"
+        why = "learning its rows lowers the score, and leaving it out raises the score; check how it was labelled"
         return [f"{some_of(names)} is harmful: {why}, or leave it out"]
-    why = "learning their rows lowers the score, and leaving one of them out raises it; check how they were labelled"
+    why = "learning their rows lowers the score, and leaving out one of them raises the score; check how they were labelled"
     return [f"{some_of(names)} are harmful: {why}, or leave them out"]
 
 
@@ -118,7 +131,7 @@ def suspicious_lines(lines: Sequence[SourceLine]) -> list[str]:
         if len(names) == 1:
             found.append(f"{some_of(names)} may be harmful: {why}; check how it was labelled")
         elif names:
-            of_each = why.replace("its rows", "their rows").replace("it out", "one of them out")
+            of_each = why.replace("its rows", "their rows").replace("leaving it out", "leaving out one of them")
             found.append(f"{some_of(names)} may be harmful: {of_each}; check how they were labelled")
     return found
 

@@ -51,6 +51,16 @@ class Metric:
     by_class: bool = False
 
     @property
+    def lowest(self) -> float:
+        """The smallest value that there is; R² has none."""
+        return -math.inf if self.name == "r2" else 0.0
+
+    @property
+    def highest(self) -> float:
+        """The largest value that there is; losses and errors have none."""
+        return 1.0 if self.higher_is_better else math.inf
+
+    @property
     def title(self) -> str:
         """What axes and columns call it where it was measured on test rows."""
         return f"test {self.word}"
