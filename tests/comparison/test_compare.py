@@ -24,6 +24,7 @@ from metasched.runs import folder, records, runner
 from metasched.runs import outcome as outcomes
 from metasched.runs.folder import COMPARISON
 from metasched.runs.outcome import outputs_of
+from metasched.runs.status import survey
 from tiny_comparison import LEARNER, NETWORK, compared, divided, numbers
 
 JUDGING = ".work/judging.jsonl"
@@ -326,7 +327,7 @@ class TestBudget:
 
     def test_one_that_is_too_short_is_refused_before_anything_is_written(self, pace, tmp_path):
         pace[0] = 100.0
-        with pytest.raises(ConfigError, match=r"a budget of 60 s is too short even for 20 runs \(2 seeds\) of 50 steps"):
+        with pytest.raises(ConfigError, match=r"of 60 s is too short even for 20 runs \(2 seeds\) of 50 steps; give 6"):
             compared(learner=self.LONG, budget="1m", tune=False, out=tmp_path / "a")
         assert not (tmp_path / "a").exists()
 
@@ -383,6 +384,19 @@ class TestBudget:
         assert again.remarks == found.remarks
         assert not any(line.cut for line in compared(**asked, budget=601).remarks.table)
 
+    def test_what_a_budget_leaves_out_counts_no_longer(self, monkeypatch, tmp_path):
+        progress = []
+        monkeypatch.setattr(benches, "monotonic", lambda: float("inf"))
+        for _ in range(2):
+            compared(
+                budget="1h",
+                tune=False,
+                references=True,
+                out=tmp_path / "a",
+                on_progress=lambda *each: progress.append(each),
+            )
+            assert progress[-1][1] == progress[-1][2] == sum(group.counts["done"] for group in survey(tmp_path / "a"))
+
     def test_of_the_reference_models_only_slow_ones_are_left_out(self, pace, monkeypatch):
         monkeypatch.setattr(benches, "monotonic", lambda: float("inf"))
         found = compared(budget="1h", tune=False, references=True)
@@ -395,8 +409,30 @@ class TestBeforeItStarts:
     def test_a_line_says_how_many_runs_and_about_how_long(self, finished):
         (note,) = finished.notes
         runs = 3 * 3 * (4 + 5 + 3)
-        assert note.startswith(f"{runs} runs of 4 steps (3 methods, 3 learning rates), about ")
-        assert note.endswith("; the reference models may take as long again; --budget limits the time")
+        beside = (1 + 5 + 5 + 4) * (4 + 5)  # majority, linear, forest and boosting
+        assert note.startswith(
+            f"{runs + beside} fits: {runs} networks of 4 steps (3 methods, 3 learning rates) and {beside} reference "
+            "models, about "
+        )
+        assert note.endswith("; --budget limits the time")
+
+    def test_the_line_the_progress_and_the_status_count_the_same_fits(self, finished):
+        said = int(finished.notes[0].partition(" ")[0].replace(",", ""))
+        done = sum(group.counts["done"] for group in survey(finished.out))
+        assert finished.progress[0][2] == said
+        assert finished.progress[-1][1:] == (done, done)
+        stopped_early = finished.found.outcomes[0].spec.settings["updates"] < LEARNER.updates
+        assert done == said + stopped_early * 3 * 3 * 5
+
+    def test_in_a_cross_validation_a_fit_counts_once(self, tmp_path):
+        notes, progress = [], []
+        told = {"on_progress": lambda *each: progress.append(each), "on_note": notes.append}
+        tasks = make_tasks(validation=17, test=3).all_labelled()
+        learner = replace(LEARNER, updates=1)  # so that nothing stops earlier
+        compared(tasks, tune=False, references=True, out=tmp_path / "a", learner=learner, **told)
+        said = int(notes[0].partition(" ")[0].replace(",", ""))
+        done = sum(group.counts["done"] for group in survey(tmp_path / "a"))
+        assert [counts for _, *counts in progress][-1] == [said, said] == [done, done]
 
     def test_progress_counts_every_fit_to_the_last(self, finished):
         counts = [done for _, done, _ in finished.progress]

@@ -128,7 +128,6 @@ class TestShares:
         assert found == pytest.approx({"task-0": 3.0, "task-1": 1.5, "task-2": 0.0})
         assert np.average(list(found.values()), weights=tasks.sizes) == pytest.approx(1)
 
-
     def test_a_row_of_a_tiny_source_weighs_no_more_than_four_of_a_mean_source(self):
         tasks = make_tasks(sizes=(9, 491, 400))
         found = weights_of(tasks, runs((300, 300, 300)))

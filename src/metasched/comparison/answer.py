@@ -7,11 +7,11 @@ from msgspec import structs
 
 from metasched.comparison import bench as benches
 from metasched.comparison import networks, selection, sources
-from metasched.comparison.asked import Asked
+from metasched.comparison.asked import Asked, scored_by
 from metasched.comparison.bench import JUDGING, TUNING, Bench
 from metasched.comparison.estimate import FEWEST_UNITS, Judge, Part, Scores, contrasts, difference, estimate
 from metasched.comparison.final import final_model
-from metasched.comparison.methods import subject
+from metasched.comparison.methods import chooses, subject
 from metasched.comparison.networks import Fitted, Key
 from metasched.comparison.predictions import PREDICTIONS, as_csv
 from metasched.comparison.references import References
@@ -20,7 +20,7 @@ from metasched.comparison.splits import Split, Splits, seeds_for
 from metasched.comparison.wording import FINAL_TITLE, below_line, final_line, first_line, judged_line, warning_lines
 from metasched.files import write_whole
 from metasched.learners.losses import deviation_of, unit_of
-from metasched.learners.metrics import Metric, metric_of
+from metasched.learners.metrics import Metric
 from metasched.learners.predictor import Predictor
 from metasched.references.grams import Grams
 from metasched.report import diagnostics
@@ -31,9 +31,7 @@ from metasched.report.verdict import Verdict, stated
 from metasched.runs import outcome as outcomes
 from metasched.runs.folder import FINAL
 from metasched.runs.outcome import OWN_RUNS, Study
-from metasched.runs.sweep import Method
 from metasched.schedulers.resolve import BASELINE, TARGET_ONLY
-from metasched.schedulers.resolve import family as family_of
 from metasched.tasks import TaskSet
 
 OUTCOMES = "outcomes.jsonl"
@@ -46,14 +44,11 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
     """Make all fits, and everything that is said of them; it is written into the folder of the bench."""
     splits, tasks, methods = bench.splits, bench.splits.official, bench.methods
     ours = subject(methods)
-    metric = _metric(bench)
+    metric = scored_by(bench.setup.learner, tasks)
     unit = unit_of(tasks)
     variance = None if unit is None else float(unit.variance)
-    chooses = _chooses(ours)
-    references = References.of(tasks, chosen=chooses, balanced=metric.by_class) if asked.references else None
+    references = bench.beside
     # The fits.
-    if references is not None:
-        bench.steps.total += sum(len(bench.work(references, several)) for several in (splits.folds, splits.judging))
     bench, folds = _fitted_on_folds(bench)
     fits = bench.networks(splits.judging, "judging", JUDGING)
     held = _referred(bench, references, ours.name, splits.folds, folds)
@@ -75,7 +70,7 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
     table = _table(scores, mean, set(runs), splits.judges, planned)
     margin = metric.margin_of(deviation_of(tasks))
     gaining = "" if references is None else _gaining(scores, references, splits.judges)
-    verdict = _verdict(scores, ours.name, chooses, splits, metric, margin, gaining)
+    verdict = _verdict(scores, ours.name, chooses(ours), splits, metric, margin, gaining)
     rare = metric.name == "accuracy" and diagnostics.rare_class(tasks)
     grams = references.grams if references else Grams.of(tasks) if tasks.shared_labels else None
     lines = sources.lines(splits, judge, grams, runs[ours.name], margin)
@@ -104,17 +99,6 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
     write_remarks(bench.out / REMARKS, remarks)
     _predict_unlabelled(tasks, final.model, bench)
     return Comparison(asked.tasks, found, remarks, results.remarked(remarks), final.model, weights, bench.out)
-
-
-def _metric(bench: Bench) -> Metric:
-    settings, tasks = bench.setup.learner, bench.splits.official
-    return metric_of(settings.metric, balanced=settings.balanced_accuracy, regression=tasks.target_size is not None)
-
-
-def _chooses(method: Method) -> bool:
-    """Whether the method learns which sources to draw from."""
-    scheduler = method.scheduler
-    return (family_of(scheduler) if isinstance(scheduler, str) else scheduler.family) == "active"
 
 
 def _fitted_on_folds(bench: Bench) -> tuple[Bench, dict[Key, Fitted]]:
@@ -193,7 +177,7 @@ def _gaining(scores: MethodScores, references: References, judges: int) -> str:
 
 
 def _verdict(
-    scores: MethodScores, ours: str, chooses: bool, splits: Splits, metric: Metric, margin: float, gaining: str
+    scores: MethodScores, ours: str, active: bool, splits: Splits, metric: Metric, margin: float, gaining: str
 ) -> Verdict:
     """The sentence on ours, uniform and target-only; ``gaining`` is another model to which sources are of use."""
     if splits.units < FEWEST_UNITS and splits.kind != "cross-validation":
@@ -205,7 +189,7 @@ def _verdict(
     mine, uniform, alone = (scores[name] for name in (ours, BASELINE, TARGET_ONLY))
     pairs = [(mine, uniform), (mine, alone), (uniform, alone)]
     gaps = [gap for first, second in pairs if (gap := difference(first, second, splits.judges)) is not None]
-    who = "Choosing" if chooses else ours.capitalize()
+    who = "Choosing" if active else ours.capitalize()
     found = contrasts(gaps, margin)
     if splits.kind == "cross-validation":  # people give seeds, not repeats
         found = [each._replace(needed=each.needed and seeds_for(each.needed)) for each in found]

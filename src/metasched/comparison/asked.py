@@ -10,6 +10,7 @@ from metasched.comparison import networks
 from metasched.comparison.methods import plain
 from metasched.errors import ConfigError
 from metasched.learners.evaluation import MOST_JUDGED
+from metasched.learners.metrics import Metric, metric_of
 from metasched.learners.settings import Joint, LearnerSettings
 from metasched.runs.jobs import plain_settings
 from metasched.runs.sweep import Method, Setup
@@ -101,3 +102,8 @@ def fitted_to(settings: LearnerSettings, tasks: TaskSet) -> LearnerSettings:
         settings = replace(settings, eval_every=max(1, settings.updates // EVALUATIONS))
     # Curves are of the rows that judge, so that a curve ends where the same rows say.
     return replace(settings, eval_rows=max(settings.eval_rows, MOST_JUDGED))
+
+
+def scored_by(learner: LearnerSettings, tasks: TaskSet) -> Metric:
+    """The metric of a comparison."""
+    return metric_of(learner.metric, balanced=learner.balanced_accuracy, regression=tasks.target_size is not None)

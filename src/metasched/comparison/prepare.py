@@ -10,10 +10,12 @@ from pathlib import Path
 from metasched.comparison import bench as benches
 from metasched.comparison import budget as budgets
 from metasched.comparison import networks, place
-from metasched.comparison.asked import Asked
+from metasched.comparison.asked import Asked, scored_by
 from metasched.comparison.bench import TUNING, Bench, OnProgress, Steps
 from metasched.comparison.budget import Pace
 from metasched.comparison.estimate import FEWEST_UNITS
+from metasched.comparison.methods import chooses, subject
+from metasched.comparison.references import References, seconds_of
 from metasched.comparison.splits import Splits, split, units_for
 from metasched.errors import ConfigError
 from metasched.files import make_folder, write_whole
@@ -75,16 +77,31 @@ def prepared(
         if not trees:
             make_folder(ended.parent)
             write_whole(ended, b"")
+        single_runs = len(asked.tasks.tasks) * len(splits.folds) if single else 0
+        deadline = math.inf if asked.budget is None else -math.inf if ended.exists() else began + asked.budget
+        beside = _references(asked, ready, splits)
+        steps = Steps(runs + single_runs, on_progress)
+        bench = Bench(asked.setup, methods, rates, splits, out, executor, steps, deadline, beside)
+        fits = bench.reference_fits()
+        steps.total += len(fits)
         if on_note:
-            for line in (_announced(asked, rates, runs, pace), *_cuts(asked, not ended.exists())):
+            seconds = None
+            if pace is not None:
+                seconds = pace.seconds(runs + single_runs, asked.setup.learner.updates)
+                seconds += seconds_of(beside, fits) if beside else 0.0
+            for line in (_announced(asked, rates, steps.total, len(fits), seconds), *_cuts(asked, not ended.exists())):
                 on_note(line)
             if splits.units < FEWEST_UNITS and splits.kind != "cross-validation":
                 on_note(f"with so few seeds no difference is claimed; give --seeds {FEWEST_UNITS} or more")
-        count = runs + (len(asked.tasks.tasks) * len(splits.folds) if single else 0)
-        steps = Steps(count, on_progress)
-        deadline = math.inf if asked.budget is None else -math.inf if ended.exists() else began + asked.budget
-        bench = Bench(asked.setup, methods, rates, splits, out, executor, steps, deadline)
         yield bench if single is None else _with_best_single(bench, single)
+
+
+def _references(asked: Asked, methods: Sequence[Method], splits: Splits) -> References | None:
+    """The reference models, if they are wanted."""
+    if not asked.references:
+        return None
+    balanced = scored_by(asked.setup.learner, splits.official).by_class
+    return References.of(splits.official, chosen=chooses(subject(methods)), balanced=balanced)
 
 
 def _runs_by_seeds(asked: Asked, splits: Splits, models: int) -> dict[int, int]:
@@ -104,18 +121,19 @@ def _pace(jobs: Sequence[Job], methods: int, workers: int) -> Pace:
     return Pace(update, workers, compiling * methods * PROGRAMS / max(1, workers))
 
 
-def _announced(asked: Asked, rates: Sequence[Rates], runs: int, pace: Pace | None) -> str:
+def _announced(asked: Asked, rates: Sequence[Rates], total: int, beside: int, seconds: float | None) -> str:
     """How much there is to do, and about how long it takes."""
     learner = asked.setup.learner
     steps = learner.updates * (learner.batches_per_update or 1)
     rated = f", {len(rates)} learning rates" if len(rates) > 1 else ""
-    what = f"{runs:,} runs of {steps:,} steps ({len(asked.methods)} methods{rated})"
-    if pace is None:
+    others = f" and {beside:,} reference models" if beside else ""
+    what = (
+        f"{total:,} fits: {total - beside:,} networks of {steps:,} steps ({len(asked.methods)} methods{rated}){others}"
+    )
+    if seconds is None:
         return f"{what}; going on"
-    seconds = budgets.in_words(pace.seconds(runs, learner.updates))
-    beside = "; the reference models may take as long again" if asked.references else ""
     bound = "" if asked.budget is not None else "; --budget limits the time"
-    return f"{what}, about {seconds} on {pace.workers} core{'s' * (pace.workers > 1)}{beside}{bound}"
+    return f"{what}, about {budgets.in_words(seconds)}{bound}"
 
 
 def _cuts(asked: Asked, trees: bool) -> Iterator[str]:

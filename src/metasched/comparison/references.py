@@ -4,6 +4,7 @@ import ctypes
 import math
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -133,6 +134,22 @@ def outputs_of(model: Any, tasks: TaskSet) -> NDArray[np.float32]:
     return np.asarray(model.predict(inputs), np.float32).reshape(len(inputs), -1)
 
 
+def seconds_of(references: References, fits: Sequence[tuple[Recipe, Split]]) -> float:
+    """About how long these fits take, from one of each kind; kinds differ in the estimator and in the rows."""
+    by_kind: dict[tuple[str, bool], list[tuple[Recipe, Split]]] = {}
+    for recipe, split in sorted(fits, key=lambda fit: fit[0].rows != "target"):
+        by_kind.setdefault((recipe.estimator, recipe.rows == "target"), []).append((recipe, split))
+    total = 0.0
+    for (_, alone), own in by_kind.items():
+        fit = references.judged(*own[0], {task.name: 1.0 for task in references.few.tasks})
+        if alone:
+            predictions_of(fit)  # the first one imports what it needs
+        began = time.monotonic()
+        predictions_of(fit)
+        total += (time.monotonic() - began) * len(own)
+    return total / _processes(len(fits))
+
+
 def _is_slow(recipe: Recipe, tasks: TaskSet) -> bool:
     """Whether a model is left out: boosting on pixels takes a minute a fit, and nobody would use it there."""
     features = math.prod(tasks.shape) * max(1, len(tasks.classes))
@@ -188,7 +205,7 @@ def in_parallel(
     Many fits go to other processes, one for each core: much of a fit of trees holds the interpreter's lock. joblib,
     which comes with scikit-learn, starts them without importing the user's program again.
     """
-    several = cores() if count >= FEWEST_PARALLEL and available("joblib") else 1
+    several = _processes(count)
     if several == 1:
         for number, fit in enumerate(fits):
             on_done(number, work(fit))
@@ -204,6 +221,11 @@ def in_parallel(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of fits that nobody waits for any more, where something went wrong
             done.close()
+
+
+def _processes(count: int) -> int:
+    """How many processes make so many fits."""
+    return cores() if count >= FEWEST_PARALLEL and available("joblib") else 1
 
 
 def _in_worker(work: Callable[[Fit], Done], fit: Fit) -> Done:

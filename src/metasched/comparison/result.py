@@ -218,9 +218,9 @@ class Comparison:
     def source_weights(self) -> dict[str, float]:
         """The weight of one row of each source that choosing found; 1 is the mean over all source rows.
 
-        It is the share of the draws over the share of the rows. A source counts as no smaller than a quarter of the mean
-        source, because rows that are seen more than about four times teach hardly more (arXiv:2305.16264). Give the
-        weights to any model that takes sample weights.
+        It is the share of the draws over the share of the rows. A source counts as no smaller than a quarter of the
+        mean source, because rows that are seen more than about four times teach hardly more (arXiv:2305.16264). Give
+        the weights to any model that takes sample weights.
 
         Returns:
             Weights by the names of the sources.

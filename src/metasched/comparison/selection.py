@@ -59,7 +59,7 @@ def weights(parts: Mapping[str, Part], metric: Metric = ACCURACY) -> dict[str, f
 def _better_alone(
     parts: Mapping[str, Part], shares: Mapping[str, float], metric: Metric, drawn: NDArray[np.float64]
 ) -> str | None:
-    """The model with the best score on the rows, if it is better than the mean for nearly all weights of them (B, n)."""
+    """The model with the best score on the rows, if it beats the mean for nearly all weights of them (B, n)."""
 
     def scores(part: Part, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         return metric.scores(part.outputs, part.answers, weights) * (1 if metric.higher_is_better else -1)

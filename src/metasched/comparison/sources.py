@@ -118,9 +118,9 @@ def weights_of(tasks: TaskSet, runs: Sequence[Outcome]) -> dict[str, float]:
     """The weight of one row of each source that choosing found: draws of a source over its rows, 1 in the mean of rows.
 
     Schedulers choose sources, so a row of a small source is drawn more often than one of a large source that is worth
-    as much. Rows that are seen more than about four times teach hardly more (Muennighoff et al. 2023, arXiv:2305.16264).
-    So a source counts as no smaller than a quarter of the mean source: nine rows cannot outweigh 500. Where nothing was
-    drawn all weigh alike.
+    as much. Rows that are seen more than about four times teach hardly more (Muennighoff et al. 2023,
+    arXiv:2305.16264). So a source counts as no smaller than a quarter of the mean source: nine rows cannot outweigh
+    500. Where nothing was drawn all weigh alike.
     """
     shares = np.asarray([share or 0.0 for share in shares_of(tasks, runs)])
     sizes = np.asarray(tasks.sizes, np.float64)

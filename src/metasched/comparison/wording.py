@@ -11,7 +11,7 @@ from metasched.learners.metrics import Metric
 from metasched.learners.settings import LearnerSettings
 from metasched.report import diagnostics
 from metasched.report.diagnostics import some_of
-from metasched.report.remarks import Between, MethodLine, SourceLine
+from metasched.report.remarks import MethodLine, SourceLine
 from metasched.report.tables import against, in_units
 from metasched.runs.outcome import Outcome
 from metasched.runs.sweep import Rates
@@ -119,8 +119,8 @@ def harmful_lines(names: Sequence[str]) -> list[str]:
     if len(names) == 1:
         why = "learning its rows lowers the score, and leaving it out raises the score; check how it was labelled"
         return [f"{some_of(names)} is harmful: {why}, or leave it out"]
-    why = "learning their rows lowers the score, and leaving out one of them raises the score; check how they were labelled"
-    return [f"{some_of(names)} are harmful: {why}, or leave them out"]
+    why = "learning their rows lowers the score, and leaving out one of them raises the score"
+    return [f"{some_of(names)} are harmful: {why}; check how they were labelled, or leave them out"]
 
 
 def suspicious_lines(lines: Sequence[SourceLine]) -> list[str]:

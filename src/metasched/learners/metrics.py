@@ -212,7 +212,11 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("accuracy", "accuracy", "classification", _accuracy, by_row=True),
-        Metric("balanced-accuracy", "balanced accuracy", "classification", _balanced_accuracy, by_row=True, by_class=True),
+        Metric(
+            *("balanced-accuracy", "balanced accuracy", "classification", _balanced_accuracy),
+            by_row=True,
+            by_class=True,
+        ),
         Metric("auc", "AUC", "classification", _auc),
         Metric("f1", "macro-F1", "classification", _f1, by_class=True),
         Metric("log-loss", "log-loss", "classification", _log_loss, higher_is_better=False),

@@ -80,8 +80,8 @@ def fit_recipe(
     ``source_weights`` are for rows ``"chosen"``: the weight of one row of each source, by name; a source that is not
     named weighs 0. ``selection`` are the sources for rows ``"greedy"``; without it they are chosen here. To choose once
     for several recipes, or from the same sums for several draws of the target, call
-    :func:`~metasched.references.greedy.greedy_sources`. ``balanced_accuracy`` is how the model scores itself. With ``balanced`` every class weighs the same
-    in total, on top of the weights of sources and of the target.
+    :func:`~metasched.references.greedy.greedy_sources`. ``balanced_accuracy`` is how the model scores itself. With
+    ``balanced`` every class weighs the same in total, on top of the weights of sources and of the target.
     """
     check_seed(seed)
     unit = unit_of(tasks)
