@@ -68,17 +68,17 @@ class TestFirstLine:
             line("boosting, target only", "reference", 0.55),
             line("thompson", "network", 0.5),
         ]
-        known = {"forest, pooled": scores(0.8, 0.8), "forest, target only": scores(0.6, 0.6), "thompson": OURS}
+        known = {"forest, pooled": scores(*[0.8] * 4), "forest, target only": scores(*[0.6] * 4), "thompson": OURS}
         alone = {"forest, target only", "boosting, target only"}
         both = first_line(table, known, "thompson", 30, ACCURACY, alone)
         best, without = both.split(". F")
-        assert best.startswith("Forest, pooled is the best single model here (0.800): +.3")
-        assert without.startswith("orest, target only is better than thompson, without any source (0.600): +.1")
+        assert best.startswith("Forest, pooled is the best single model here (0.800): +.30 ")
+        assert without.startswith("orest, target only is better than thompson, without any source (0.600): +.10 ")
         network = [line("ucb", "network", 0.9), *table[1:]]
         found = first_line(network, known, "thompson", 30, ACCURACY, alone)
-        assert found.startswith("Forest, target only is better than thompson, without any source (0.600): +.1")
+        assert found.startswith("Forest, target only is better than thompson, without any source (0.600): +.10 ")
         found = first_line(table[1:], known, "thompson", 30, ACCURACY, alone)
-        assert found.startswith("Forest, target only is the best single model here, without any source (0.600): +.1")
+        assert found.startswith("Forest, target only is the best single model here, without any source (0.600): +.10 ")
         assert first_line([table[-1], *table[:-1]], known, "thompson", 30, ACCURACY, alone) == ""
 
     def test_without_a_common_unit_there_is_none(self):
