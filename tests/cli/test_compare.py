@@ -48,7 +48,7 @@ def test_ends_with_the_verdict_tables_the_model_and_the_page_and_again_after_tha
     assert lines[-2].endswith(". Use it: metasched predict runs/a FILE")
     assert lines[-1] == "Page: runs/a/page.html"
     assert Path("runs/a/page.html").exists()
-    assert "runs of 4 steps (2 methods, 3 learning rates), about " in said.err
+    assert "networks of 4 steps (2 methods, 3 learning rates) and " in said.err
     main(["compare", saved, *words, "--out", "runs/a", "--quiet"])
     again = capsys.readouterr()
     assert again.out == said.out

@@ -15,14 +15,16 @@ from helpers import Stop, make_own_label_tasks, make_regression, make_tasks
 from metasched.comparison import bench as benches
 from metasched.comparison import references
 from metasched.comparison.answer import OUTCOMES
-from metasched.comparison.budget import FOR_NETWORKS
+from metasched.comparison.budget import FEWEST_STEPS, FOR_NETWORKS, WITHOUT_TREES
 from metasched.comparison.predictions import PREDICTIONS
 from metasched.comparison.stored import StoredOutputs
 from metasched.errors import ConfigError, DataError, RunError
+from metasched.references.recipes import fit_recipe
 from metasched.runs import folder, records, runner
 from metasched.runs import outcome as outcomes
 from metasched.runs.folder import COMPARISON
 from metasched.runs.outcome import outputs_of
+from metasched.runs.status import survey
 from tiny_comparison import LEARNER, NETWORK, compared, divided, numbers
 
 JUDGING = ".work/judging.jsonl"
@@ -139,6 +141,18 @@ class TestScores:
         assert word in found.remarks.first
         scores = [line.score.value for line in found.remarks.table]
         assert scores == sorted(scores, reverse=True)
+
+    @pytest.mark.parametrize(("metric", "alike"), [("balanced-accuracy", True), ("f1", True), ("auc", False)])
+    def test_reference_models_weigh_classes_alike_where_the_metric_does(self, metric, alike, monkeypatch):
+        asked = []
+
+        def fit(*given, balanced=False, **options):
+            asked.append(balanced)
+            return fit_recipe(*given, balanced=balanced, **options)
+
+        monkeypatch.setattr(references, "fit_recipe", fit)
+        compared(make_tasks(classes=2), metric=metric, tune=False, network="mlp", references=True, seeds=2)
+        assert set(asked) == {alike}
 
     @pytest.mark.parametrize("name", [None, "mae"])
     def test_numbers_to_predict_are_compared(self, name, tmp_path):
@@ -313,9 +327,75 @@ class TestBudget:
 
     def test_one_that_is_too_short_is_refused_before_anything_is_written(self, pace, tmp_path):
         pace[0] = 100.0
-        with pytest.raises(ConfigError, match="a budget of 60 s is too short for 20 runs; give about"):
+        with pytest.raises(ConfigError, match=r"of 60 s is too short even for 20 runs \(2 seeds\) of 50 steps; give 6"):
             compared(learner=self.LONG, budget="1m", tune=False, out=tmp_path / "a")
         assert not (tmp_path / "a").exists()
+
+    def test_a_very_short_one_leaves_out_seeds_and_a_rerun_and_a_longer_one_agree_with_what_is_said(
+        self, pace, tmp_path, made
+    ):
+        notes = []
+        asked = {"tasks": divided(), "learner": self.LONG, "seeds": 6, "references": True, "tune": False}
+        asked |= {"out": tmp_path / "a", "on_note": notes.append}
+        pace[0] = 10.0
+        least = 2 * (4 + 5 + 3) * 4 * 10.0 * FEWEST_STEPS / 400
+        short = 1.05 * least / WITHOUT_TREES
+        found = compared(**asked, budget=short)
+        assert {run.spec.seed for run in found.outcomes} == {0, 1, 2, 3}
+        assert notes[1:] == [
+            "the budget is short: forests and boosting are left out",
+            "the budget is short: 4 of 6 seeds",
+        ]
+        assert not [line.name for line in found.remarks.table if line.name.startswith(("forest", "boosting"))]
+        goes_on = "with a longer --budget and the same --out, the command goes on and adds what is missing"
+        assert [line for line in found.warnings if "budget" in line] == [
+            f"the budget left no time to judge 'forest, target only', 'boosting, target only' and 5 more; {goes_on}",
+            f"the budget left time for 4 of 6 seeds; {goes_on}",
+        ]
+        made.clear()
+        again = compared(**asked, budget=short)
+        assert made == []
+        assert again.remarks == found.remarks
+        longer = compared(**asked, budget=6000)
+        assert {run.spec.seed for run in longer.outcomes} == set(range(6))
+        assert {run.spec.settings["batches_per_update"] for run in longer.outcomes} == {
+            run.spec.settings["batches_per_update"] for run in found.outcomes
+        }
+        assert any(line.name.startswith("forest") for line in longer.remarks.table)
+        assert not any("budget" in line for line in longer.warnings)
+
+    def test_a_model_that_the_budget_left_half_judged_is_marked_and_no_rerun_judges_it_further(
+        self, monkeypatch, tmp_path, made
+    ):
+        asked = {"tasks": divided(), "seeds": 4, "references": True, "tune": False, "out": tmp_path / "a"}
+        # All fits on folds of 12 models, the 5 quick ones that judge, and two fits of the first slow one.
+        ends = iter([0.0] * (12 * 5 + 5 * 4 + 2))
+        monkeypatch.setattr(benches, "monotonic", lambda: next(ends, float("inf")))
+        monkeypatch.setattr(references, "FEWEST_PARALLEL", 10**9)
+        found = compared(**asked, budget=600)
+        (line,) = (line for line in found.remarks.table if line.cut)
+        assert (line.units, line.planned) == (2, 4)
+        assert f"{line.name} (2 of 4 fits)" in found.table(200)
+        assert line.name.lower() not in found.remarks.first.lower()
+        made.clear()
+        monkeypatch.setattr(benches, "monotonic", lambda: 0.0)
+        again = compared(**asked, budget=600)
+        assert made == []
+        assert again.remarks == found.remarks
+        assert not any(line.cut for line in compared(**asked, budget=601).remarks.table)
+
+    def test_what_a_budget_leaves_out_counts_no_longer(self, monkeypatch, tmp_path):
+        progress = []
+        monkeypatch.setattr(benches, "monotonic", lambda: float("inf"))
+        for _ in range(2):
+            compared(
+                budget="1h",
+                tune=False,
+                references=True,
+                out=tmp_path / "a",
+                on_progress=lambda *each: progress.append(each),
+            )
+            assert progress[-1][1] == progress[-1][2] == sum(group.counts["done"] for group in survey(tmp_path / "a"))
 
     def test_of_the_reference_models_only_slow_ones_are_left_out(self, pace, monkeypatch):
         monkeypatch.setattr(benches, "monotonic", lambda: float("inf"))
@@ -329,8 +409,30 @@ class TestBeforeItStarts:
     def test_a_line_says_how_many_runs_and_about_how_long(self, finished):
         (note,) = finished.notes
         runs = 3 * 3 * (4 + 5 + 3)
-        assert note.startswith(f"{runs} runs of 4 steps (3 methods, 3 learning rates), about ")
-        assert note.endswith("; the reference models may take as long again; --budget limits the time")
+        beside = (1 + 5 + 5 + 4) * (4 + 5)  # majority, linear, forest and boosting
+        assert note.startswith(
+            f"{runs + beside} fits: {runs} networks of 4 steps (3 methods, 3 learning rates) and {beside} reference "
+            "models, about "
+        )
+        assert note.endswith("; --budget limits the time")
+
+    def test_the_line_the_progress_and_the_status_count_the_same_fits(self, finished):
+        said = int(finished.notes[0].partition(" ")[0].replace(",", ""))
+        done = sum(group.counts["done"] for group in survey(finished.out))
+        assert finished.progress[0][2] == said
+        assert finished.progress[-1][1:] == (done, done)
+        stopped_early = finished.found.outcomes[0].spec.settings["updates"] < LEARNER.updates
+        assert done == said + stopped_early * 3 * 3 * 5
+
+    def test_in_a_cross_validation_a_fit_counts_once(self, tmp_path):
+        notes, progress = [], []
+        told = {"on_progress": lambda *each: progress.append(each), "on_note": notes.append}
+        tasks = make_tasks(validation=17, test=3).all_labelled()
+        learner = replace(LEARNER, updates=1)  # so that nothing stops earlier
+        compared(tasks, tune=False, references=True, out=tmp_path / "a", learner=learner, **told)
+        said = int(notes[0].partition(" ")[0].replace(",", ""))
+        done = sum(group.counts["done"] for group in survey(tmp_path / "a"))
+        assert [counts for _, *counts in progress][-1] == [said, said] == [done, done]
 
     def test_progress_counts_every_fit_to_the_last(self, finished):
         counts = [done for _, done, _ in finished.progress]

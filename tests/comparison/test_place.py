@@ -45,6 +45,20 @@ def test_new_seeds_are_written_down_before_anything_is_run(out):
         assert stored(out)["seeds"] == [0, 1, 7]
 
 
+def test_a_longer_budget_goes_on_and_a_shorter_one_does_not(tmp_path):
+    place = tmp_path / "a"
+    with claimed(place, {**ASKED, "budget": 30.0, "seeds asked": [0, 1, 2]}):
+        pass
+    with claimed(place, {**ASKED, "budget": 60.0, "seeds": [0, 1, 2]}):
+        assert stored(place) == {"format": COMPARISON_FORMAT, **ASKED, "budget": 60.0, "seeds": [0, 1, 2]}
+    for budget in (30.0, None):
+        with (
+            pytest.raises(RunError, match=rf"with another budget \(60.0, not {budget or 'none'}\)"),
+            claimed(place, {**ASKED, "budget": budget, "seeds": [0, 1, 2]}),
+        ):
+            pytest.fail("claimed")
+
+
 @pytest.mark.parametrize(
     ("changes", "difference"),
     [

@@ -12,7 +12,9 @@ import metasched as ms
 from metasched.cli import main
 from metasched.comparison.result import PAGE, text
 from metasched.errors import ConfigError
+from metasched.report import tables
 from metasched.report.remarks import REMARKS, read
+from metasched.report.statistics import Interval
 from tiny_comparison import divided
 
 
@@ -137,3 +139,8 @@ def test_a_table_is_text_in_a_notebook_too(monkeypatch):
     shell = type("ZMQInteractiveShell", (), {})()
     monkeypatch.setattr("builtins.get_ipython", lambda: shell, raising=False)
     assert "ucb" in text(["method", "accuracy"], [["ucb", "0.5"]])
+
+
+def test_numbers_in_text_have_the_minus_sign_of_sentences():
+    gap = tables.signed(Interval(-0.039, -0.066, 0.013))
+    assert text(["method", "gap"], [["target-only", gap]]).splitlines()[-1] == "target-only −0.039 [−0.066, +0.013]"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.utils.class_weight import compute_sample_weight
 
 from metasched.comparison.estimate import Part
 from metasched.comparison.selection import (
@@ -11,10 +12,12 @@ from metasched.comparison.selection import (
     MOST_MODELS,
     RESAMPLES,
     TEMPERATURE,
+    class_weights,
     likelihoods,
     mean_part,
     weights,
 )
+from metasched.learners.metrics import METRICS
 
 
 def said(sharpness, rows=25, seed=0):
@@ -83,3 +86,38 @@ def test_the_mean_is_weighted():
     wanted = 0.75 * PARTS["model 1"].outputs + 0.25 * PARTS["model 3"].outputs
     assert found.outputs == pytest.approx(wanted, abs=1e-6)
     assert np.array_equal(found.answers, PARTS["model 1"].answers)
+
+
+def rare(rows=60, count=6):
+    """Labels with a rare class, and models: one that ignores it, and one that finds it with a few false alarms."""
+    labels = (np.arange(rows) < count).astype(int)
+    ignores = np.tile([[0.95, 0.05]], (rows, 1))
+    finds = np.where(labels[:, None] == 1, [[0.3, 0.7]], [[0.6, 0.4]])
+    finds[count : count + 10] = [0.4, 0.6]
+    return {name: Part(outputs, labels, np.arange(rows)) for name, outputs in (("ignores", ignores), ("finds", finds))}
+
+
+@pytest.mark.parametrize("name", ["balanced-accuracy", "f1"])
+def test_where_classes_count_the_same_a_model_that_ignores_the_rare_one_is_left_out(name):
+    parts = rare()
+    assert next(iter(weights(parts))) == "ignores"
+    assert weights(parts, METRICS[name]) == {"finds": 1.0}
+    assert weights(parts, METRICS["auc"]) == weights(parts)
+
+
+def test_classes_weigh_the_same():
+    labels = np.array([0, 0, 0, 2])
+    assert class_weights(labels) == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
+    known = compute_sample_weight("balanced", labels)
+    assert class_weights(labels) == pytest.approx(known)
+
+
+def test_a_mean_that_is_clearly_worse_by_the_metric_than_one_model_is_not_used():
+    labels = (np.arange(60) < 20).astype(int)
+    finds = np.where(labels[:, None] == 1, [[0.49, 0.51]], [[0.51, 0.49]])
+    said = np.where(np.arange(60) % 8 == 0, 1 - labels, labels)
+    bold = np.where(np.eye(2)[said] == 1, 0.9, 0.1)
+    parts = {name: Part(given, labels, np.arange(60)) for name, given in (("finds", finds), ("bold", bold))}
+    assert weights(parts)["bold"] > 0.5
+    assert METRICS["f1"].score(finds, labels) > METRICS["f1"].score(mean_part(parts, weights(parts)).outputs, labels)
+    assert weights(parts, METRICS["f1"]) == {"finds": 1.0}

@@ -10,13 +10,24 @@ from half_sources import make_sources
 from helpers import make_tasks
 from metasched.comparison import sources
 from metasched.comparison.estimate import Estimate, Judge
-from metasched.comparison.sources import between, judged, lines, over_units, shares_of, shown, weights_of
+from metasched.comparison.sources import (
+    BETTER_WITHOUT,
+    ROWS_HARM,
+    between,
+    judged,
+    lines,
+    over_units,
+    shares_of,
+    shown,
+    weights_of,
+)
 from metasched.comparison.splits import split
 from metasched.learners.metrics import METRICS
 from metasched.references.grams import Grams
 from metasched.references.leave_out import left_out_scores
 
 UP, DOWN = (Estimate(value, 0.01, 20.0, 10, 0.0) for value in (0.2, -0.2))
+LITTLE = Estimate(0.005, 0.0003, 20.0, 10, 0.0)
 SMALL, WIDE = (Estimate(0.001, error, 20.0, 10, 0.0) for error in (0.001, 0.5))
 
 
@@ -27,21 +38,41 @@ SMALL, WIDE = (Estimate(0.001, error, 20.0, 10, 0.0) for error in (0.001, 0.5))
         (DOWN, DOWN, False, "harmful", "learning its rows lowers the score, and leaving it out raises it"),
         (DOWN, UP, False, "cannot tell", "the two measures do not agree"),
         (UP, DOWN, False, "cannot tell", "the two measures do not agree"),
-        (DOWN, WIDE, False, "cannot tell", "only one measure is below 0"),
-        (DOWN, None, False, "cannot tell", "only one measure is below 0"),
-        (None, DOWN, False, "cannot tell", "only one measure is below 0"),
+        (DOWN, WIDE, False, "cannot tell", ROWS_HARM),
+        (DOWN, None, False, "cannot tell", ROWS_HARM),
+        (DOWN, SMALL, False, "cannot tell", ROWS_HARM),
+        (None, DOWN, False, "cannot tell", BETTER_WITHOUT),
+        (WIDE, DOWN, False, "cannot tell", BETTER_WITHOUT),
         (UP, None, False, "keep", "learning its rows raises the score"),
         (UP, WIDE, False, "keep", "learning its rows raises the score"),
         (WIDE, UP, False, "keep", "leaving it out lowers the score"),
         (UP, UP, False, "keep", "learning its rows raises the score and leaving it out lowers the score"),
         (WIDE, SMALL, False, "no difference", "the score changes by less than 0.02 without it"),
         (None, SMALL, False, "no difference", "the score changes by less than 0.02 without it"),
+        (WIDE, LITTLE, False, "no difference", "the score changes by less than 0.02 without it"),
+        (UP, LITTLE, False, "keep", "learning its rows raises the score"),
+        (LITTLE, SMALL, False, "no difference", "the score changes by less than 0.02 without it"),
+        (LITTLE, WIDE, False, "keep", "learning its rows raises the score"),
         (WIDE, WIDE, False, "cannot tell", "neither measure is clear"),
         (None, None, False, "cannot tell", "neither measure is clear"),
     ],
 )
 def test_the_word_for_a_source(transfer, lost, shuffled, word, why):
-    assert judged(transfer, lost, shuffled, margin=0.02) == (word, why)
+    assert judged(transfer, lost, shuffled, margin=0.02, slight=0.01) == (word, why)
+
+
+def test_a_small_transfer_is_one_that_is_small_beside_the_largest(splits, monkeypatch):
+    monkeypatch.setattr(sources, "_losses", lambda splits, judge, grams: dict.fromkeys(range(4), SMALL))
+    monkeypatch.setattr(sources, "look_shuffled", lambda tasks, strengths: [])
+    ours = [SimpleNamespace(drawn=(1, 1, 1, 1), rewards=(-0.2, 0.019, 0.021, None)) for _ in range(5)]
+    found = lines(splits, Judge(METRICS["accuracy"], splits.judges), Grams.of(splits.official), ours, margin=0.02)
+    words = {line.name: line.word for line in found}
+    assert [words[task.name] for task in splits.official.tasks] == [
+        "cannot tell",
+        "no difference",
+        "keep",
+        "no difference",
+    ]
 
 
 def test_too_few_seeds_are_the_reason_where_they_are():
@@ -95,6 +126,13 @@ class TestShares:
         tasks = make_tasks(sizes=(10, 20, 30))
         found = weights_of(tasks, runs((30, 30, 0)))
         assert found == pytest.approx({"task-0": 3.0, "task-1": 1.5, "task-2": 0.0})
+        assert np.average(list(found.values()), weights=tasks.sizes) == pytest.approx(1)
+
+    def test_a_row_of_a_tiny_source_weighs_no_more_than_four_of_a_mean_source(self):
+        tasks = make_tasks(sizes=(9, 491, 400))
+        found = weights_of(tasks, runs((300, 300, 300)))
+        assert found["task-0"] / found["task-2"] == pytest.approx(400 / 75)  # 75: a quarter of the mean source
+        assert found["task-1"] / found["task-2"] == pytest.approx(400 / 491)
         assert np.average(list(found.values()), weights=tasks.sizes) == pytest.approx(1)
 
 

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from helpers import make_tasks
 from metasched.comparison.estimate import RESAMPLES, Scores
+from metasched.comparison.sources import BETTER_WITHOUT, ROWS_HARM, SHUFFLED
 from metasched.comparison.splits import split
-from metasched.comparison.wording import final_line, first_line, judged_line, suspicious_lines
+from metasched.comparison.wording import below_line, final_line, first_line, judged_line, suspicious_lines
 from metasched.learners.metrics import METRICS
 from metasched.report.remarks import Between, MethodLine, SourceLine
 from tiny_comparison import LEARNER, divided
@@ -25,6 +27,7 @@ def line(name, kind, value):
 
 
 def first(table, metric=ACCURACY, **by_method):
+    table = [*table, line("thompson", "network", table[-1].score.value - 0.01)]
     return first_line(table, {name.replace("_", " "): own for name, own in by_method.items()}, "thompson", 30, metric)
 
 
@@ -34,6 +37,7 @@ OURS = scores(0.5, 0.52, 0.48, 0.5)
 class TestFirstLine:
     def test_a_reference_model_that_is_clearly_best_comes_first(self):
         table = [line("the final model", "final", 0.9), line("forest, pooled", "reference", 0.7)]
+        table.append(line("thompson", "network", 0.5))
         found = first_line(
             table, {"forest, pooled": scores(0.7, 0.7, 0.7, 0.7), "thompson": OURS}, "thompson", 30, ACCURACY
         )
@@ -57,9 +61,53 @@ class TestFirstLine:
     def test_where_a_network_is_best_there_is_none(self, table):
         assert first(table, ucb=OURS, thompson=OURS) == ""
 
+    def test_a_model_without_sources_that_is_better_than_ours_is_named_in_plain_words(self):
+        table = [
+            line("forest, pooled", "reference", 0.8),
+            line("forest, target only", "reference", 0.6),
+            line("boosting, target only", "reference", 0.55),
+            line("thompson", "network", 0.5),
+        ]
+        known = {"forest, pooled": scores(*[0.8] * 4), "forest, target only": scores(*[0.6] * 4), "thompson": OURS}
+        alone = {"forest, target only", "boosting, target only"}
+        both = first_line(table, known, "thompson", 30, ACCURACY, alone)
+        best, without = both.split(". F")
+        assert best.startswith("Forest, pooled is the best single model here (0.800): +.30 ")
+        assert without.startswith("orest, target only is better than thompson, without any source (0.600): +.10 ")
+        network = [line("ucb", "network", 0.9), *table[1:]]
+        found = first_line(network, known, "thompson", 30, ACCURACY, alone)
+        assert found.startswith("Forest, target only is better than thompson, without any source (0.600): +.10 ")
+        found = first_line(table[1:], known, "thompson", 30, ACCURACY, alone)
+        assert found.startswith("Forest, target only is the best single model here, without any source (0.600): +.10 ")
+        assert first_line([table[-1], *table[:-1]], known, "thompson", 30, ACCURACY, alone) == ""
+
     def test_without_a_common_unit_there_is_none(self):
         table = [line("forest", "reference", 0.9)]
         assert first(table, forest={7: OURS[0]}, thompson=OURS) == ""
+
+
+class TestBelowLine:
+    TABLE = (line("forest", "reference", 0.7), line("the final model", "final", 0.5))
+
+    def said(self, best, final, table=TABLE):
+        return below_line(table, {"forest": best}, final, 30, ACCURACY)
+
+    def test_a_final_model_that_is_clearly_below_a_single_one_is_named(self):
+        (found,) = self.said(scores(0.7, 0.71, 0.69, 0.7), OURS)
+        assert found == (
+            "the final model (0.500) is clearly below forest (0.700): too few labelled rows decided what it is made "
+            "of; label more rows"
+        )
+
+    @pytest.mark.parametrize(
+        "best", [OURS, scores(0.4, 0.41, 0.4, 0.39), scores(0.9, 0.3, 0.5, 0.6), {0: scores(0.9)[0]}, {7: OURS[0]}]
+    )
+    def test_what_is_not_clear_is_not_said(self, best):
+        assert self.said(best, OURS) == []
+
+    def test_a_model_that_the_budget_cut_short_is_not_the_best(self):
+        cut = replace_struct(self.TABLE[0], planned=9)
+        assert self.said(scores(0.7, 0.71, 0.69, 0.7), OURS, (cut, self.TABLE[1])) == []
 
 
 class TestFinalLine:
@@ -77,25 +125,31 @@ class TestFinalLine:
         assert final_line({"thompson": 1.0}, [], ACCURACY) == "The final model is thompson"
 
 
-def source(name, word, transfer):
-    lost = Between(0.0, -0.1, 0.1)
-    return SourceLine(name=name, rows=9, share=0.5, transfer=transfer, lost=lost, word=word, why="")
+def source(name, why, word="cannot tell"):
+    return SourceLine(name=name, rows=9, share=0.5, transfer=None, lost=None, word=word, why=why)
 
 
 class TestSuspiciousLines:
-    BELOW, AROUND = Between(-0.1, -0.2, -0.05), Between(-0.1, -0.2, 0.05)
-
-    def test_a_source_whose_rows_lower_the_score_is_named_even_if_nothing_is_lost_without_it(self):
-        (found,) = suspicious_lines([source("west", "cannot tell", self.BELOW), source("east", "keep", self.BELOW)])
-        assert found.startswith("'west' may be harmful: learning its rows lowers the score, but leaving it out ")
+    def test_either_measure_alone_is_enough(self):
+        assert suspicious_lines([source("west", ROWS_HARM), source("east", BETTER_WITHOUT)]) == [
+            "'west' may be harmful: learning its rows lowers the score, but leaving it out does not clearly raise the "
+            "score; check how it was labelled",
+            "'east' may be harmful: leaving it out raises the score, but learning its rows does not clearly lower the "
+            "score; check how it was labelled",
+        ]
 
     def test_several_are_one_line(self):
-        (found,) = suspicious_lines([source(name, "cannot tell", self.BELOW) for name in "ab"])
-        assert found.startswith("'a' and 'b' may be harmful: learning their rows")
+        found = suspicious_lines([source(name, why) for why in (ROWS_HARM, BETTER_WITHOUT) for name in "ab"])
+        assert found == [
+            "'a' and 'b' may be harmful: learning their rows lowers the score, but leaving out one of them does not "
+            "clearly raise the score; check how they were labelled",
+            "'a' and 'b' may be harmful: leaving out one of them raises the score, but learning their rows does not "
+            "clearly lower the score; check how they were labelled",
+        ]
 
     def test_what_is_unclear_or_already_called_harmful_has_no_line(self):
-        lines = [source("a", "cannot tell", self.AROUND), source("b", "harmful", self.BELOW)]
-        assert suspicious_lines([*lines, source("c", "cannot tell", None)]) == []
+        unclear = source("a", "the two measures do not agree"), source("b", "neither measure is clear")
+        assert suspicious_lines([*unclear, source("c", SHUFFLED, "harmful")]) == []
 
 
 @pytest.mark.parametrize(

@@ -135,17 +135,22 @@ def test_a_constant_column_does_not_blow_up_rows_in_which_it_differs():
     assert np.abs(scaler(inputs)(np.float32([[3, 0.2]]))).max() < 10
 
 
-def test_the_penalty_is_the_one_with_the_least_loss_on_held_out_target_rows():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_penalty_is_the_one_with_the_least_loss_on_held_out_target_rows(weighted):
     given = make_fit_rows(sources=0, known=45)
+    if weighted:
+        given = given._replace(weights=np.random.default_rng(1).uniform(0.1, 4, 45))
     model, penalty = fit_linear(given, 0)
-    scale = scaler(given.inputs)
+    inputs = scaler(given.inputs, given.weights)(given.inputs)
     losses = []
     for candidate in PENALTIES:
         total = 0.0
         for fold in linear._folds(given, 0):
-            fitted = logistic(scale(given.inputs)[fold.kept], given.answers[fold.kept], candidate)
-            raised = np.exp(scale(given.inputs)[fold.held] @ fitted)
-            total -= np.log((raised / raised.sum(axis=1, keepdims=True))[given.answers[fold.held] > 0]).sum()
+            weights = given.weights[fold.kept]
+            fitted = logistic(inputs[fold.kept], given.answers[fold.kept], candidate, weights=weights)
+            raised = np.exp(inputs[fold.held] @ fitted)
+            right = (raised / raised.sum(axis=1, keepdims=True))[given.answers[fold.held] > 0]
+            total -= (given.weights[fold.held] * np.log(right)).sum()
         losses.append(total)
     assert penalty == PENALTIES[int(np.argmin(losses))]
     assert model.outputs(given.inputs, 3).shape == (45, 3)

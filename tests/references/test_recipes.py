@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.utils.class_weight import compute_sample_weight
 
 from helpers import make_own_label_tasks, make_regression, make_tasks
 from metasched.errors import ConfigError, DataError
 from metasched.references.recipes import Recipe, all_recipes, fit_recipe, recipe_rows
+from metasched.references.rows import class_balanced
 from metasched.tasks import Split
 
 
@@ -126,3 +128,20 @@ def test_targets_that_are_all_equal_are_refused():
     flat.targets = np.ones_like(flat.targets)
     with pytest.raises(DataError, match="all equal"):
         fit_recipe(Recipe("linear", "target"), replace(tasks, validation=flat))
+
+
+@pytest.mark.parametrize("estimator", ["linear", "forest", "boosting"])
+def test_balanced_classes_are_those_of_scikit_learn(estimator):
+    tasks = make_tasks(classes=2, sizes=(60, 40), validation=30)
+    recipe = Recipe(estimator, "pooled")
+    rows = recipe_rows(recipe, tasks, None, None)
+    known = compute_sample_weight("balanced", rows.labels)
+    assert class_balanced(rows).weights == pytest.approx(known)
+    plain, balanced = (fit_recipe(recipe, tasks, balanced=each) for each in (False, True))
+    assert not np.allclose(plain.predict_proba(tasks.test.inputs), balanced.predict_proba(tasks.test.inputs))
+
+
+def test_the_majority_class_stays_the_most_frequent_one():
+    tasks = make_tasks(classes=2)
+    found = [fit_recipe(Recipe("majority", "target"), tasks, balanced=each) for each in (False, True)]
+    assert np.array_equal(*(model.predict_proba(tasks.test.inputs) for model in found))

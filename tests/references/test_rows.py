@@ -1,9 +1,10 @@
 """Rows with weights, as models are fitted on them."""
 
 import numpy as np
+import pytest
 
 from helpers import make_regression, make_tasks
-from metasched.references.rows import fit_rows
+from metasched.references.rows import class_balanced, fit_rows
 
 
 def test_rows_are_those_of_used_sources_and_then_the_targets_with_a_mean_weight_of_one():
@@ -22,3 +23,19 @@ def test_in_regression_answers_are_the_targets():
     rows = fit_rows(tasks, [0.0] * 3, 1.0)
     np.testing.assert_array_equal(rows.answers, tasks.validation.targets)
     assert rows.classes == 0
+
+
+def test_balanced_classes_weigh_the_same_and_rows_keep_their_relation_within_a_class():
+    rows = fit_rows(make_tasks(sizes=(30, 7), validation=9), [1.0, 2.0], 10.0)
+    found = class_balanced(rows)
+    totals = found.weights @ found.answers
+    assert totals[totals > 0] == pytest.approx(len(rows.weights) / (totals > 0).sum())
+    assert found.weights.mean() == pytest.approx(1)
+    for label in range(rows.classes):
+        mine = rows.labels == label
+        assert found.weights[mine] / rows.weights[mine] == pytest.approx((found.weights / rows.weights)[mine][0])
+
+
+def test_numbers_to_predict_have_no_classes_to_balance():
+    rows = fit_rows(make_regression(), [1.0] * 3, 10.0)
+    assert class_balanced(rows) is rows

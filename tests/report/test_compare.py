@@ -97,7 +97,7 @@ class TestExploratoryVerdicts:
             "ucb": "better",
             "gittins": "worse",
             "mdp": "alike",
-            "thompson": "too few seeds to tell: about 144 might do",
+            "thompson": "too few seeds to tell: about 144 seeds might do",
         }
         assert found["ucb"].p_value == 2 / 256
         assert found["ucb"].p_holm == pytest.approx(4 * 2 / 256)
@@ -109,7 +109,7 @@ class TestExploratoryVerdicts:
         cell = read({"cyclic": final(*UPS[:6]), **{name: final(*[0.9 + 0.01 * k for k in range(6)]) for name in names}})
         for test in compare.against_best_static(cell).values():
             assert test.p_holm == pytest.approx(5 * 2 / 64)
-            assert test.words == "too few seeds to tell: about 8 might do"
+            assert test.words == "too few seeds to tell: about 8 seeds might do"
 
     @pytest.mark.parametrize(("comparisons", "needed"), [(1, 6), (2, 7), (5, 8), (18, 10), (100, 12), (10**6, None)])
     def test_the_seeds_that_would_do(self, comparisons, needed):
@@ -119,7 +119,7 @@ class TestExploratoryVerdicts:
     def test_three_seeds_never_show_that_two_methods_are_alike(self, read, gap):
         cell = read({"cyclic": final(0.4, 0.41, 0.42), "ucb": final(*(value + gap for value in (0.4, 0.41, 0.42)))})
         (test,) = compare.against_best_static(cell).values()
-        assert (test.kind, test.words) == ("open", "too few seeds to tell: about 6 might do")
+        assert (test.kind, test.words) == ("open", "too few seeds to tell: about 6 seeds might do")
 
     def test_so_many_seeds_as_would_do_are_enough_when_the_rest_are_like_these(self):
         random = np.random.default_rng(0)

@@ -55,6 +55,21 @@ class TestNumbers:
     def test_differences_have_a_sign(self):
         assert str(tables.signed(Interval(0.1, -0.05, 0.2))) == "+0.100 [-0.050, +0.200]"
 
+    @pytest.mark.parametrize(
+        ("name", "interval", "text"),
+        [
+            ("accuracy", (0.9, 0.88, 0.92), "0.900 ± 0.020"),
+            ("accuracy", (0.994, 0.974, 1.014), "0.994 [0.974, 1.000]"),
+            ("accuracy", (0.01, -0.02, 0.04), "0.010 [0.000, 0.040]"),
+            ("r2", (-0.2, -0.6, 0.2), "-0.200 ± 0.400"),
+            ("r2", (0.99, 0.96, 1.02), "0.990 [0.960, 1.000]"),
+            ("log-loss", (-1.2, -1.5, -0.9), "1.200 ± 0.300"),
+            ("log-loss", (-0.1, -0.3, 0.1), "0.100 [0.000, 0.300]"),
+        ],
+    )
+    def test_an_interval_ends_where_the_metric_does(self, name, interval, text):
+        assert str(tables.spread(Interval(*interval), METRICS[name])) == text
+
     def test_scores_of_losses_are_shown_as_losses(self):
         loss, error = METRICS["log-loss"], METRICS["mae"]
         assert str(tables.scored(Interval(-0.4, -0.5, -0.3), loss)) == "0.400 [0.300, 0.500]"

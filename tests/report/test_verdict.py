@@ -134,7 +134,7 @@ def test_a_difference_that_is_neither_shown_nor_small_needs_more_seeds_and_says_
     found = decide(0.7 + 0.03 + noise, np.full(10, 0.7), np.full(10, 0.4))
     assert found.case == "too few seeds"
     known, needed, control = re.fullmatch(
-        r"Too few seeds to tell whether choosing is better than uniform \((.*)\): about (\d+) might do; (.*)",
+        r"Too few seeds to tell whether choosing is better than uniform \((.*)\): about (\d+) seeds might do; (.*)",
         found.sentence,
     ).groups()
     assert known.startswith("+.03 [")
@@ -150,7 +150,7 @@ def test_sources_whose_gain_is_uncertain_need_more_seeds_too():
     assert found.sentence.startswith(
         "Choosing is better than uniform (+.010 [.010, .010]); too few seeds to tell whether "
     )
-    assert re.search(r"whether it is better than target-only \(\+\.02 .*\): about \d+ might do$", found.sentence)
+    assert re.search(r"whether it is better than target-only \(\+\.02 .*\): about \d+ seeds might do$", found.sentence)
 
 
 def test_a_difference_that_only_the_correction_makes_open_is_explained():
@@ -230,7 +230,7 @@ class TestOneComparison:
     def test_a_large_difference_of_three_seeds_is_never_called_none(self, tmp_path):
         page = own_told(tmp_path, uniform=0.4, ucb=0.82)
         assert page.title == (
-            "Too few seeds to tell whether ucb is better than uniform (+.420 [.420, .420]): about 6 might do"
+            "Too few seeds to tell whether ucb is better than uniform (+.420 [.420, .420]): about 6 seeds might do"
         )
         assert "ucb minus uniform +.42" in str(page.sentences[0])
         assert "no difference" not in " ".join(map(str, page.sentences)).lower()

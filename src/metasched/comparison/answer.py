@@ -7,20 +7,20 @@ from msgspec import structs
 
 from metasched.comparison import bench as benches
 from metasched.comparison import networks, selection, sources
-from metasched.comparison.asked import Asked
+from metasched.comparison.asked import Asked, scored_by
 from metasched.comparison.bench import JUDGING, TUNING, Bench
 from metasched.comparison.estimate import FEWEST_UNITS, Judge, Part, Scores, contrasts, difference, estimate
 from metasched.comparison.final import final_model
-from metasched.comparison.methods import subject
+from metasched.comparison.methods import chooses, subject
 from metasched.comparison.networks import Fitted, Key
 from metasched.comparison.predictions import PREDICTIONS, as_csv
 from metasched.comparison.references import References
 from metasched.comparison.result import Comparison
 from metasched.comparison.splits import Split, Splits, seeds_for
-from metasched.comparison.wording import FINAL_TITLE, final_line, first_line, judged_line, warning_lines
+from metasched.comparison.wording import FINAL_TITLE, below_line, final_line, first_line, judged_line, warning_lines
 from metasched.files import write_whole
 from metasched.learners.losses import deviation_of, unit_of
-from metasched.learners.metrics import Metric, metric_of
+from metasched.learners.metrics import Metric
 from metasched.learners.predictor import Predictor
 from metasched.references.grams import Grams
 from metasched.report import diagnostics
@@ -31,13 +31,11 @@ from metasched.report.verdict import Verdict, stated
 from metasched.runs import outcome as outcomes
 from metasched.runs.folder import FINAL
 from metasched.runs.outcome import OWN_RUNS, Study
-from metasched.runs.sweep import Method
 from metasched.schedulers.resolve import BASELINE, TARGET_ONLY
-from metasched.schedulers.resolve import family as family_of
 from metasched.tasks import TaskSet
 
 OUTCOMES = "outcomes.jsonl"
-BY_ACCURACY = "By accuracy, which says little about the rare class"
+BY_ACCURACY = "; all of this is by accuracy, which says little about the rare class"
 MethodScores = Mapping[str, Mapping[int, Scores]]
 """Scores of every method, by unit."""
 
@@ -46,14 +44,11 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
     """Make all fits, and everything that is said of them; it is written into the folder of the bench."""
     splits, tasks, methods = bench.splits, bench.splits.official, bench.methods
     ours = subject(methods)
-    metric = _metric(bench)
+    metric = scored_by(bench.setup.learner, tasks)
     unit = unit_of(tasks)
     variance = None if unit is None else float(unit.variance)
-    chooses = _chooses(ours)
-    references = References.of(tasks, chosen=chooses) if asked.references else None
+    references = bench.beside
     # The fits.
-    if references is not None:
-        bench.steps.total += sum(len(bench.work(references, several)) for several in (splits.folds, splits.judging))
     bench, folds = _fitted_on_folds(bench)
     fits = bench.networks(splits.judging, "judging", JUDGING)
     held = _referred(bench, references, ours.name, splits.folds, folds)
@@ -63,17 +58,19 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
     weights = sources.weights_of(tasks, chosen)
     # A model that the budget left no time to judge is not part of the final model, whose score is then known, too.
     whole = {title: next(iter(units.values())) for title, units in held.items() if units and judged.get(title)}
-    final = final_model(bench, ours.name, folds, references, whole, weights)
+    final = final_model(bench, ours.name, folds, references, whole, weights, metric)
     final.model.save(bench.out / FINAL)
     # What came of it.
     parts = {method.name: networks.by_unit(fits, splits.judging, method.name) for method in methods} | judged
     judge = Judge(metric, splits.judges, variance)
     scores = {name: judge.scores(units) for name, units in parts.items() if units}
     runs = {method.name: benches.outcomes_of(bench, method, fits, variance) for method in methods}
-    table = _table(scores, judge.scores(_mean_parts(parts, final.shares)), set(runs), splits.judges)
+    planned = {} if references is None else benches.planned(bench, references)
+    mean = judge.scores(_mean_parts(parts, final.shares))
+    table = _table(scores, mean, set(runs), splits.judges, planned)
     margin = metric.margin_of(deviation_of(tasks))
     gaining = "" if references is None else _gaining(scores, references, splits.judges)
-    verdict = _verdict(scores, ours.name, chooses, splits, metric, margin, gaining)
+    verdict = _verdict(scores, ours.name, chooses(ours), splits, metric, margin, gaining)
     rare = metric.name == "accuracy" and diagnostics.rare_class(tasks)
     grams = references.grams if references else Grams.of(tasks) if tasks.shared_labels else None
     lines = sources.lines(splits, judge, grams, runs[ours.name], margin)
@@ -87,29 +84,21 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
         ours=ours.name,
         metric=metric.name,
         case=verdict.case,
-        verdict=f"{BY_ACCURACY}: {verdict.sentence}" if rare else verdict.sentence,
-        first=first_line(table, scores, ours.name, splits.judges, metric),
+        verdict=f"{verdict.sentence}{BY_ACCURACY}" if rare else verdict.sentence,
+        first=first_line(table, scores, ours.name, splits.judges, metric, _alone(references)),
         final=final_line(final.shares, table, metric),
         judged=judged_line(splits, bench.setup.learner, bench.rates, asked.setup.learner),
         table=table,
         sources=lines,
-        lines=tuple(warning_lines(asked, tasks, runs[ours.name], references, judged, lines)),
+        lines=(
+            *warning_lines(asked, tasks, runs[ours.name], references, judged, lines, splits),
+            *below_line(table, scores, mean, splits.judges, metric),
+        ),
     )
     outcomes.write(bench.out / OUTCOMES, found)
     write_remarks(bench.out / REMARKS, remarks)
     _predict_unlabelled(tasks, final.model, bench)
     return Comparison(asked.tasks, found, remarks, results.remarked(remarks), final.model, weights, bench.out)
-
-
-def _metric(bench: Bench) -> Metric:
-    settings, tasks = bench.setup.learner, bench.splits.official
-    return metric_of(settings.metric, balanced=settings.balanced_accuracy, regression=tasks.target_size is not None)
-
-
-def _chooses(method: Method) -> bool:
-    """Whether the method learns which sources to draw from."""
-    scheduler = method.scheduler
-    return (family_of(scheduler) if isinstance(scheduler, str) else scheduler.family) == "active"
 
 
 def _fitted_on_folds(bench: Bench) -> tuple[Bench, dict[Key, Fitted]]:
@@ -146,8 +135,10 @@ def _mean_parts(parts: Mapping[str, Mapping[int, Part]], shares: Mapping[str, fl
     }
 
 
-def _table(scores: MethodScores, mean: Mapping[int, Scores], own: set[str], judges: int) -> tuple[MethodLine, ...]:
-    """Every method, best first."""
+def _table(
+    scores: MethodScores, mean: Mapping[int, Scores], own: set[str], judges: int, planned: Mapping[str, int]
+) -> tuple[MethodLine, ...]:
+    """Every method, best first; ``planned`` says how often reference models were to be judged."""
     baseline = scores[BASELINE]
     found = []
     for name, mine in {**scores, FINAL_TITLE: mean}.items():
@@ -160,16 +151,24 @@ def _table(scores: MethodScores, mean: Mapping[int, Scores], own: set[str], judg
             score=Between.of(estimate(mine, judges).interval),
             over=None if gap is None else Between.of(gap.interval),
             units=len(mine),
+            planned=planned.get(name),
         )
         found.append(line)
     return tuple(sorted(found, key=lambda line: -line.score.value))
 
 
+def _alone(references: References | None) -> set[str]:
+    """Titles of the models that learn from the target's labelled rows alone."""
+    if references is None:
+        return set()
+    return {references.title(recipe) for recipe in references.recipes if recipe.rows == "target"}
+
+
 def _gaining(scores: MethodScores, references: References, judges: int) -> str:
     """The best model of another kind, if it learns from sources and is shown to be better than the best without."""
-    titles = {references.title(recipe): recipe.rows == "target" for recipe in references.recipes}
-    found = {name: estimate(scores[name], judges).value for name in titles if name in scores}
-    with_sources, alone = ([name for name in found if titles[name] is own] for own in (False, True))
+    found = {name: estimate(scores[name], judges).value for name in references.titles if name in scores}
+    alone = [name for name in found if name in _alone(references)]
+    with_sources = [name for name in found if name not in alone]
     if not with_sources or not alone:
         return ""
     best, other = (max(names, key=lambda name: found[name]) for names in (with_sources, alone))
@@ -178,7 +177,7 @@ def _gaining(scores: MethodScores, references: References, judges: int) -> str:
 
 
 def _verdict(
-    scores: MethodScores, ours: str, chooses: bool, splits: Splits, metric: Metric, margin: float, gaining: str
+    scores: MethodScores, ours: str, active: bool, splits: Splits, metric: Metric, margin: float, gaining: str
 ) -> Verdict:
     """The sentence on ours, uniform and target-only; ``gaining`` is another model to which sources are of use."""
     if splits.units < FEWEST_UNITS and splits.kind != "cross-validation":
@@ -190,7 +189,7 @@ def _verdict(
     mine, uniform, alone = (scores[name] for name in (ours, BASELINE, TARGET_ONLY))
     pairs = [(mine, uniform), (mine, alone), (uniform, alone)]
     gaps = [gap for first, second in pairs if (gap := difference(first, second, splits.judges)) is not None]
-    who = "Choosing" if chooses else ours.capitalize()
+    who = "Choosing" if active else ours.capitalize()
     found = contrasts(gaps, margin)
     if splits.kind == "cross-validation":  # people give seeds, not repeats
         found = [each._replace(needed=each.needed and seeds_for(each.needed)) for each in found]

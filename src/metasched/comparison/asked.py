@@ -10,6 +10,7 @@ from metasched.comparison import networks
 from metasched.comparison.methods import plain
 from metasched.errors import ConfigError
 from metasched.learners.evaluation import MOST_JUDGED
+from metasched.learners.metrics import Metric, metric_of
 from metasched.learners.settings import Joint, LearnerSettings
 from metasched.runs.jobs import plain_settings
 from metasched.runs.sweep import Method, Setup
@@ -21,7 +22,11 @@ EVALUATIONS = 10
 
 
 class Asked(NamedTuple):
-    """What was asked for; ``batch_size`` is the one before it was fitted to the smallest source."""
+    """What was asked for.
+
+    ``batch_size`` is the one before it was fitted to the smallest source, ``left_out`` are seeds that the budget has no
+    time for.
+    """
 
     tasks: TaskSet
     setup: Setup
@@ -31,10 +36,12 @@ class Asked(NamedTuple):
     references: bool
     budget: float | None
     batch_size: int
+    left_out: Sequence[int] = ()
 
     def as_json(self) -> dict[str, Any]:
         """What ``comparison.json`` says."""
         setup = self.setup
+        all_seeds = {"seeds asked": [*self.seeds, *self.left_out]} if self.left_out else {}
         return {
             "data": self.tasks.fingerprint,
             "learner": setup.learner.name,
@@ -45,15 +52,29 @@ class Asked(NamedTuple):
             "references": self.references,
             "budget": self.budget,
             "settings": plain_settings(setup.learner),
+            **all_seeds,
         }
 
-    def with_stored_length(self, known: Mapping[str, Any]) -> "Asked":
-        """A comparison that goes on keeps its length: with a budget, the speed of a machine decided it."""
-        settings = known.get("settings")
-        if self.budget is None or known.get("budget") != self.budget or not isinstance(settings, dict):
+    def going_on(self, known: Mapping[str, Any]) -> "Asked":
+        """A comparison that goes on, with the same budget or a longer one, keeps its steps.
+
+        With a budget, the speed of a machine decided them. It may also have left out seeds: then the same budget does
+        so again, and a longer one does not.
+        """
+        settings, before = known.get("settings"), known.get("budget")
+        if self.budget is None or not isinstance(before, float | int) or before > self.budget:
+            return self
+        if not isinstance(settings, dict):
             return self
         length = {key: settings[key] for key in ("updates", "batches_per_update") if isinstance(settings.get(key), int)}
-        return self._replace(setup=self.setup._replace(learner=replace(self.setup.learner, **length)))
+        found = self._replace(setup=self.setup._replace(learner=replace(self.setup.learner, **length)))
+        if before == self.budget and known.get("seeds asked") == list(self.seeds):
+            found = found.with_seeds(len(known["seeds"]))
+        return found
+
+    def with_seeds(self, count: int) -> "Asked":
+        """The same with the first so many of its seeds."""
+        return self._replace(seeds=self.seeds[:count], left_out=self.seeds[count:])
 
 
 def check_seeds(seeds: Any) -> tuple[int, ...]:
@@ -81,3 +102,8 @@ def fitted_to(settings: LearnerSettings, tasks: TaskSet) -> LearnerSettings:
         settings = replace(settings, eval_every=max(1, settings.updates // EVALUATIONS))
     # Curves are of the rows that judge, so that a curve ends where the same rows say.
     return replace(settings, eval_rows=max(settings.eval_rows, MOST_JUDGED))
+
+
+def scored_by(learner: LearnerSettings, tasks: TaskSet) -> Metric:
+    """The metric of a comparison."""
+    return metric_of(learner.metric, balanced=learner.balanced_accuracy, regression=tasks.target_size is not None)

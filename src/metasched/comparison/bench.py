@@ -5,7 +5,7 @@ Everything that has been fitted is kept in the folder, so that a comparison that
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
@@ -22,6 +22,7 @@ from metasched.comparison.references import Fit, References, Weights, in_paralle
 from metasched.comparison.sources import weights_of
 from metasched.comparison.splits import Split, Splits
 from metasched.comparison.stored import StoredOutputs
+from metasched.files import write_whole
 from metasched.learners.predictor import Predictor
 from metasched.references.recipes import Recipe
 from metasched.references.stored import read_predictor
@@ -37,6 +38,8 @@ FINAL_SEEDS = (0, 1, 2)
 """Of the final networks, with each rate."""
 TUNING, JUDGING = Path(WORK) / "folds.jsonl", Path(WORK) / "judging.jsonl"
 OUTPUTS = Path(WORK) / "references.jsonl"
+ENDED = Path(WORK) / "budget-ended"
+"""A file that is there once the budget has ended: the same command then fits nothing that it left out."""
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, the fits finished and all fits, whenever one has finished."""
@@ -49,6 +52,8 @@ class Steps:
     total: int
     on_progress: OnProgress | None = None
     before: int = 0
+    counted: set[str] = field(default_factory=set)
+    """Keys of the reference models that are counted: some splits of a cross-validation are folds, too."""
 
     def counting(self, what: str) -> Callable[[int, str], None]:
         """What to call with the fits finished in a step, and how the others stand."""
@@ -76,7 +81,8 @@ class Bench:
         out: the folder.
         executor: makes the runs.
         steps: counts.
-        deadline: when fits of reference models must end (``time.monotonic``).
+        deadline: when fits of reference models must end (``time.monotonic``); −∞ if they have ended before.
+        beside: the reference models, if there are any.
     """
 
     setup: Setup
@@ -87,6 +93,7 @@ class Bench:
     executor: Executor
     steps: Steps
     deadline: float = math.inf
+    beside: References | None = None
 
     @cached_property
     def _stored(self) -> StoredOutputs:
@@ -122,16 +129,16 @@ class Bench:
     ) -> dict[str, dict[int, Part]]:
         """Every reference model by title: what it predicts on each split, by place; fewer of what takes long."""
         stored, work = self._stored, self.work(references, splits)
-        # The first repeat of a cross-validation is the folds themselves, and is not fitted again.
-        names = [f"{split.tasks.fingerprint} {split.seed}" for split in splits]
-        keys = [f"{names[place]} {references.title(recipe)}" for recipe, place in work]
+        keys = self.keys(references, splits)
         found: dict[str, dict[int, Part]] = {}
+        new = set(keys) - self.steps.counted
         show, done = self.steps.counting("reference models"), 0
 
         def keep(number: int, outputs: NDArray[np.float32]) -> None:
             nonlocal done
-            done += 1
-            show(done, "")
+            if keys[number] in new:
+                done += 1
+                show(done, "")
             recipe, place = work[number]
             if keys[number] not in stored:
                 stored.add(keys[number], outputs)
@@ -146,12 +153,34 @@ class Bench:
             for number in missing:
                 recipe, place = work[number]
                 if monotonic() > self.deadline and recipe.estimator in SLOW:
+                    write_whole(self.out / ENDED, b"")
                     return  # the others of this kind come after it
                 yield references.judged(recipe, splits[place], weights[place])
 
         in_parallel(predictions_of, fits(), len(missing), lambda number, outputs: keep(missing[number], outputs))
-        self.steps.ended(len(work))
+        self.steps.ended(done)
+        if self.deadline > -math.inf:  # else they were not counted
+            self.steps.total -= len(new) - done
+        self.steps.counted |= new
         return found
+
+    def keys(self, references: References, splits: Sequence[Split]) -> list[str]:
+        """What the fits of :meth:`work` are stored under."""
+        # The first repeat of a cross-validation is the folds themselves, and is not fitted again.
+        names = [f"{split.tasks.fingerprint} {split.seed}" for split in splits]
+        return [f"{names[place]} {references.title(recipe)}" for recipe, place in self.work(references, splits)]
+
+    def reference_fits(self) -> list[tuple[Recipe, Split]]:
+        """The fits of reference models on all splits, each once; those that a budget has left out before are not."""
+        if self.beside is None:
+            return []
+        found: dict[str, tuple[Recipe, Split]] = {}
+        for splits in (self.splits.folds, self.splits.judging):
+            work = self.work(self.beside, splits)
+            for key, (recipe, place) in zip(self.keys(self.beside, splits), work, strict=True):
+                if self.deadline > -math.inf or recipe.estimator not in SLOW or key in self._stored:
+                    found[key] = recipe, splits[place]
+        return list(found.values())
 
     def work(self, references: References, splits: Sequence[Split]) -> list[tuple[Recipe, int]]:
         """The fits of reference models on these splits: which model, and the place of the split."""
@@ -162,6 +191,15 @@ class Bench:
             for place, split in enumerate(splits)
             if split.unit in units_of(recipe, self.splits, units)
         ]
+
+
+def planned(bench: Bench, references: References) -> dict[str, int]:
+    """In how many units every reference model is to be judged, by title; a budget may end before."""
+    splits = bench.splits.judging
+    units: dict[str, set[int]] = {}
+    for recipe, place in bench.work(references, splits):
+        units.setdefault(references.title(recipe), set()).add(splits[place].unit)
+    return {title: len(own) for title, own in units.items()}
 
 
 def whole(parts: Mapping[int, Part], splits: Sequence[Split]) -> dict[int, Part]:

@@ -1,6 +1,8 @@
 """How long a comparison may take, and about how long it will."""
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,6 +14,10 @@ FEWEST_STEPS = 50
 """A run with fewer steps says nothing."""
 FOR_NETWORKS = 0.5
 """The share of a budget that goes into networks; the rest is for reference models, tables and figures."""
+WITHOUT_TREES = 0.8
+"""The same where forests and boosting are left out."""
+SPARE = 1.2
+"""A budget that is proposed is so much longer than what was measured: machines are not always equally fast."""
 
 
 def seconds_of(budget: str | float | None) -> float | None:
@@ -49,23 +55,57 @@ class Pace(NamedTuple):
         return self.compiling + self.update * updates * runs / max(self.workers, 1)
 
 
-def within(learner: LearnerSettings, pace: Pace, runs: int, seconds: float) -> LearnerSettings:
-    """The settings with as many steps as fit, fewer in each update; the number of updates stays."""
+class Cut(NamedTuple):
+    """What a budget leaves of a comparison: steps, how many seeds, and whether forests and boosting are fitted."""
+
+    learner: LearnerSettings
+    seeds: int
+    trees: bool
+
+
+def within(learner: LearnerSettings, pace: Pace, runs: Mapping[int, int], seconds: float) -> Cut:
+    """As much as fits; ``runs`` says how many runs there are for each number of seeds that would do.
+
+    First there are fewer steps, fewer in each update, while the number of updates stays. If that does not do, forests
+    and boosting are left out, and then seeds.
+    """
+    falling = sorted(runs, reverse=True)
+    for seeds, share in ((falling[0], FOR_NETWORKS), *((seeds, WITHOUT_TREES) for seeds in falling)):
+        shorter = _shortened(learner, pace, runs[seeds], share * seconds)
+        if shorter is not None:
+            return Cut(shorter, seeds, share == FOR_NETWORKS)
+    fewest, wanted = falling[-1], learner.updates * (learner.batches_per_update or 1)
+    training = pace.seconds(runs[fewest], learner.updates) - pace.compiling
+    least = (training * min(1.0, FEWEST_STEPS / wanted) + pace.compiling) / WITHOUT_TREES
+    raise ConfigError(
+        f"a budget of {seconds:,.0f} s is too short even for {runs[fewest]} runs ({fewest} seeds) of "
+        f"{min(FEWEST_STEPS, wanted)} steps; give {proposed(SPARE * least)} or more, or fewer methods (--methods)"
+    )
+
+
+def _shortened(learner: LearnerSettings, pace: Pace, runs: int, seconds: float) -> LearnerSettings | None:
+    """The settings with as many steps as so many runs can make in this time; None where that is too few."""
     batches = learner.batches_per_update or 1
     training = max(pace.seconds(runs, learner.updates) - pace.compiling, 1e-9)
-    share = (FOR_NETWORKS * seconds - pace.compiling) / training
+    share = (seconds - pace.compiling) / training
     if share >= 1:
         return learner
-    wanted = batches * learner.updates
-    steps = int(share * wanted)
+    steps = int(share * batches * learner.updates)
     if steps < FEWEST_STEPS:
-        least = (training * min(1.0, FEWEST_STEPS / wanted) + pace.compiling) / FOR_NETWORKS
-        raise ConfigError(
-            f"a budget of {seconds:,.0f} s is too short for {runs} runs; give about {in_words(least)}, or fewer seeds "
-            "(--seeds) or methods (--methods)"
-        )
+        return None
     updates = min(learner.updates, steps)
     return replace(learner, updates=updates, batches_per_update=max(1, steps // updates))
+
+
+def proposed(seconds: float) -> str:
+    """A budget of at least so many seconds, as it can be given.
+
+    >>> [proposed(seconds) for seconds in (0.1, 31, 61, 4000, 20000)]
+    ['10s', '40s', '2m', '67m', '6h']
+    """
+    if seconds <= 60:
+        return f"{max(1, math.ceil(seconds / 10)) * 10}s"
+    return f"{math.ceil(seconds / 60)}m" if seconds <= 7200 else f"{math.ceil(seconds / 3600)}h"
 
 
 def in_words(seconds: float) -> str:

@@ -8,6 +8,7 @@ from metasched.comparison.bench import Bench
 from metasched.comparison.estimate import Part
 from metasched.comparison.networks import Fitted, Key
 from metasched.comparison.references import References, models_of
+from metasched.learners.metrics import Metric
 from metasched.learners.predictor import Predictor
 from metasched.references.mean import mean_of
 from metasched.references.recipes import Recipe, fit_recipe
@@ -32,6 +33,7 @@ def final_model(
     references: References | None,
     held: Mapping[str, Part],
     weights: Mapping[str, float],
+    metric: Metric,
 ) -> FinalModel:
     """The final model; ``held`` is what reference models say of the folds, ``weights`` those of the sources.
 
@@ -41,7 +43,7 @@ def final_model(
     finals = {method.name: bench.final_networks(method) for method in bench.methods}
     candidates = {**_networks(bench, finals, folds), **held}
     alone = ours if finals[ours] else FALLBACK.title(regression=tasks.target_size is not None)
-    shares = selection.weights(candidates) if candidates else {alone: 1.0}
+    shares = selection.weights(candidates, metric) if candidates else {alone: 1.0}
     members: list[Predictor] = []
     given: list[float] = []
     for name, own in finals.items():

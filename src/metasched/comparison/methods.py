@@ -79,6 +79,11 @@ def subject(methods: Sequence[Method]) -> Method:
     return next(iter(ours), None) or next(method for method in methods if method.name == BASELINE)
 
 
+def chooses(method: Method) -> bool:
+    """Whether the method learns which sources to draw from."""
+    return method.family == "active"
+
+
 def runs_of(out: Path, method: Method) -> Path:
     """Where in the folder of a comparison the final runs of a method are."""
     return out / RUNS / re.sub(r"[: ]", "-", method.name)

@@ -26,12 +26,18 @@ def stored(out: Path) -> dict[str, Any] | None:
     return known
 
 
+def grown(known: Mapping[str, Any] | None, budget: float | None) -> bool:
+    """Whether a stored comparison had a shorter budget than this one."""
+    before = None if known is None else known.get("budget")
+    return budget is not None and isinstance(before, float | int) and before < budget
+
+
 @contextmanager
 def claimed(out: Path, asked: Mapping[str, Any]) -> Iterator[None]:
     """The folder, made or found to hold the same comparison; nobody else works in it meanwhile.
 
-    A stored comparison may have fewer seeds. The new ones are written down before the first of them is run, so that a
-    kill in between leaves a folder that says what it is to hold.
+    A stored comparison may have fewer seeds, and a shorter budget. The new ones are written down before the first of
+    them is run, so that a kill in between leaves a folder that says what it is to hold.
     """
     if not (out / COMPARISON).exists():
         folder.refuse_content(out, COMPARISON)
@@ -41,7 +47,10 @@ def claimed(out: Path, asked: Mapping[str, Any]) -> Iterator[None]:
         before = stored(out) or dict(asked)
         known = before.get("seeds")
         known = known if isinstance(known, list) else [known]
-        if found := dict(differences(before | {"seeds": asked["seeds"]}, asked)):
+        free = {"seeds": asked["seeds"], "seeds asked": asked.get("seeds asked")}
+        if grown(before, asked["budget"]):
+            free["budget"] = asked["budget"]
+        if found := dict(differences(before | free, asked)):
             raise RunError(f"{out}: holds a comparison {first_in_words(found)}; choose another folder")
         if [seed for seed in known if seed not in asked["seeds"]]:
             raise RunError(

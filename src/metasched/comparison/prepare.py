@@ -10,12 +10,15 @@ from pathlib import Path
 from metasched.comparison import bench as benches
 from metasched.comparison import budget as budgets
 from metasched.comparison import networks, place
-from metasched.comparison.asked import Asked
+from metasched.comparison.asked import Asked, scored_by
 from metasched.comparison.bench import TUNING, Bench, OnProgress, Steps
 from metasched.comparison.budget import Pace
 from metasched.comparison.estimate import FEWEST_UNITS
-from metasched.comparison.splits import Splits
+from metasched.comparison.methods import chooses, subject
+from metasched.comparison.references import References, seconds_of
+from metasched.comparison.splits import Splits, split, units_for
 from metasched.errors import ConfigError
+from metasched.files import make_folder, write_whole
 from metasched.runs import runner
 from metasched.runs.executors import AUTO, Machines, executing
 from metasched.runs.executors.local import cores
@@ -49,30 +52,65 @@ def prepared(
     ready = [replace(method, scheduler=f"{SINGLE}1") if method is single else method for method in methods]
     # What cannot run is refused here, before anything is written.
     jobs = networks.jobs_of(asked.setup, ready, rates, splits.judging[:1])
-    runs = len(methods) * len(rates) * (len(splits.judging) + len(splits.folds) + len(benches.FINAL_SEEDS))
     known = place.stored(out)
-    pace = None
+    pace, trees = None, True
     if known is not None:
-        asked = asked.with_stored_length(known)
+        asked = asked.going_on(known)
     else:
         there = cores() if machines.name in (AUTO, "local") and not own else 1
         pace = _pace(jobs[:1], len(methods), machines.workers or there)
         if asked.budget is not None:
-            learner = budgets.within(asked.setup.learner, pace, runs, asked.budget)
-            asked = asked._replace(setup=asked.setup._replace(learner=learner))
+            counts = _runs_by_seeds(asked, splits, len(methods) * len(rates))
+            cut = budgets.within(asked.setup.learner, pace, counts, asked.budget)
+            trees = cut.trees
+            asked = asked.with_seeds(cut.seeds)._replace(setup=asked.setup._replace(learner=cut.learner))
+    if asked.left_out:
+        splits = split(asked.tasks, asked.seeds)
+    runs = len(methods) * len(rates) * (len(splits.judging) + len(splits.folds) + len(benches.FINAL_SEEDS))
     learner = asked.setup.learner.resolve(splits.official)
     drawn = learner.updates * (learner.batches_per_update or 1) * learner.inner_steps * learner.batch_size
     reached = executing(machines, out / WORK, runs * drawn * float(math.prod(asked.tasks.shape)), own)
     with reached as executor, place.claimed(out, asked.as_json()), closing(executor):
+        ended = out / benches.ENDED
+        if place.grown(known, asked.budget):
+            ended.unlink(missing_ok=True)
+        if not trees:
+            make_folder(ended.parent)
+            write_whole(ended, b"")
+        single_runs = len(asked.tasks.tasks) * len(splits.folds) if single else 0
+        deadline = math.inf if asked.budget is None else -math.inf if ended.exists() else began + asked.budget
+        beside = _references(asked, ready, splits)
+        steps = Steps(runs + single_runs, on_progress)
+        bench = Bench(asked.setup, methods, rates, splits, out, executor, steps, deadline, beside)
+        fits = bench.reference_fits()
+        steps.total += len(fits)
         if on_note:
-            on_note(_announced(asked, rates, runs, pace))
+            seconds = None
+            if pace is not None:
+                seconds = pace.seconds(runs + single_runs, asked.setup.learner.updates)
+                seconds += seconds_of(beside, fits) if beside else 0.0
+            for line in (_announced(asked, rates, steps.total, len(fits), seconds), *_cuts(asked, not ended.exists())):
+                on_note(line)
             if splits.units < FEWEST_UNITS and splits.kind != "cross-validation":
                 on_note(f"with so few seeds no difference is claimed; give --seeds {FEWEST_UNITS} or more")
-        count = runs + (len(asked.tasks.tasks) * len(splits.folds) if single else 0)
-        steps = Steps(count, on_progress)
-        deadline = math.inf if asked.budget is None else began + asked.budget
-        bench = Bench(asked.setup, methods, rates, splits, out, executor, steps, deadline)
         yield bench if single is None else _with_best_single(bench, single)
+
+
+def _references(asked: Asked, methods: Sequence[Method], splits: Splits) -> References | None:
+    """The reference models, if they are wanted."""
+    if not asked.references:
+        return None
+    balanced = scored_by(asked.setup.learner, splits.official).by_class
+    return References.of(splits.official, chosen=chooses(subject(methods)), balanced=balanced)
+
+
+def _runs_by_seeds(asked: Asked, splits: Splits, models: int) -> dict[int, int]:
+    """Runs for each number of seeds, from the fewest that can show a difference to all of them."""
+    units = {seeds: units_for(splits.kind, seeds) for seeds in range(1, len(asked.seeds) + 1)}
+    enough = [seeds for seeds, count in units.items() if count >= FEWEST_UNITS] or [len(asked.seeds)]
+    each = len(splits.judging) // splits.units
+    beside = len(splits.folds) + len(benches.FINAL_SEEDS)
+    return {seeds: models * (each * units[seeds] + beside) for seeds in enough}
 
 
 def _pace(jobs: Sequence[Job], methods: int, workers: int) -> Pace:
@@ -83,18 +121,28 @@ def _pace(jobs: Sequence[Job], methods: int, workers: int) -> Pace:
     return Pace(update, workers, compiling * methods * PROGRAMS / max(1, workers))
 
 
-def _announced(asked: Asked, rates: Sequence[Rates], runs: int, pace: Pace | None) -> str:
+def _announced(asked: Asked, rates: Sequence[Rates], total: int, beside: int, seconds: float | None) -> str:
     """How much there is to do, and about how long it takes."""
     learner = asked.setup.learner
     steps = learner.updates * (learner.batches_per_update or 1)
     rated = f", {len(rates)} learning rates" if len(rates) > 1 else ""
-    what = f"{runs:,} runs of {steps:,} steps ({len(asked.methods)} methods{rated})"
-    if pace is None:
+    others = f" and {beside:,} reference models" if beside else ""
+    what = (
+        f"{total:,} fits: {total - beside:,} networks of {steps:,} steps ({len(asked.methods)} methods{rated}){others}"
+    )
+    if seconds is None:
         return f"{what}; going on"
-    seconds = budgets.in_words(pace.seconds(runs, learner.updates))
-    beside = "; the reference models may take as long again" if asked.references else ""
     bound = "" if asked.budget is not None else "; --budget limits the time"
-    return f"{what}, about {seconds} on {pace.workers} core{'s' * (pace.workers > 1)}{beside}{bound}"
+    return f"{what}, about {budgets.in_words(seconds)}{bound}"
+
+
+def _cuts(asked: Asked, trees: bool) -> Iterator[str]:
+    """What is left out because the budget is short."""
+    if asked.references and not trees:
+        yield "the budget is short: forests and boosting are left out"
+    if asked.left_out:
+        every = len(asked.seeds) + len(asked.left_out)
+        yield f"the budget is short: {len(asked.seeds)} of {every} seeds"
 
 
 def _with_best_single(bench: Bench, single: Method) -> Bench:

@@ -4,6 +4,7 @@ import ctypes
 import math
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,6 +54,7 @@ class References:
         lacking: what is not installed, so that some models are left out.
         few: the sources with at most ``FEW_ROWS`` rows, which stand for them in fits that are only judged.
         many: the sources with at most ``MOST_FINAL_ROWS`` rows.
+        balanced: whether all classes weigh the same in total, as the metric wants it.
     """
 
     recipes: tuple[Recipe, ...]
@@ -61,9 +63,10 @@ class References:
     lacking: str | None
     few: TaskSet
     many: TaskSet
+    balanced: bool = False
 
     @classmethod
-    def of(cls, tasks: TaskSet, *, chosen: bool) -> "References":
+    def of(cls, tasks: TaskSet, *, chosen: bool, balanced: bool = False) -> "References":
         """Those of a task set; with ``chosen`` also models with the weights that choosing found."""
         trees = available("sklearn")
         recipes = [
@@ -75,7 +78,7 @@ class References:
         few = thinned(tasks, int(np.clip(MOST_NUMBERS // math.prod(tasks.shape), *FEW_ROWS)))
         many = thinned(tasks, MOST_FINAL_ROWS)
         lacking = None if trees else "scikit-learn"
-        return cls(tuple(recipes), grams, tasks.target_size is not None, lacking, few, many)
+        return cls(tuple(recipes), grams, tasks.target_size is not None, lacking, few, many, balanced)
 
     def title(self, recipe: Recipe) -> str:
         """What tables call a model."""
@@ -88,12 +91,12 @@ class References:
 
     def final(self, recipe: Recipe, tasks: TaskSet, weights: Weights | None) -> "Fit":
         """The fit of a model that is to be kept, on all sources."""
-        return Fit(recipe, _of_sources(tasks, self.many), weights, self._selection(recipe, tasks), 0)
+        return Fit(recipe, _of_sources(tasks, self.many), weights, self._selection(recipe, tasks), 0, self.balanced)
 
     def judged(self, recipe: Recipe, split: Split, weights: Weights | None) -> "Fit":
         """The fit of a model on a split, which is only judged."""
         tasks = _of_sources(split.tasks, self.few)
-        return Fit(recipe, tasks, weights, self._selection(recipe, tasks), split.seed)
+        return Fit(recipe, tasks, weights, self._selection(recipe, tasks), split.seed, self.balanced)
 
     def _selection(self, recipe: Recipe, tasks: TaskSet) -> tuple[str, ...] | None:
         if recipe.rows != "greedy" or self.grams is None:
@@ -109,12 +112,13 @@ class Fit(NamedTuple):
     weights: Weights | None
     selection: tuple[str, ...] | None
     seed: int
+    balanced: bool = False
 
 
 def model_of(fit: Fit) -> ReferenceModel:
     """The fitted model."""
-    recipe, tasks, weights, selection, seed = fit
-    return fit_recipe(recipe, tasks, source_weights=weights, selection=selection, seed=seed)
+    recipe, tasks, weights, selection, seed, balanced = fit
+    return fit_recipe(recipe, tasks, source_weights=weights, selection=selection, seed=seed, balanced=balanced)
 
 
 def predictions_of(fit: Fit) -> NDArray[np.float32]:
@@ -128,6 +132,22 @@ def outputs_of(model: Any, tasks: TaskSet) -> NDArray[np.float32]:
     if tasks.target_size is None:
         return np.asarray(model.predict_proba(inputs), np.float32)
     return np.asarray(model.predict(inputs), np.float32).reshape(len(inputs), -1)
+
+
+def seconds_of(references: References, fits: Sequence[tuple[Recipe, Split]]) -> float:
+    """About how long these fits take, from one of each kind; kinds differ in the estimator and in the rows."""
+    by_kind: dict[tuple[str, bool], list[tuple[Recipe, Split]]] = {}
+    for recipe, split in sorted(fits, key=lambda fit: fit[0].rows != "target"):
+        by_kind.setdefault((recipe.estimator, recipe.rows == "target"), []).append((recipe, split))
+    total = 0.0
+    for (_, alone), own in by_kind.items():
+        fit = references.judged(*own[0], {task.name: 1.0 for task in references.few.tasks})
+        if alone:
+            predictions_of(fit)  # the first one imports what it needs
+        began = time.monotonic()
+        predictions_of(fit)
+        total += (time.monotonic() - began) * len(own)
+    return total / _processes(len(fits))
 
 
 def _is_slow(recipe: Recipe, tasks: TaskSet) -> bool:
@@ -185,7 +205,7 @@ def in_parallel(
     Many fits go to other processes, one for each core: much of a fit of trees holds the interpreter's lock. joblib,
     which comes with scikit-learn, starts them without importing the user's program again.
     """
-    several = cores() if count >= FEWEST_PARALLEL and available("joblib") else 1
+    several = _processes(count)
     if several == 1:
         for number, fit in enumerate(fits):
             on_done(number, work(fit))
@@ -201,6 +221,11 @@ def in_parallel(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of fits that nobody waits for any more, where something went wrong
             done.close()
+
+
+def _processes(count: int) -> int:
+    """How many processes make so many fits."""
+    return cores() if count >= FEWEST_PARALLEL and available("joblib") else 1
 
 
 def _in_worker(work: Callable[[Fit], Done], fit: Fit) -> Done:

@@ -6,6 +6,10 @@ model gets in each case a weight ∝ exp(τ·log-likelihood), and its final weig
 pseudo-BMA+ of Yao, Vehtari, Simpson & Gelman (2018), with a temperature τ below 1: fits on folds share most of their
 rows, and a mean of several good models is better than one of them. Probabilities are mixed with a tenth of a guess
 first, so that no single row decides. With clear evidence few models are left, with little of it the mean is over many.
+
+Likelihood serves accuracy, too. It does not serve a metric by class: where a class is rare, a model that ignores it is
+the most likely one. There every class has the same weight in the likelihood. If the best single model is then still
+better than the mean by the metric itself, in nearly all resamples of the rows, it is taken alone.
 """
 
 from collections.abc import Mapping
@@ -14,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.comparison.estimate import Part
+from metasched.learners.metrics import METRICS, Metric
 
+ACCURACY = METRICS["accuracy"]
 TEMPERATURE = 0.25
 RESAMPLES = 1000
 GUESS = 0.1
@@ -22,9 +28,11 @@ GUESS = 0.1
 LEAST_WEIGHT = 0.02
 """Models with a smaller weight are left out."""
 MOST_MODELS = 10
+SURE = 0.95
+"""The share of the resamples in which a single model has to be better than the mean."""
 
 
-def weights(parts: Mapping[str, Part]) -> dict[str, float]:
+def weights(parts: Mapping[str, Part], metric: Metric = ACCURACY) -> dict[str, float]:
     """The weights of models by name, largest first, from what each says of the same held-out rows; they sum to 1.
 
     >>> rows = np.arange(40)
@@ -35,13 +43,36 @@ def weights(parts: Mapping[str, Part]) -> dict[str, float]:
     names = list(parts)
     rows = np.array([likelihoods(part) for part in parts.values()])
     count = rows.shape[1]
+    if metric.by_class:
+        rows *= class_weights(parts[names[0]].answers)
     drawn = np.random.default_rng(0).dirichlet(np.ones(count), RESAMPLES)
     evidence = TEMPERATURE * count * (drawn @ rows.T)
     chances = np.exp(evidence - evidence.max(axis=1, keepdims=True))
     shares = (chances / chances.sum(axis=1, keepdims=True)).mean(axis=0)
     best = [place for place in np.argsort(-shares, kind="stable")[:MOST_MODELS] if shares[place] >= LEAST_WEIGHT]
     total = float(shares[best].sum())
-    return {names[place]: float(shares[place]) / total for place in best}
+    found = {names[place]: float(shares[place]) / total for place in best}
+    alone = _better_alone(parts, found, metric, drawn) if metric.by_class else None
+    return found if alone is None else {alone: 1.0}
+
+
+def _better_alone(
+    parts: Mapping[str, Part], shares: Mapping[str, float], metric: Metric, drawn: NDArray[np.float64]
+) -> str | None:
+    """The model with the best score on the rows, if it beats the mean for nearly all weights of them (B, n)."""
+
+    def scores(part: Part, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        return metric.scores(part.outputs, part.answers, weights) * (1 if metric.higher_is_better else -1)
+
+    best = max(parts, key=lambda name: float(scores(parts[name])[0]))
+    ahead = scores(parts[best], drawn) > scores(mean_part(parts, shares), drawn)
+    return best if ahead.mean() >= SURE else None
+
+
+def class_weights(labels: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Weights (n,) with a mean of 1 such that every class weighs the same in total."""
+    _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.asarray(len(labels) / (len(counts) * counts[classes]))
 
 
 def likelihoods(part: Part) -> NDArray[np.float64]:

@@ -104,6 +104,11 @@ def kind_of(tasks: TaskSet) -> Kind:
     return "given" if tasks.split == "given" else "redrawn"
 
 
+def units_for(kind: Kind, seeds: int) -> int:
+    """How many times every method is judged with so many seeds."""
+    return repeats_for(seeds) if kind == "cross-validation" else seeds
+
+
 def repeats_for(seeds: int) -> int:
     """Repeats of the cross-validation in place of so many seeds: about twice as many fits.
 

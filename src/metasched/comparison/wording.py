@@ -1,24 +1,27 @@
 """The lines of a comparison for people, beside its verdict."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from metasched.comparison.asked import Asked
-from metasched.comparison.estimate import Part, Scores, difference
+from metasched.comparison.estimate import Estimate, Part, Scores, difference
 from metasched.comparison.references import References
-from metasched.comparison.sources import SHUFFLED
-from metasched.comparison.splits import Splits
+from metasched.comparison.sources import BETTER_WITHOUT, ROWS_HARM, SHUFFLED
+from metasched.comparison.splits import Splits, units_for
 from metasched.learners.metrics import Metric
 from metasched.learners.settings import LearnerSettings
 from metasched.report import diagnostics
 from metasched.report.diagnostics import some_of
-from metasched.report.remarks import Between, MethodLine, SourceLine
+from metasched.report.remarks import MethodLine, SourceLine
 from metasched.report.tables import against, in_units
 from metasched.runs.outcome import Outcome
 from metasched.runs.sweep import Rates
 from metasched.tasks import TaskSet
 
 MOST_NAMED = 3
+CLEAR = 0.01
+"""The p-value below which the final model is said to be worse than a single one."""
 FINAL_TITLE = "the final model"
+LONGER = "with a longer --budget and the same --out, the command goes on and adds what is missing"
 
 
 def first_line(
@@ -27,21 +30,34 @@ def first_line(
     ours: str,
     judges: int,
     metric: Metric,
+    alone: Container[str] = (),
 ) -> str:
-    """What comes before the verdict where a reference model has the best score; else nothing."""
-    best = next((line for line in table if line.kind != "final"), None)
-    if best is None or best.kind != "reference":
-        return ""
-    gap = difference(scores[best.name], scores[ours], judges)
-    if gap is None:
-        return ""
-    name = best.name[0].upper() + best.name[1:]
-    said = against(gap.interval, ours, metric)
+    """What comes before the verdict where a reference model ends above ours; else nothing.
+
+    The verdict is about networks. So this names the reference model with the best score of all, and the best one of
+    those that learn from the target ``alone``.
+    """
+    whole = [line for line in table if line.kind != "final" and not line.cut]
+    mine = next((place for place, line in enumerate(whole) if line.name == ours), 0)
+    above = [line for line in whole[:mine] if line.kind == "reference"]
+    without = next((line for line in above if line.name in alone), None)
+    named = {line.name: line for line in (*(line for line in above[:1] if line is whole[0]), without) if line}
+    sentences = []
+    for line in named.values():
+        gap = difference(scores[line.name], scores[ours], judges)
+        if gap is None:
+            continue
+        what = "is the best single model here" if line is whole[0] else f"is better than {ours}"
+        how = f"{what}, without any source" if line is without else what
+        said = f"{line.name} {how} ({in_units(line.score.value, metric)}): {against(gap.interval, ours, metric)}"
+        sentences.append(said[0].upper() + said[1:] + _how_clear(gap))
+    return ". ".join(sentences)
+
+
+def _how_clear(gap: Estimate) -> str:
     if gap.units < 2:
-        shown = ", but it was judged only once"
-    else:
-        shown = "" if gap.interval.low > 0 else ", which is not a clear difference"
-    return f"{name} is the best single model here ({in_units(best.score.value, metric)}): {said}{shown}"
+        return ", but it was judged only once"
+    return "" if gap.interval.low > 0 else ", which is not a clear difference"
 
 
 def final_line(shares: Mapping[str, float], table: Sequence[MethodLine], metric: Metric) -> str:
@@ -53,6 +69,26 @@ def final_line(shares: Mapping[str, float], table: Sequence[MethodLine], metric:
     scored = [line.score.value for line in table if line.kind == "final"]
     shown = f"; its {metric.word} in the table is {in_units(scored[0], metric)}" if scored else ""
     return f"The final model is {what}{shown}"
+
+
+def below_line(
+    table: Sequence[MethodLine],
+    scores: Mapping[str, Mapping[int, Scores]],
+    final: Mapping[int, Scores],
+    judges: int,
+    metric: Metric,
+) -> list[str]:
+    """A line where the final model is clearly below the best single model, at 1 %."""
+    best = next((line for line in table if line.kind != "final" and not line.cut), None)
+    gap = None if best is None else difference(final, scores[best.name], judges)
+    mine = next((line for line in table if line.kind == "final"), None)
+    if best is None or mine is None or gap is None or gap.value >= 0 or gap.p_value > CLEAR:
+        return []
+    own, other = (in_units(line.score.value, metric) for line in (mine, best))
+    return [
+        f"{FINAL_TITLE} ({own}) is clearly below {best.name} ({other}): too few labelled rows decided what it is made "
+        "of; label more rows"
+    ]
 
 
 def judged_line(splits: Splits, learner: LearnerSettings, rates: Sequence[Rates], asked: LearnerSettings) -> str:
@@ -81,26 +117,23 @@ def harmful_lines(names: Sequence[str]) -> list[str]:
     if not names:
         return []
     if len(names) == 1:
-        why = "learning its rows lowers the score, and leaving it out raises it; check how it was labelled"
+        why = "learning its rows lowers the score, and leaving it out raises the score; check how it was labelled"
         return [f"{some_of(names)} is harmful: {why}, or leave it out"]
-    why = "learning their rows lowers the score, and leaving one of them out raises it; check how they were labelled"
-    return [f"{some_of(names)} are harmful: {why}, or leave them out"]
+    why = "learning their rows lowers the score, and leaving out one of them raises the score"
+    return [f"{some_of(names)} are harmful: {why}; check how they were labelled, or leave them out"]
 
 
 def suspicious_lines(lines: Sequence[SourceLine]) -> list[str]:
-    """A line about the sources whose rows lower the score, where it is not clear that leaving them out raises it."""
-    names = [line.name for line in lines if line.word == "cannot tell" and line.transfer and _below(line.transfer)]
-    if not names:
-        return []
-    whose, which, how = ("its", "it", "it was") if len(names) == 1 else ("their", "one of them", "they were")
-    return [
-        f"{some_of(names)} may be harmful: learning {whose} rows lowers the score, but leaving {which} out does not "
-        f"clearly raise it; check how {how} labelled"
-    ]
-
-
-def _below(found: Between) -> bool:
-    return found.high is not None and found.high < 0
+    """A line for each measure that alone is below 0, about the sources for which it is."""
+    found = []
+    for why in (ROWS_HARM, BETTER_WITHOUT):
+        names = [line.name for line in lines if line.why == why]
+        if len(names) == 1:
+            found.append(f"{some_of(names)} may be harmful: {why}; check how it was labelled")
+        elif names:
+            of_each = why.replace("its rows", "their rows").replace("leaving it out", "leaving out one of them")
+            found.append(f"{some_of(names)} may be harmful: {of_each}; check how they were labelled")
+    return found
 
 
 def warning_lines(
@@ -110,6 +143,7 @@ def warning_lines(
     references: References | None,
     judged: Mapping[str, Mapping[int, Part]],
     lines: Sequence[SourceLine],
+    splits: Splits,
 ) -> list[str]:
     """A line for each thing that is off; ``judged`` is what reference models predict, by title."""
     found = [*tasks.warnings, *diagnostics.of_tasks(tasks, asked.setup.learner.metric)]
@@ -123,7 +157,8 @@ def warning_lines(
     harmful = [line.name for line in lines if line.word == "harmful" and line.why != SHUFFLED]
     found += [*harmful_lines(harmful), *suspicious_lines(lines), *diagnostics.still_improving(ours)]
     if missing := [title for title in (references.titles if references else ()) if not judged.get(title)]:
-        found.append(
-            f"the budget ended before {some_of(missing)} could be judged; give a larger --budget, and another --out"
-        )
+        found.append(f"the budget left no time to judge {some_of(missing)}; {LONGER}")
+    if splits.units < (units := units_for(splits.kind, len(asked.seeds))):
+        what = "repeats of the cross-validation" if splits.kind == "cross-validation" else "seeds"
+        found.append(f"the budget left time for {splits.units} of {units} {what}; {LONGER}")
     return found

@@ -37,6 +37,7 @@ class Metric:
             target's labelled numbers; :meth:`margin_of` says how much that is.
         relative: whether its size depends on the unit of the numbers to predict.
         by_row: whether it is a mean of one score for each row, overall or by class.
+        by_class: whether every class counts the same, however rare, and probabilities are cut to a decision.
     """
 
     name: MetricName
@@ -47,6 +48,17 @@ class Metric:
     margin: float = MARGIN
     relative: bool = False
     by_row: bool = False
+    by_class: bool = False
+
+    @property
+    def lowest(self) -> float:
+        """The smallest value that there is; R² has none."""
+        return -math.inf if self.name == "r2" else 0.0
+
+    @property
+    def highest(self) -> float:
+        """The largest value that there is; losses and errors have none."""
+        return 1.0 if self.higher_is_better else math.inf
 
     @property
     def title(self) -> str:
@@ -200,9 +212,13 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("accuracy", "accuracy", "classification", _accuracy, by_row=True),
-        Metric("balanced-accuracy", "balanced accuracy", "classification", _balanced_accuracy, by_row=True),
+        Metric(
+            *("balanced-accuracy", "balanced accuracy", "classification", _balanced_accuracy),
+            by_row=True,
+            by_class=True,
+        ),
         Metric("auc", "AUC", "classification", _auc),
-        Metric("f1", "macro-F1", "classification", _f1),
+        Metric("f1", "macro-F1", "classification", _f1, by_class=True),
         Metric("log-loss", "log-loss", "classification", _log_loss, higher_is_better=False),
         Metric("r2", "R²", "regression", _r2, by_row=True),
         Metric("mae", "mean absolute error", "regression", _mae, higher_is_better=False, relative=True),

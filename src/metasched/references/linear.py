@@ -127,7 +127,7 @@ def fit_linear(rows: FitRows, seed: int) -> tuple[Linear, float]:
 
 def _losses(
     path: Path,
-    loss: Callable[[Floats, Floats, Floats], float],
+    loss: Callable[[Floats, Floats, Floats, Floats], float],
     inputs: Floats,
     rows: FitRows,
     folds: Sequence["Fold"],
@@ -137,7 +137,8 @@ def _losses(
     paths = [path(inputs[kept], answers[kept], weights[kept] * more, falling) for kept, more, _ in folds]
     for penalty, *fits in zip(falling, *paths, strict=True):
         held = zip(fits, folds, strict=True)
-        yield penalty, sum(loss(fitted, inputs[fold.held], answers[fold.held]) for fitted, fold in held)
+        losses = (loss(fitted, *(part[fold.held] for part in (inputs, answers, weights))) for fitted, fold in held)
+        yield penalty, sum(losses)
 
 
 def _least(losses: Iterator[tuple[float, float]]) -> float:
@@ -247,9 +248,9 @@ def log_softmax(raw: Floats) -> Floats:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
 
-def _log_loss(fitted: Floats, inputs: Floats, answers: Floats) -> float:
-    return -float(np.sum(answers * log_softmax(inputs @ fitted)))
+def _log_loss(fitted: Floats, inputs: Floats, answers: Floats, weights: Floats) -> float:
+    return -float(np.sum(weights[:, None] * answers * log_softmax(inputs @ fitted)))
 
 
-def _squared_loss(fitted: Floats, inputs: Floats, answers: Floats) -> float:
-    return 0.5 * float(np.sum((inputs @ fitted - answers) ** 2))
+def _squared_loss(fitted: Floats, inputs: Floats, answers: Floats, weights: Floats) -> float:
+    return 0.5 * float(np.sum(weights[:, None] * (inputs @ fitted - answers) ** 2))

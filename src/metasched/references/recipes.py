@@ -10,7 +10,7 @@ from metasched.references.grams import TARGET_WEIGHT, Grams
 from metasched.references.greedy import greedy_sources
 from metasched.references.model import ReferenceModel
 from metasched.references.model_file import About, RowsName
-from metasched.references.rows import FitRows, fit_rows
+from metasched.references.rows import FitRows, class_balanced, fit_rows
 from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
 
@@ -73,13 +73,15 @@ def fit_recipe(
     seed: int = 0,
     selection: Sequence[str] | None = None,
     balanced_accuracy: bool = False,
+    balanced: bool = False,
 ) -> ReferenceModel:
     """Fit on the sources and the target's labelled rows; the test rows are never looked at.
 
     ``source_weights`` are for rows ``"chosen"``: the weight of one row of each source, by name; a source that is not
     named weighs 0. ``selection`` are the sources for rows ``"greedy"``; without it they are chosen here. To choose once
     for several recipes, or from the same sums for several draws of the target, call
-    :func:`~metasched.references.greedy.greedy_sources`. ``balanced_accuracy`` is how the model scores itself.
+    :func:`~metasched.references.greedy.greedy_sources`. ``balanced_accuracy`` is how the model scores itself. With
+    ``balanced`` every class weighs the same in total, on top of the weights of sources and of the target.
     """
     check_seed(seed)
     unit = unit_of(tasks)
@@ -87,6 +89,8 @@ def fit_recipe(
     if variance == 0:
         raise DataError(f"{tasks.name}: the validation targets are all equal, so errors have no unit; give more rows")
     rows = recipe_rows(recipe, tasks, source_weights, selection)
+    if balanced and recipe.estimator != "majority":
+        rows = class_balanced(rows)
     about = About(
         data=tasks.name,
         shape=tasks.shape,

@@ -53,6 +53,18 @@ def fit_rows(tasks: TaskSet, source_weights: Sequence[float], target_weight: flo
     )
 
 
+def class_balanced(rows: FitRows) -> FitRows:
+    """The rows with weights such that every class that occurs weighs the same in total; unchanged in regression.
+
+    Within a class rows keep their relation, so a target row still weighs more than that of a source.
+    """
+    if not rows.classes:
+        return rows
+    totals = rows.weights @ rows.answers
+    weights = rows.weights / totals[rows.labels]
+    return rows._replace(weights=weights / weights.mean())
+
+
 def flat(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
     """Inputs (n, *shape) as (n, d)."""
     return inputs.reshape(len(inputs), -1)

@@ -56,7 +56,7 @@ def what_lacks(needed: int | None) -> str:
 
 def might_do(needed: int | None) -> str:
     """So many seeds, a guess from those at hand; nothing where no number would do."""
-    return f": about {needed:,} might do" if needed else ""
+    return f": about {needed:,} seeds might do" if needed else ""
 
 
 def best(methods: Iterable[MethodRuns]) -> MethodRuns | None:

@@ -73,10 +73,11 @@ def shuffled(tasks: TaskSet) -> list[str]:
     largest = max(strengths[name] for name in found)
     many = len(found) > 1
     whose, which, most = ("their", "they were", "at most ") if many else ("its", "it was", "")
+    score = f"{largest:.1f}".replace("-", "−")
     return [
-        f"labels of {some_of(found)} look shuffled: {whose} inputs predict them no better than labels in random order "
-        f"({most}{largest:.1f} standard deviations better, {SHUFFLED_BELOW:g} needed); check how {which} labelled, or "
-        f"leave {'them' if many else 'it'} out"
+        f"labels of {some_of(found)} look shuffled: a model learns them from {whose} inputs hardly better than it "
+        f"learns labels in random order (z-score {most}{score}, sound sources have {SHUFFLED_BELOW:g} or more); check "
+        f"how {which} labelled, or leave {'them' if many else 'it'} out"
     ]
 
 

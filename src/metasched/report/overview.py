@@ -89,7 +89,7 @@ def method_rows(cell: CellRuns) -> list[tuple[str, Number, Number]]:
         size = median(abs(line.score.value) for line in cell.remarks.table)
         return [
             (
-                line.name,
+                f"{line.name} ({line.units} of {line.planned} fits)" if line.cut else line.name,
                 spread(line.score.interval, metric, size),
                 MISSING if line.over is None else signed(line.over.interval, metric, size),
             )

@@ -41,7 +41,8 @@ class Between(Struct, frozen=True, forbid_unknown_fields=True):
 class MethodLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A row of the table: the score of a method, and its difference from the baseline, where it is another one.
 
-    ``units`` says how often it was fitted. Scores are such that higher is better.
+    ``units`` says how often it was fitted, ``planned`` how often it was to be, where that is known: a budget may leave
+    some out. Scores are such that higher is better.
     """
 
     name: str
@@ -49,6 +50,12 @@ class MethodLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     score: Between
     over: Between | None
     units: int
+    planned: int | None = None
+
+    @property
+    def cut(self) -> bool:
+        """Whether it was judged less often than planned."""
+        return self.planned is not None and self.units < self.planned
 
 
 class SourceLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -120,13 +120,20 @@ def scored(interval: Interval | None, metric: Metric) -> Number:
 
 
 def spread(interval: Interval | None, metric: Metric, size: float | None = None) -> Number:
-    """A mean over seeds ± half of its interval, with the decimals that a number of this size has."""
+    """A mean over seeds ± half of its interval, with the decimals that a number of this size has.
+
+    An interval that goes beyond what the metric can be is shown by its ends, cut there: 0.994 [0.974, 1.000].
+    """
     if interval is None:
         return MISSING
     shown = as_values(interval, metric)
     form = _form(metric, interval.value if size is None else size)
-    half = "" if math.isnan(shown.low) else f" ± {form.format((shown.high - shown.low) / 2)}"
-    return Number(form.format(shown.value) + half, *shown)
+    if math.isnan(shown.low):
+        return Number(form.format(shown.value), *shown)
+    low, high = max(shown.low, metric.lowest), min(shown.high, metric.highest)
+    if (low, high) != shown[1:]:
+        return Number(f"{form.format(shown.value)} {_brackets(low, high, form.format)}", shown.value, low, high)
+    return Number(f"{form.format(shown.value)} ± {form.format((high - low) / 2)}", *shown)
 
 
 def signed(interval: Interval | None, metric: Metric = ACCURACY, size: float | None = None) -> Number:
