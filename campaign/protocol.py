@@ -7,12 +7,11 @@ shows both where it leads and, looked at before each operation, what a crash the
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from unittest import mock
 
 import jax.numpy as jnp
@@ -23,15 +22,16 @@ from campaign.crashes import TEARS, watched
 from campaign.table import Effort, Result, Verdict
 from metasched.errors import MetaschedError
 from metasched.files import PART
-from metasched.learners import engine as compiled
 from metasched.learners import model_file
-from metasched.learners.networks import Mlp
+from metasched.learners.engine import Chunk, Models
+from metasched.learners.model import Model
+from metasched.learners.networks import Mlp, mlp
 from metasched.learners.stream import Stream
-from metasched.runs import runner as engine
+from metasched.runs import runner
 from metasched.runs.executors.local import Local
-from metasched.runs.jobs import claim_folders, make_jobs
-from metasched.runs.lease import LEASE, Lease
-from metasched.runs.runner import Job
+from metasched.runs.jobs import Job, claim_folders, make_jobs
+from metasched.runs.lease import LEASE
+from metasched.runs.runner import Computation
 
 CRASHES = 3
 UPDATES = 2
@@ -45,34 +45,51 @@ class Counters(NamedTuple):
 
     update: Any
     stream: Stream
-    hyperparameters: tuple[()]
     parameters: Any
 
 
-class Small(engine._Group):
-    """A group of runs with its own counters in place of a compiled program; files are the package's affair."""
+class Counting(Computation):
+    """Counters in place of a compiled program; everything else about a run is the package's own."""
 
-    def __init__(self, jobs: Sequence[Job], together: Any, leases: Mapping[Path, Lease]) -> None:
+    def __init__(self, jobs: Sequence[Job], together: int | None) -> None:
         del together
-        self.jobs = jobs
-        self.leases = leases
-        self.shared = False
-        self.program = None  # type: ignore[assignment]
-        # Labels are classes, so there is no unit of numbers to predict.
-        classified = SimpleNamespace(data=SimpleNamespace(unit=None))
-        self.rows = dict.fromkeys(range(len(jobs)), classified)  # type: ignore[arg-type]
+        super().__init__(jobs)
 
-    def first_state(self, place: int) -> Any:
+    def first_state(self, index: int) -> Counters:
         """Counters at zero."""
-        seed = self.jobs[place].description.spec.seed
+        seed = self.jobs[index].description.spec.seed
         stream = Stream((), jnp.zeros(2, jnp.int32), jnp.zeros((2, 2), jnp.int32))
-        return Counters(np.int32(0), stream, (), np.full(3, seed, np.float32))
+        return Counters(np.int32(0), stream, np.full(3, seed, np.float32))
 
-    def _with_scheduler(self, _: int, state: Any, __: Any) -> Any:
+    def alone(self, index: int, state: Counters) -> Counters:
+        """Nothing is shared with others."""
+        del index
         return state
 
-    def _keep_model(self, place: int, models: Any) -> Any:
-        job = self.jobs[place]
+    def among_others(self, index: int, alone: Counters, fresh: Counters) -> Counters:
+        """Nothing is shared with others."""
+        del index, fresh
+        return alone
+
+    def run(self, states: Mapping[int, Counters], ended: Collection[int]) -> Iterator[Chunk[int]]:
+        """One update after another, run after run."""
+        assert not ended  # counters do not diverge
+        for index, first in states.items():
+            state = first
+            while int(state.update) < UPDATES:
+                update = np.int32(state.update + 1)
+                stream = state.stream._replace(drawn=state.stream.drawn + np.int32(1))
+                state = Counters(update, stream, state.parameters * 2)
+                models = Models(initial=first.parameters, weights={"w": state.parameters})
+                yield (lambda index=index, moved=(state, models): {index: moved}), [(index, _line(state, UPDATES))]  # type: ignore[misc]
+
+    def unit(self, index: int) -> None:
+        """The target's labels are classes."""
+        del index
+
+    def model(self, index: int, models: Models) -> Model:
+        """A model of the counters, which nobody asks anything."""
+        del index
         about = model_file.About(
             data="small",
             network=Mlp(hidden=(), outputs=2),
@@ -84,19 +101,11 @@ class Small(engine._Group):
             precision="float32",
             balanced_accuracy=False,
         )
-        assert job.folder is not None
-        model_file.write(job.folder, about, {"w": models})
+        return Model(about, mlp(2), models.weights)
 
-
-def _advance(_: Any, states: Mapping[int, Any], __: Any, ___: Any) -> Iterator[Any]:
-    """In place of the compiled engine: one update after another, run after run."""
-    for place, first in states.items():
-        state, total = first, UPDATES
-        while int(state.update) < total:
-            update = int(state.update) + 1
-            drawn = state.stream.drawn + np.int32(1)
-            state = Counters(np.int32(update), state.stream._replace(drawn=drawn), (), state.parameters * 2)
-            yield (lambda place=place, state=state: {place: (state, state.parameters)}), [(place, _line(state, total))]
+    def predictions(self, index: int, model: Model) -> bytes:
+        """These jobs do not ask for any."""
+        raise NotImplementedError
 
 
 def _line(state: Counters, total: int) -> dict[str, Any]:
@@ -104,20 +113,19 @@ def _line(state: Counters, total: int) -> dict[str, Any]:
     numbers = {"update": update, "samples": int(drawn.sum()), "drawn": drawn.sum(axis=1).tolist(), "abstained": 0}
     line: dict[str, Any] = {
         **numbers,
-        "tasks": [0, 1],
         "loss": 1 / update,
         "validation_accuracy": 0.5,
-        "inner_rate": 0.1,
+        "learning_rate": 0.1,
     }
     if update == total:
-        line["final"] = {
+        scores: dict[str, Any] = {
             "test_accuracy": 0.5,
-            "balanced_test_accuracy": 0.5,
-            "test_accuracy_by_class": [0.5, None],
             "initial_test_accuracy": 0.5,
-            "test_rows": 2,
-            "drawn_by_label": drawn.tolist(),
+            "test_accuracy_by_class": [0.5, None],
+            "test_rows": 4,
         }
+        final = {**scores, "balanced_test_accuracy": 0.5, "drawn_by_label": drawn.tolist()}
+        line |= {**scores, "final": final}
     return line
 
 
@@ -135,13 +143,14 @@ def _jobs(seeds: tuple[int, ...], out: Path) -> list[Job]:
 @contextmanager
 def small() -> Iterator[None]:
     """Runs compute nothing but counters meanwhile."""
-    with mock.patch.object(engine, "_Group", Small), mock.patch.object(compiled, "run", _advance):
+    counting: type[Computation] = Counting  # so mypy says what it lacks
+    with mock.patch.object(runner, "Compiled", counting):
         yield
 
 
 def go_on(out: Path, seeds: tuple[int, ...]) -> None:
     """Begin the runs in ``out``, or go on with those that are there, to their end."""
-    engine.run(claim_folders(_jobs(seeds, out), out), checkpoint_seconds=0)
+    runner.run(claim_folders(_jobs(seeds, out), out), checkpoint_seconds=0)
 
 
 def run(out: Path, seeds: tuple[int, ...]) -> None:
@@ -194,7 +203,7 @@ def explore(place: Path, seeds: tuple[int, ...], crashes: int = CRASHES) -> Iter
     """
     contents: dict[Content, Content] = {(): ()}
     first = _followed(place, (), seeds, contents)
-    reached = {(): first}
+    reached: dict[Content, Followed] = {(): first}
     frontier: dict[Content, str] = {(): "begun"}
     for depth in range(1, crashes + 1):
         following: dict[Content, str] = {}
@@ -213,10 +222,11 @@ def _followed(place: Path, held: Content, seeds: tuple[int, ...], contents: dict
 
     ``contents`` is given, for all that counts, one content that has it; without it nobody looks.
     """
-    folder, left = place.absolute() / "runs", []
+    folder, left = place.absolute() / "runs", list[tuple[int, float, Content]]()
     restore(folder, held)
 
     def look(_: str) -> None:
+        assert contents is not None
         here = content(folder)
         for share in TEARS:
             kept = disk.kept(share)
@@ -244,7 +254,7 @@ def _judged(end: Content | Exception, whole: Content | Exception, case: str) -> 
         return Result(case, Verdict.LOST if known else Verdict.TRACEBACK, str(end) if known else repr(end))
     if end == whole:
         return Result(case)
-    names = sorted({name for name, _ in {*end} ^ {*whole}})
+    names = sorted({name for name, _ in set(end) ^ set(cast(Content, whole))})
     return Result(case, Verdict.LOST, f"other bytes in {', '.join(names)}")
 
 

@@ -101,8 +101,8 @@ def test_every_seed_and_every_rate_has_a_plan_of_its_own(tasks):
     jobs = []
     for rate in (0.003, 3.0):
         jobs += jobs_for("gittins-planned", tasks, range(6), replace(CONFIG, inner_rate=rate, steps_per_batch=3))
-    group = runs._Group(jobs, None)
-    tables = [np.asarray(group.first_state(place).stream.scheduler.inner) for place in range(len(jobs))]
+    compiled = runs.Compiled(jobs, None)
+    tables = [np.asarray(compiled.first_state(place).stream.scheduler.inner) for place in range(len(jobs))]
     for job, table in zip(jobs, tables, strict=True):
         plan = ms.plan(tasks, NETWORK, job.settings, seed=job.description.spec.seed)
         np.testing.assert_allclose(table, plan.indices, rtol=1e-6)

@@ -6,7 +6,8 @@ others.
 """
 
 import time
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from metasched import schedulers
 from metasched.errors import RunError
 from metasched.files import write_whole
 from metasched.learners import engine, model_file
-from metasched.learners.engine import Models, Program, Record
+from metasched.learners.engine import Chunk, Models, Program, Record
 from metasched.learners.evaluation import judged_rows, predictions
 from metasched.learners.inner import Schedule
 from metasched.learners.meta import seed_keys
@@ -83,7 +84,7 @@ def run(
     finished: dict[int, Result] = {}
     with one_thread(), leased([job.folder for job in jobs if job.folder is not None]) as leases:
         for numbers in _by_shape(jobs):
-            group = _Group([jobs[number] for number in numbers], together, leases)
+            group = _Group(Compiled([jobs[number] for number in numbers], together), leases)
             steps = group.run(checkpoint_seconds)
             try:
                 for index, record, result in steps:
@@ -105,10 +106,10 @@ def seconds_per_update(jobs: Sequence[Job], updates: int = 5) -> list[float]:
     """Seconds of one update of each job when it runs alone, its share of evaluation included, without compilation."""
     seconds: dict[int, float] = {}
     for numbers in _by_shape(jobs):
-        group = _Group([jobs[number] for number in numbers], 1)
-        program = group.program
+        compiled = Compiled([jobs[number] for number in numbers], 1)
+        program = compiled.program
         for index, number in enumerate(numbers):
-            state, (data, test, _) = group.first_state(index), group.rows[index]
+            state, (data, test, _) = compiled.first_state(index), compiled.rows[index]
             program.chunk(data, test, state, 0, 1)[1].loss.block_until_ready()
             began = time.monotonic()
             program.chunk(data, test, state, 0, updates)[1].loss.block_until_ready()
@@ -265,16 +266,54 @@ def _one_of(choosers: Sequence[Any]) -> Any:
     return switch_rows(choosers) if isinstance(choosers[0], RowScheduler) else schedulers.switch(choosers)
 
 
-class _Group:
-    """Jobs of one shape and their program; jobs go by their index in the group.
+class Computation(ABC):
+    """What jobs of one shape compute; jobs go by their index in the group. :class:`_Group` keeps all of it on disk.
+
+    :class:`Compiled` is the one that trains. The campaign has another one, which only counts, so that it can stop runs
+    many thousand times.
+    """
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.jobs = jobs
+
+    @abstractmethod
+    def first_state(self, index: int) -> State:
+        """The state of a job before its first update."""
+
+    @abstractmethod
+    def alone(self, index: int, state: State) -> State:
+        """The state as the job would have it in a program of its own: what is stored."""
+
+    @abstractmethod
+    def among_others(self, index: int, alone: State, fresh: State) -> State:
+        """The state as the program needs it, of one that was stored; ``fresh`` is the job's first."""
+
+    @abstractmethod
+    def run(self, states: Mapping[int, State], ended: Collection[int]) -> Iterator[Chunk[int]]:
+        """All updates that are left to jobs that have not ended (:func:`metasched.learners.engine.run`)."""
+
+    @abstractmethod
+    def unit(self, index: int) -> Any:
+        """In regression the unit that a job's network learns in, otherwise None."""
+
+    @abstractmethod
+    def model(self, index: int, models: Models) -> Model:
+        """The model that was evaluated last."""
+
+    @abstractmethod
+    def predictions(self, index: int, model: Model) -> bytes:
+        """What the model says of the test rows, as an outcome has it."""
+
+
+class Compiled(Computation):
+    """Jobs of one shape in one compiled program.
 
     ``kinds`` has the number of each job's scheduler among the distinct ones. Where there are several, the state of a
     replica holds a state for each (:func:`metasched.schedulers.switch`); what is stored is only the job's own.
     """
 
-    def __init__(self, jobs: Sequence[Job], together: int | None, leases: Mapping[Path, Lease] | None = None) -> None:
-        self.jobs = jobs
-        self.leases = leases or {}
+    def __init__(self, jobs: Sequence[Job], together: int | None) -> None:
+        super().__init__(jobs)
         first = jobs[0]
         plans = _plans(jobs)
         self.schedulers = [_chooser(job, plan) for job, plan in zip(jobs, plans, strict=True)]
@@ -301,6 +340,70 @@ class _Group:
         rows = {number: engine.replica_rows(self.program, tasks) for number, tasks in targets.items()}
         self.rows = {index: rows[id(job.tasks)] for index, job in enumerate(jobs)}
 
+    def first_state(self, index: int) -> State:
+        """It follows from the job's seed and rates."""
+        job = self.jobs[index]
+        hyperparameters = engine.hyperparameters_of(job.settings, self.rewards[index])
+        seed = np.uint32(job.spec.seed)
+        state = self.program.start(self.rows[index].data, seed, hyperparameters)
+        return self._with_scheduler(index, state, self.schedulers[index].init(seed_keys(seed)[1]))
+
+    def alone(self, index: int, state: State) -> State:
+        """Without what others in the program need.
+
+        Hyperparameters are left out: they follow from the spec, and the reward's index from the program. So are the
+        sums of rewards that others of the program asked for.
+        """
+        stream = state.stream
+        own = stream.scheduler.states[self.kinds[index]] if self.shared else stream.scheduler
+        sums = stream.rewards if self.jobs[index].reads_rewards else None
+        return state._replace(stream=stream._replace(scheduler=own, rewards=sums), hyperparameters=None)
+
+    def among_others(self, index: int, alone: State, fresh: State) -> State:
+        """With what others in the program need."""
+        stream = alone.stream._replace(scheduler=fresh.stream.scheduler)
+        if not self.jobs[index].reads_rewards:
+            stream = stream._replace(rewards=fresh.stream.rewards)
+        state = alone._replace(stream=stream, hyperparameters=fresh.hyperparameters)
+        return self._with_scheduler(index, state, alone.stream.scheduler)
+
+    def run(self, states: Mapping[int, State], ended: Collection[int]) -> Iterator[Chunk[int]]:
+        """As many jobs side by side as the program is made for."""
+        return engine.run(self.program, states, ended, self.rows)
+
+    def unit(self, index: int) -> Any:
+        """It comes with the job's rows."""
+        return self.rows[index].data.unit
+
+    def model(self, index: int, models: Models) -> Model:
+        """The network of the job with its last weights."""
+        job = self.jobs[index]
+        return model_of(job.objective, job.tasks, models.weights)
+
+    def predictions(self, index: int, model: Model) -> bytes:
+        """Little-endian float32, row by row."""
+        tasks = self.jobs[index].tasks
+        stack = jax.tree.map(lambda leaf: leaf[None], model.weights)
+        (read,) = self.program.read(stack, host_rows(tasks.test).take(judged_rows(tasks)), self.unit(index))
+        return predictions(self.program.objective, read).astype("<f4").tobytes()
+
+    def _with_scheduler(self, index: int, state: State, own: Any) -> State:
+        """A replica's state with the state of the job's own scheduler put in."""
+        mixed = state.stream.scheduler
+        if self.shared:
+            states = [own if number == self.kinds[index] else other for number, other in enumerate(mixed.states)]
+            own = mixed._replace(which=jnp.int32(self.kinds[index]), states=tuple(states))
+        return state._replace(stream=state.stream._replace(scheduler=own))
+
+
+class _Group:
+    """Jobs whose computation is kept on disk; jobs go by their index in the group."""
+
+    def __init__(self, computation: Computation, leases: Mapping[Path, Lease]) -> None:
+        self.computation = computation
+        self.jobs = computation.jobs
+        self.leases = leases
+
     def run(self, checkpoint_seconds: float) -> Generator[tuple[int, Record, Result | None], None, None]:
         """Every record of every job, with those of an interrupted run again; a job's last comes with its result."""
         records: dict[int, list[Record]] = {}
@@ -314,7 +417,7 @@ class _Group:
                 yield index, record, self._result(index, known, states[index], None, record)
         saved = time.monotonic()
         try:
-            for moved, lines in engine.run(self.program, states, ended, self.rows):
+            for moved, lines in self.computation.run(states, ended):
                 # The order of writes is what makes a kill harmless. Records come first: those beyond the last
                 # checkpoint are cut off on resume and computed again, but a checkpoint cannot go on without its own.
                 fresh: dict[int, list[Record]] = {}
@@ -353,40 +456,13 @@ class _Group:
             self.leases[path].check()
         return path
 
-    def first_state(self, index: int) -> State:
-        """The state of a job before its first update."""
-        job = self.jobs[index]
-        hyperparameters = engine.hyperparameters_of(job.settings, self.rewards[index])
-        seed = np.uint32(job.spec.seed)
-        state = self.program.start(self.rows[index].data, seed, hyperparameters)
-        return self._with_scheduler(index, state, self.schedulers[index].init(seed_keys(seed)[1]))
-
-    def _with_scheduler(self, index: int, state: State, own: Any) -> State:
-        """A replica's state with the state of the job's own scheduler put in."""
-        mixed = state.stream.scheduler
-        if self.shared:
-            states = [own if number == self.kinds[index] else other for number, other in enumerate(mixed.states)]
-            own = mixed._replace(which=jnp.int32(self.kinds[index]), states=tuple(states))
-        return state._replace(stream=state.stream._replace(scheduler=own))
-
-    def _alone(self, index: int, state: State) -> State:
-        """The state as the job would have it in a program of its own: what is stored.
-
-        Hyperparameters are left out: they follow from the spec, and the reward's index from the program. So are the
-        sums of rewards that others of the program asked for.
-        """
-        stream = state.stream
-        own = stream.scheduler.states[self.kinds[index]] if self.shared else stream.scheduler
-        sums = stream.rewards if self.jobs[index].reads_rewards else None
-        return state._replace(stream=stream._replace(scheduler=own, rewards=sums), hyperparameters=None)
-
     def _restore(self, index: int) -> tuple[State, list[Record]]:
         """The state of a job and the records that led to it, from its last checkpoint."""
         path = self._leased_folder(index)
-        fresh = self.first_state(index)
+        fresh = self.computation.first_state(index)
         if path is None:
             return fresh, []
-        template = self._alone(index, fresh)
+        template = self.computation.alone(index, fresh)
         stored = checkpoint.load(path, model_file.size(template))
         if stored is None:
             metrics.keep(path, [])
@@ -404,11 +480,7 @@ class _Group:
                 "start the run again in another folder"
             )
         metrics.keep(path, records)
-        stream = alone.stream._replace(scheduler=fresh.stream.scheduler)
-        if not self.jobs[index].reads_rewards:
-            stream = stream._replace(rewards=fresh.stream.rewards)
-        state = alone._replace(stream=stream, hyperparameters=fresh.hyperparameters)
-        return self._with_scheduler(index, state, alone.stream.scheduler), records
+        return self.computation.among_others(index, alone, fresh), records
 
     def _save(self, states: Mapping[int, State], indices: Sequence[int]) -> None:
         """A checkpoint of each of these jobs, after its records are on the disk."""
@@ -416,20 +488,19 @@ class _Group:
             path = self._leased_folder(index)
             if path is not None:
                 metrics.flush(path)
-                tensors = model_file.flatten(self._alone(index, states[index])) | self._unit_tensors(index)
+                tensors = model_file.flatten(self.computation.alone(index, states[index])) | self._unit_tensors(index)
                 checkpoint.save(path, tensors, int(states[index].update))
 
     def _unit_tensors(self, index: int) -> model_file.Tensors:
         """In regression what a checkpoint has beside the state: the unit that its network learns in."""
-        unit = self.rows[index].data.unit
+        unit = self.computation.unit(index)
         return {} if unit is None else model_file.flatten({"unit": unit})
 
     def _keep_model(self, index: int, models: Models) -> Model:
         """The model that was evaluated last, written where the run is kept."""
-        job = self.jobs[index]
-        model = model_of(job.objective, job.tasks, models.weights)
-        if job.folder is not None:
-            model.save(job.folder)
+        model, path = self.computation.model(index, models), self.jobs[index].folder
+        if path is not None:
+            model.save(path)
         return model
 
     def _result(
@@ -438,14 +509,14 @@ class _Group:
         """The result of a job, if this is its last record; its outcome is written."""
         if not _is_last(record):
             return None
-        job, alone = self.jobs[index], self._alone(index, state)
+        job, alone = self.jobs[index], self.computation.alone(index, state)
         get_model: Callable[[], Model] = lambda: model  # type: ignore[return-value,assignment]  # noqa: E731
         if model is None and job.folder is not None:
             get_model = partial(read_model, job.folder, job.own_network)
         outcome = outcome_of(job.description, records)
         if outcome.final is not None:
             # Neither is among the records: one follows from the model, the other from the state.
-            said = self._predictions(index, get_model()) if job.description.predictions else None
+            said = self.computation.predictions(index, get_model()) if job.description.predictions else None
             final = msgspec.structs.replace(outcome.final, outputs=said)
             rewards = mean_rewards(alone.stream, job.settings.rows_per_choice)
             outcome = msgspec.structs.replace(outcome, final=final, rewards=rewards)
@@ -453,13 +524,6 @@ class _Group:
             write_whole(job.folder / folder.OUTCOME, outcomes.encode(outcome))
             checkpoint.remove(job.folder / checkpoint.PREVIOUS)
         return Result(records, alone, outcome, get_model if outcome.final else None)
-
-    def _predictions(self, index: int, model: Model) -> bytes:
-        """What the model says of the test rows, as an outcome has it."""
-        tasks, unit = self.jobs[index].tasks, self.rows[index].data.unit
-        stack = jax.tree.map(lambda leaf: leaf[None], model.weights)
-        (read,) = self.program.read(stack, host_rows(tasks.test).take(judged_rows(tasks)), unit)
-        return predictions(self.program.objective, read).astype("<f4").tobytes()
 
 
 def _is_last(record: Record) -> bool:
