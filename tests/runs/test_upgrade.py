@@ -138,3 +138,13 @@ def test_a_setting_that_no_longer_exists_is_refused_by_name_unless_it_did_nothin
     lines = [{"shared": {**OLD[0]["shared"], "spec": {**OLD[0]["shared"]["spec"], "config": {name: value}}}}, *OLD[1:]]
     with pytest.raises(DataError, match=f"line 3: .*{name} is {value!r}"):
         list(outcomes.read(put(tmp_path / "a.jsonl", lines)))
+
+
+@pytest.mark.parametrize("damage", [{"config": None}, {"learner": ["joint"]}])
+def test_a_damaged_description_of_the_last_version_is_named(damage, tmp_path):
+    shutil.copytree(STORED / "finished", tmp_path / "a")
+    path = tmp_path / "a" / "run.json"
+    described = json.loads(path.read_text())
+    path.write_text(json.dumps({**described, "spec": {**described["spec"], **damage}}))
+    with pytest.raises(RunError, match=r"run\.json: is damaged \(Expected `.*`, got `.*`\); start the run again"):
+        folder.describe(tmp_path / "a")

@@ -120,6 +120,8 @@ def describe(folder: Path) -> Description:
             content["spec"] = upgrade.upgrade_spec(untrusted.checked(content.get("spec"), dict[str, Any], path, _AGAIN))
         except RunError as error:
             raise RunError(f"{path}: {error}") from None
+        except msgspec.ValidationError as error:
+            raise RunError(f"{path}: is damaged ({error}); {_AGAIN}") from None
     elif version != FORMAT:
         age, fix = ("a newer", "install a newer metasched") if version > FORMAT else ("an earlier", _AGAIN)
         raise RunError(f"{folder}: was written by {age} metasched (format {version}, this one reads {FORMAT}); {fix}")

@@ -21,9 +21,10 @@ def upgrade_spec(old: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         RunError: for a run with a setting that no longer exists.
+        msgspec.ValidationError: for a learner or a ``config`` of another type.
     """
     new = {key: value for key, value in old.items() if key != "config"}
-    learner = new.setdefault("learner", "meta")
+    learner = msgspec.convert(new.setdefault("learner", "meta"), str)
     config = msgspec.convert(old.get("config"), dict[str, Any])
     for name, usual in REMOVED.items():
         if config.get(name, usual) != usual:
