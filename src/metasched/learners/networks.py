@@ -206,7 +206,7 @@ def heads_of(tasks: TaskSet, shared: bool = False) -> Heads:
 
 
 def num_outputs(tasks: TaskSet, shared: bool = False) -> int:
-    """The number of outputs that a network for these tasks needs: those of all heads, or the targets of a regression."""
+    """The number of outputs that a network for these tasks needs: all heads, or the targets of a regression."""
     if tasks.target_size is not None:
         return tasks.target_size
     heads = heads_of(tasks, shared)
