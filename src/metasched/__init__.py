@@ -1,15 +1,16 @@
-"""metasched: which data source should the next training batch come from?
+"""metasched: which rows of which data sources should the next training batch contain?
 
 >>> import metasched as ms
 >>> tasks = ms.datasets.load("demo")
->>> run = ms.train(tasks)  # joint training; which source comes next is chosen by what its batches teach the target
+>>> run = ms.train(tasks) # joint training; the source of every row is chosen
 >>> accuracy = run.final[0]["test_accuracy"]
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # all names for type checkers and readers of the code; for a program each comes when it is first used
+# All public names, for type checkers and readers. At run time each is imported when it is first used.
+if TYPE_CHECKING:
     from metasched import datasets, dependence, planning, schedulers
     from metasched.chooser import Chooser, Draw
     from metasched.chooser.mix import MixedStream, mix
@@ -106,9 +107,9 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    """A public name, when it is first used: what needs no JAX brings none in."""
-    if name == "TrainConfig":  # of version 0.1
-        raise AttributeError("ms.TrainConfig is now ms.Joint(…) or ms.AlgorithmOne(…); give it as learner=")
+    """Import a public name when it is first used. Names that need no JAX do not import it."""
+    if name == "TrainConfig":  # from version 0.1
+        raise AttributeError("ms.TrainConfig is now ms.Joint(…) or ms.AlgorithmOne(…); pass it as learner=")
     if name not in __all__:
         raise AttributeError(f"module 'metasched' has no attribute '{name}'")
     if name == "__version__":

@@ -1,11 +1,11 @@
 """Does the order of labels carry information? Transitions between neighbouring labels, and tests on them.
 
-Counts are *circular*: the step from the last row to the first counts, because a task's cursor wraps round. Every label
-that occurs then has as many successors as rows, and the transition matrix is stochastic by construction.
+Counts are *circular*: the step from the last row to the first counts, because a task's cursor wraps around. So every
+label that occurs has as many successors as rows, and the transition matrix is stochastic by construction.
 
-A small p-value says that the labels are not exchangeable: some order in the file is not what shuffling gives. That is
-necessary for Markov dependence and far from sufficient. Slow drift, sorted files and block designs reject too, so the
-verdict looks for drift first and never claims more than was tested.
+A small p-value says that the labels are not exchangeable: the order in the file is unlike that of a shuffled file. That
+is necessary for Markov dependence, but far from sufficient. Slow drift, sorted files and block designs also give small
+p-values. So the verdict looks for drift first, and never claims more than was tested.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,12 +33,12 @@ Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 
 MOST_CLASSES = 4096
-"""A table of transitions between more labels than this would not fit in memory beside its copies."""
+"""The largest number of labels. The transition table of more labels, with its copies, would not fit into memory."""
 SHUFFLES_AT_ONCE = 1000
 NUMBERS_AT_ONCE = 2**25
-"""Rows or table cells of all shuffles in memory together."""
+"""The most rows or table cells of all shuffles that are in memory at once."""
 ROUNDING = 1e-9
-"""Two statistics this close, relative to the number of rows, are equal: a shuffle that ties counts against order."""
+"""Two statistics this close, relative to the number of rows, count as equal. A tie counts against order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +49,19 @@ class OrderTest:
         rows: n.
         counts: transitions (C, C).
         statistic: Pearson's χ² of the transitions against independence.
-        p_value: share of shuffles with a χ² at least as large (the observed order counted among them).
-        asymptotic_p_value: of the χ² distribution with (k − 1)² degrees of freedom, as the paper computes it. It
-            rejects too often for skewed or short sequences: shown for comparison, not for decisions.
+        p_value: share of shuffles with a χ² at least as large (the observed order counts as one of them).
+        asymptotic_p_value: of the χ² distribution with (k − 1)² degrees of freedom, as the paper computes it. For
+            skewed or short sequences it is too small too often, so it is shown only for comparison.
         stickiness: share of rows followed by the same label.
-        expected_stickiness: the same under shuffling.
+        expected_stickiness: the same share in shuffled labels.
         stickiness_p_value: two-sided, by shuffling.
         drift_p_value: whether label frequencies differ between blocks of the sequence, by shuffling.
         local_p_value: the χ² of transitions against shuffles *within* blocks, which keep any slow drift.
         cramers_v: effect size √(χ² / (n (k − 1))), 0 for independence and 1 for a deterministic successor.
-        expected_cramers_v: its mean over shuffles; an effect not above this is none.
+        expected_cramers_v: its mean over shuffles. A value that is not above this shows no effect.
         total_variation: mean distance ½‖P(a, ·) − P(b, ·)‖₁ between rows of the transition matrix, weighted by how
             often their labels occur.
-        alpha: level of the verdict.
+        alpha: the level of the verdict.
 
     Examples:
         >>> order = ms.dependence.independence_test([0, 0, 0, 1, 1, 1] * 20, permutations=999)
@@ -86,14 +86,14 @@ class OrderTest:
 
     @property
     def transitions(self) -> Floats:
-        """The transition matrix (C, C) of the counts; rows of zeros for labels that never occur."""
+        """The transition matrix (C, C) of the counts. Labels that never occur have rows of zeros."""
         return _shares(self.counts)
 
     def verdict(self, p_value: float | None = None) -> str:
-        """What the test says, as a sentence.
+        """Say in a sentence what the test shows.
 
         Args:
-            p_value: in place of our own, for one that was corrected over several tasks.
+            p_value: a p-value that was corrected over several tasks, to use in place of ``self.p_value``.
 
         Returns:
             A sentence.
@@ -135,7 +135,7 @@ class Association:
 
 
 def transition_counts(labels: ArrayLike, num_classes: int) -> Counts:
-    """How often label a is followed by label b, circularly.
+    """Count how often label a is followed by label b, circularly.
 
     Args:
         labels: (n,) in order.
@@ -154,15 +154,16 @@ def transition_counts(labels: ArrayLike, num_classes: int) -> Counts:
 
 
 def transition_matrix(labels: ArrayLike, num_classes: int, *, smoothing: float = 0.0, stride: int = 1) -> Floats:
-    """P(a, b) = N(a, b) / n(a): the probability that label b follows label a.
+    """Compute P(a, b) = N(a, b) / n(a), the probability that label b follows label a.
 
-    A label that never occurs has a row of zeros and is never entered, smoothed or not; all other rows sum to one.
+    A label that never occurs has a row of zeros, and no other label leads to it, with or without smoothing. All other
+    rows sum to one.
 
     Args:
         labels: (n,) in order.
         num_classes: C.
-        smoothing: pseudo-counts added to each row in all, spread evenly over the labels that occur.
-        stride: rows that the cursor moves at once; the chain of batch starts is the power P^stride.
+        smoothing: the sum of the pseudo-counts added to each row. They are spread evenly over the labels that occur.
+        stride: how many rows the cursor moves at once. The chain of batch starts is the power P^stride.
 
     Returns:
         P (C, C).
@@ -190,17 +191,17 @@ def independence_test(
 ) -> OrderTest:
     """Test whether the order of labels carries information, by shuffling them.
 
-    With circular counts N both margins are the label counts n(a), whatever the order, so that Pearson's
-    χ² = Σ N(a, b)² / E(a, b) − n with one E(a, b) = n(a) n(b) / n for the data and every shuffle. The permutation test
-    is exact for exchangeable labels of any distribution and length.
+    With circular counts N, both margins are the label counts n(a) in any order. So Pearson's statistic is
+    χ² = Σ N(a, b)² / E(a, b) − n, and E(a, b) = n(a) n(b) / n is the same for the data and every shuffle. The
+    permutation test is exact for exchangeable labels, whatever their distribution and number.
 
     Args:
         labels: (n,) in order.
-        num_classes: C; by default the largest label and one.
-        permutations: shuffles.
-        blocks: equal parts of the sequence between which drift is looked for.
-        seed: of the shuffles.
-        alpha: level of the verdict.
+        num_classes: C; by default the largest label plus one.
+        permutations: the number of shuffles.
+        blocks: the number of equal parts of the sequence that are compared to detect drift.
+        seed: the seed of the shuffles.
+        alpha: the level of the verdict.
 
     Returns:
         p-values, effect sizes and a verdict.
@@ -260,16 +261,16 @@ def independence_test(
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Holm's adjusted p-values: reject those below α and any false rejection has probability at most α.
+    """Correct p-values by Holm's method: if you reject those below α, the chance of any false rejection is at most α.
 
-    The i-th smallest is multiplied by m − i + 1 and then by no less than the ones before it (S. Holm, Scandinavian
+    The i-th smallest is multiplied by m − i + 1, and is at least as large as the ones before it (S. Holm, Scandinavian
     Journal of Statistics 6, 1979).
 
     Args:
         p_values: (m,).
 
     Returns:
-        Adjusted ones (m,), in the same order.
+        The corrected p-values (m,), in the same order.
 
     Examples:
         >>> ms.dependence.holm([0.01, 0.04, 0.03]).round(2).tolist()
@@ -285,9 +286,10 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def cross_task_association(sequences: Sequence[ArrayLike], num_classes: int) -> Association:
-    """Test every pair of label sequences for dependence at equal positions; the longer of two is cut.
+    """Test whether labels at the same position depend on each other, for every pair of sequences.
 
-    The counts of label pairs at every circular shift are a cross-correlation of indicators, by fast Fourier transform.
+    If two sequences differ in length, the longer one is cut. The counts of label pairs at all circular shifts are
+    computed as a cross-correlation of indicators, by fast Fourier transform.
 
     Args:
         sequences: N arrays of labels.
@@ -348,7 +350,7 @@ def _shares(counts: Floats | Counts) -> Floats:
 
 
 def _shuffles(y: Counts, classes: int, count: int, shuffle: Callable[[Counts], object]) -> Iterator[Counts]:
-    """Shuffled copies (m, n) of ``y``, only as many at a time as fit in memory with their tables."""
+    """Yield shuffled copies (m, n) of ``y``, as many at a time as fit into memory with their tables."""
     together = min(SHUFFLES_AT_ONCE, max(1, NUMBERS_AT_ONCE // max(len(y), classes**2)))
     for begin in range(0, count, together):
         orders = np.repeat(y[None], min(together, count - begin), axis=0)
@@ -357,14 +359,16 @@ def _shuffles(y: Counts, classes: int, count: int, shuffle: Callable[[Counts], o
 
 
 def _tables(first: Counts, second: Counts, rows: int, columns: int) -> Counts:
-    """How often value a of the first meets value b of the second: (m, rows, columns) of pairs (m, n)."""
+    """Count how often value a of the first sequence meets value b of the second: tables (m, rows, columns) of m pairs
+    (n,).
+    """
     m = len(second)
     codes = first * columns + second + np.arange(m)[:, None] * rows * columns
     return np.bincount(codes.ravel(), minlength=m * rows * columns).reshape(m, rows, columns)
 
 
 def _chi_squared(tables: Counts, rows: Counts, columns: Counts) -> Floats:
-    """Pearson's χ² (m,) of tables (m, a, b) that all have these margins."""
+    """Compute Pearson's χ² (m,) of tables (m, a, b) that all have these margins."""
     n = rows.sum()
     weights = n / np.outer(rows, columns)
     return np.asarray(np.einsum("mab,mab,ab->m", tables, tables, weights, optimize=True) - n)

@@ -1,7 +1,7 @@
-"""What goes wrong, said to a person: one line that names the place, the fault and the fix.
+"""What goes wrong, told to the user in one line: the place, the problem and the fix.
 
-The command line prints the message of a :class:`MetaschedError` and exits with code 2; anything else that
-escapes is a bug of ours and keeps its traceback.
+The command line prints the message of a :class:`MetaschedError` and exits with code 2; any other exception is a bug in
+metasched and keeps its traceback.
 """
 
 import math
@@ -13,12 +13,13 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 FLAGS = ("drop", "keep", "label", "missing", "regression", "source", "target", "target_labels")
-"""Options of a data set that have a flag of their own on the command line; the others are given by ``--data``."""
+"""Options of a data set that have their own flag on the command line. The others are given with ``--data``."""
 _MOST_NAMES = 20
 
 
 class MetaschedError(Exception):
-    """Base of every error that you can fix. Its one line says where the problem is, what is wrong and how to fix it.
+    """The base class of all errors that you can fix. Its one line says where the problem is, what is wrong and how to
+    fix it.
 
     Examples:
         >>> try:
@@ -30,7 +31,7 @@ class MetaschedError(Exception):
 
 
 class DataError(MetaschedError, ValueError):
-    """Data that would train garbage, or a file that does not hold what it should."""
+    """Data from which nothing useful could be learned, or a file with the wrong content."""
 
 
 class ConfigError(MetaschedError, ValueError):
@@ -46,7 +47,7 @@ class RunError(MetaschedError):
 
 
 def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> ConfigError:
-    """The error for a misspelt name, with the nearest known one first; ``of`` is whose it was to be.
+    """Make the error for an unknown name. It suggests the nearest known name; ``of`` says what the name belongs to.
 
     >>> str(unknown("option", "uper", ["upper", "decay"], of="scheduler 'ucb'"))
     "unknown option 'uper' of scheduler 'ucb'; did you mean 'upper'? Known: decay, upper"
@@ -63,13 +64,13 @@ def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> Conf
 
 
 def meant(name: object, known: Iterable[str]) -> str:
-    """The question whether the nearest known name was meant, with a blank after it; nothing where none is near."""
+    """Ask whether the nearest known name was meant, ending with a space. Empty if no known name is near."""
     near = nearest(str(name), known)
     return f"did you mean '{near}'? " if near is not None else ""
 
 
 def nearest(name: str, known: Iterable[str], alike: float = 0.5) -> str | None:
-    """The known name that is spelt most like this one, whatever the case; None where none is so much alike, of 1.
+    """Find the known name with the most similar spelling, ignoring case. None if none is similar enough, from 0 to 1.
 
     >>> nearest("GOOD", ["fair", "good"])
     'good'
@@ -83,7 +84,7 @@ def nearest(name: str, known: Iterable[str], alike: float = 0.5) -> str | None:
 
 
 def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """``value`` as an int from ``least`` to ``most``; True and False are not numbers.
+    """Check that ``value`` is a whole number from ``least`` to ``most``. True and False are not numbers.
 
     >>> whole_number("seeds", 0, 1)
     Traceback (most recent call last):
@@ -105,7 +106,7 @@ def number(
     most: float | None = None,
     below: float | None = None,
 ) -> float:
-    """``value`` as a finite float within the bounds; ``above`` and ``below`` exclude the bound itself.
+    """Check that ``value`` is a finite number within the bounds. ``above`` and ``below`` exclude the bound itself.
 
     >>> number("discount", 1.5, least=0, below=1)
     Traceback (most recent call last):
@@ -124,28 +125,28 @@ def number(
 
 
 def flag(name: str, value: Any) -> bool:
-    """``value``, which must be True or False."""
+    """Check that ``value`` is True or False."""
     if not isinstance(value, bool):
         raise ConfigError(f"{name} is {value!r}; give True or False")
     return value
 
 
 def one_of(name: str, value: Any, known: Collection[str]) -> str:
-    """``value``, which must be one of the words in ``known``."""
+    """Check that ``value`` is one of the words in ``known``."""
     if not isinstance(value, str) or value not in known:
         raise unknown(name, value, known)
     return value
 
 
 def _shown(value: Any) -> str:
-    """A rejected value in a message: NumPy's numbers as Python's, everything else by its ``repr``."""
+    """Show a rejected value in a message: NumPy numbers like Python numbers, everything else by its ``repr``."""
     return repr(value.item() if isinstance(value, Integral | Real) and hasattr(value, "item") else value)
 
 
 def given(option: str, value: Any = None) -> str:
-    """How an option of a data set is given on the command line, and in Python where that differs by more than a flag.
+    """How to give an option of a data set on the command line, and in Python if that differs by more than the flag.
 
-    Without a value that is left open.
+    Without a value, the text has … in its place.
 
     >>> given("label"), given("drop", ["rain", "sun"]), given("regression", True)
     ('--label … (label=…)', "--drop rain,sun (drop=['rain', 'sun'])", '--regression (regression=True)')
@@ -163,7 +164,7 @@ def given(option: str, value: Any = None) -> str:
 
 
 def _word(value: Any) -> str:
-    """A value as a word of a shell; names and numbers in a list are separated by commas."""
+    """Write a value as a word of a shell, with commas between the names or numbers of a list."""
     if value is None:
         return "…"
     text, literal = str(value), repr(value)

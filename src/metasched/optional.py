@@ -1,4 +1,4 @@
-"""Packages: those that only some users need, and which version is installed."""
+"""Optional packages, and the versions of installed packages."""
 
 from functools import cache
 from importlib import import_module
@@ -10,7 +10,7 @@ from metasched.errors import ConfigError
 
 
 def require(module: str, extra: str = "") -> Any:
-    """Import ``module``, or say how to install it: with an extra of metasched, or by itself."""
+    """Import ``module``, or say how to install it: with an extra of metasched, or by its own name."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -25,8 +25,8 @@ def available(module: str) -> bool:
 
 @cache
 def version_of(package: str) -> str:
-    """The installed version of a package, as its metadata say; read once, for it takes a millisecond."""
+    """The installed version of a package, from its metadata. It is cached, because reading it takes a millisecond."""
     try:
         return version(package)
-    except PackageNotFoundError:  # run from a source tree that is on the path but not installed
+    except PackageNotFoundError:  # a source tree that is on the path but not installed
         return "not installed"

@@ -1,9 +1,9 @@
 """Packages that add data sets, report outputs or commands.
 
 A plugin is a module with any of the functions ``data_sets``, ``outputs`` and ``commands``. Each of them registers what
-the package has of that kind. They are called the first time somebody asks for such a name, so ``import metasched``
-stays fast. The experiments of this project are a plugin like any other: nothing else in the package imports them.
-Other packages can announce theirs as an entry point in the group ``metasched.plugins``.
+the package has of that kind. They are called when such a name is first used, so ``import metasched`` stays fast. The
+experiments of this project are a plugin, too: nothing else in the package imports them. Other packages can announce
+theirs as an entry point in the group ``metasched.plugins``.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,11 @@
-"""How names from elsewhere are shown."""
+"""How names from files are shown."""
 
 import unicodedata
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""``text`` with what could steer a terminal, or hide itself, written as ``\x1b``; characters in ``keep`` stay.
+    r"""Escape characters of ``text`` that could steer a terminal or hide something, such as ``\x1b``, except those in
+    ``keep``.
 
     >>> print(printable("a\x1b[31mb\u202ec"))
     a\x1b[31mb\u202ec

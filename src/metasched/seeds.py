@@ -1,17 +1,17 @@
-"""What a seed may be, the same everywhere: a whole number that JAX, NumPy and a run folder all hold without loss."""
+"""Which seeds are allowed, the same everywhere: whole numbers that JAX, NumPy and a run folder all store exactly."""
 
 from typing import Any
 
 from metasched.errors import ConfigError, whole_number
 
 LARGEST = 2**32 - 1
-"""JAX keeps 32 bits of a seed: beyond this two seeds would be the same run."""
+"""The largest seed. JAX keeps 32 bits, so two larger seeds could give the same run."""
 MOST = 100_000
-"""Seeds of one command."""
+"""The most seeds of one command."""
 
 
 def check_seed(seed: Any) -> int:
-    """``seed`` as an int from 0 to 2³² − 1; anything else is refused.
+    """Check that ``seed`` is a whole number from 0 to 2³² − 1, and return it as an int.
 
     >>> check_seed(2**32)
     Traceback (most recent call last):
@@ -21,7 +21,7 @@ def check_seed(seed: Any) -> int:
 
 
 def counting(count: int, first: int = 0) -> list[int]:
-    """``count`` seeds from ``first`` on; more than anybody runs is refused before a list of them is made."""
+    """List ``count`` seeds, starting from ``first``. An absurdly large count is refused before the list is made."""
     if not 1 <= count <= MOST:
         raise ConfigError(f"seeds is {count}; give how many, from 1 to {MOST:,}, or a list of them")
     check_seed(first + count - 1)

@@ -1,9 +1,9 @@
 """Ask/tell: any scheduler, in any training loop.
 
-To read it: ``chooser`` has :class:`Chooser`, its lock and what changes with every draw; ``setup`` what does not change;
-``mixture`` fixed proportions and the compiled step; ``draws`` one draw and how its reward is shared out; ``history``
-keeps all of them and clips rewards; ``sources`` knows which sources there are; ``state`` checks a stored state. ``mix``
-and ``streams`` stand on top and read rows.
+Where to find what: ``chooser`` has :class:`Chooser`, its lock, and everything that changes with each draw; ``setup``
+has everything that does not change. ``mixture`` has fixed proportions and the compiled step. ``draws`` has a single
+draw, and shares out its reward. ``history`` stores all draws and clips rewards. ``sources`` is the list of sources, and
+``state`` checks a stored state. ``mix`` and ``streams`` build on all of these and read rows.
 """
 
 from metasched.chooser.chooser import Chooser

@@ -1,18 +1,18 @@
-"""The chooser itself: what is under way, what was told, and the lock around both.
+"""The chooser itself: open draws, rewards, and the lock around both.
 
 >>> chooser = Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=32)
 >>> draw = chooser.ask()              # row draw.rows[b] of source draw.sources[b], for b = 0 … 31: train, measure
->>> chooser.tell(draw, rewards)       # one number for each row, larger where the row helped more
+>>> chooser.tell(draw, rewards) # one number for each row, larger if the row helped more
 
-Loaders prefetch, so several draws may be open at once, and tells may come in any order. One rule covers both: *the
-scheduler's state is what the tells made it, in the order they came, each with the labels at the cursors when its draw
-was made; to choose, the open draws are added to a copy, in the order they were asked, each as if it had already brought
-the mean reward of its source.* So a cyclic scheduler moves on, a random one draws anew and UCB counts what is under way
-(without the copy, all prefetched batches would come from the same source). With no draw open the choice is the one that
-a compiled loop would make. When sources come or go, the scheduler is made anew and gets again the rewards of the
-sources that are still there, as far back as the history has them one by one.
+Loaders prefetch, so several draws may be open at once, and rewards may arrive in any order. The scheduler's state is
+updated with the rewards in the order in which they arrive, each with the labels at the cursors when its draw was made.
+To choose, a copy of this state is also updated with the open draws, in the order of asking, each as if it had already
+brought the mean reward of its source. So a cyclic scheduler moves on, a random one draws again, and UCB counts the open
+draws. Without the copy, all prefetched batches would come from the same source. If no draw is open, the choice is the
+one that a compiled loop would make. When sources come or go, a new scheduler is made. It gets the stored rewards of the
+sources that are still there.
 
-A tell only takes a note; the next ask hands all notes to one compiled step that updates and selects.
+``tell`` only takes a note. The next ``ask`` hands all notes to one compiled step that updates and selects.
 """
 
 import secrets
@@ -39,7 +39,7 @@ from metasched.schedulers.base import Scheduler, State
 Numbers: TypeAlias = float | ArrayLike | Mapping[str, float]
 """One number for each row, one for each source by name, or one for all rows."""
 _MOST_NOTES = 64
-"""Tells without an ask between them; more are applied at once, so that the compiled step stays small."""
+"""The most rewards that wait for the next ask. More are applied at once, so that the compiled step stays small."""
 
 
 class Chooser:
@@ -127,11 +127,11 @@ class Chooser:
             abstain=abstain,
         )
         self._lock = threading.Lock()
-        self._name = secrets.token_hex(8)  # draws carry it, so that no other chooser is told their rewards
+        self._name = secrets.token_hex(8)  # Draws carry it, so that no other chooser accepts their rewards.
         self._state: State = self._setup.first_state()
         self._history = History(no_record(len(self._setup.sources.all), self._setup.choices))
-        self._notes: list[tuple[Open, NDArray[Any]]] = []  # draws and rewards told since the state was last up to date
-        self._open: dict[int, Open] = {}  # by id, in the order of asking
+        self._notes: list[tuple[Open, NDArray[Any]]] = []  # draws and rewards since the state was last updated
+        self._open: dict[int, Open] = {}  # open draws by id, in the order of asking
         warn_of_small(self._setup.sources.all, self._setup.usual_rows)
 
     def __repr__(self) -> str:
@@ -153,12 +153,12 @@ class Chooser:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all sources by number, those that were removed included."""
+        """The names of all sources by number, including those that were removed."""
         return tuple(self._setup.sources.names)
 
     @property
     def scheduler(self) -> str:
-        """The scheduler's name; ``"own"`` for one that was given as it is."""
+        """The scheduler's name, or ``"own"`` for a scheduler object."""
         return self._setup.name
 
     @property
@@ -168,11 +168,11 @@ class Chooser:
 
     @property
     def batching(self) -> str:
-        """``"mixed"`` or ``"per_source"``, which a draw of one row always is."""
+        """``"mixed"`` or ``"per_source"``. With draws of one row it is always ``"per_source"``."""
         return self._setup.batching
 
     def ask(self) -> Draw:
-        """Choose the next batch; its cursors move at once.
+        """Choose the next batch. Its cursors move at once.
 
         Returns:
             The draw: the source of each row, and which of its rows.
@@ -194,16 +194,16 @@ class Chooser:
             return self._setup.draw(number, opened, self._name)
 
     def tell(self, draw: Draw, reward: Numbers, loss: Numbers | None = None) -> None:
-        """Say what ``draw`` brought.
+        """Give a draw its reward.
 
-        A reward that lies outside the recent ones by more than ten times their range is clipped to that.
+        A reward far outside the recent ones, by more than ten times their range, is clipped.
 
         Args:
-            draw: one that this chooser handed out and that has no reward yet.
-            reward: larger where it helped more: one finite number for each row of the draw; one for each of its
-                sources, by name; or one for all rows. A draw of one source is told the mean of its rows.
-            loss: what training cost, in the same forms, for :meth:`log` and :meth:`history`. It decides nothing. NaN
-                stands for a row without a loss, and sources may be left out.
+            draw: a draw of this chooser that has no reward yet.
+            reward: larger if the rows helped more. One finite number for each row of the draw, one for each of its
+                sources by name, or one for all rows. If the draw has one source, the mean over its rows counts.
+            loss: the training loss, in the same forms, for :meth:`log` and :meth:`history`. The scheduler does not read
+                it. NaN stands for a row without a loss, and sources may be left out.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None}, batch_size=3)
@@ -223,7 +223,7 @@ class Chooser:
             del self._open[draw.id]
             clipped, changed = self._history.tell(draw.id, opened.tasks, rewards, losses)
             self._notes.append((opened, clipped))
-            if changed:  # rewards that the scheduler has had already: it gets all of them again
+            if changed:  # The scheduler already has some rewards that changed, so it gets all of them again.
                 self._state = self._setup.state_after(self._history)
                 self._notes.clear()
             elif len(self._notes) == _MOST_NOTES:
@@ -232,11 +232,11 @@ class Chooser:
     def forget(self, draw: Draw) -> None:
         """Give up a draw that will never get a reward.
 
-        A scheduler that learns never hears of it, and draws the next batch with other random numbers. A static one goes
-        on as after any draw.
+        A scheduler that learns ignores the draw, and draws the next batch with other random numbers. A static scheduler
+        continues as after any other draw.
 
         Args:
-            draw: one that waits for a reward.
+            draw: a draw that waits for a reward.
 
         Examples:
             >>> chooser = ms.Chooser("ucb", {"web": None, "books": None})
@@ -249,18 +249,18 @@ class Chooser:
             opened = self._open.pop(draw.id)
             if self._setup.mixture.scheduler.family == "active":
                 self._state = with_other_keys(self._state, draw.id)
-            else:  # it reads no rewards, and without this it would choose the same again
+            else:  # A static scheduler reads no rewards. Without this it would choose the same again.
                 self._notes.append((opened, np.zeros(len(opened.tasks))))
 
     def keep(self, draw: Draw, positions: ArrayLike) -> Draw:
-        """Leave rows out of a mixed draw, because they could not be read. The scheduler never hears of them.
+        """Leave rows out of a mixed draw because they could not be read. The scheduler ignores them.
 
         Args:
-            draw: one that waits for a reward.
-            positions: those of the rows that stay.
+            draw: a draw that waits for a reward.
+            positions: the positions of the rows to keep.
 
         Returns:
-            The draw without the others.
+            The draw with only these rows.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None}, batch_size=3)
@@ -270,7 +270,7 @@ class Chooser:
         with self._lock:
             self._refuse_unless_open(draw)
             if not self._setup.mixed:
-                raise ConfigError("rows can be left out of mixed draws alone; forget this one")
+                raise ConfigError("rows can only be left out of mixed draws; forget this draw")
             opened = self._open[draw.id]
             lost = np.delete(np.flatnonzero(opened.tasks >= 0), np.asarray(positions, np.int64))
             tasks = opened.tasks.copy()
@@ -280,14 +280,14 @@ class Chooser:
             return self._setup.draw(draw.id, self._open[draw.id], self._name)
 
     def add_source(self, name: str, size: int | None, weight: float = 1.0) -> None:
-        """Add a source, or bring back one that was removed.
+        """Add a source, or bring back a removed one.
 
-        The scheduler is made anew and told its rewards again. Numbers of other sources stay as they are.
+        A new scheduler is made and gets the stored rewards again. The numbers of the other sources do not change.
 
         Args:
-            name: of the source.
+            name: the name of the source.
             size: its number of rows; None for a stream.
-            weight: its own where there are weights.
+            weight: the weight of the source, if the sources have weights.
 
         Examples:
             >>> chooser = ms.Chooser("thompson", {"web": 10_000, "books": 500})
@@ -303,10 +303,11 @@ class Chooser:
         warn_of_small([sources.all[sources.number_of(name)]], self._setup.usual_rows)
 
     def remove_source(self, name: str) -> None:
-        """Stop drawing from a source. You can still tell its open draws, and no other source gets its number.
+        """Stop drawing from a source. You can still give its open draws their rewards, and no other source gets its
+        number.
 
         Args:
-            name: of the source.
+            name: the name of the source.
 
         Examples:
             >>> chooser = ms.Chooser("uniform", {"web": 10_000, "books": 500})
@@ -318,9 +319,10 @@ class Chooser:
             self._change(self._setup.with_sources(self._setup.sources.lacking(name)))
 
     def set_weights(self, weights: Weights, ramp: bool = False) -> None:
-        """Other fixed proportions from the next draw on; open draws stay as they are.
+        """Change the fixed proportions from the next draw on. Open draws stay as they are.
 
-        A state has them in it: the chooser that loads it goes on with these, whatever it was made with.
+        The new weights are part of the state. A chooser that loads the state uses them, whatever weights it was made
+        with.
 
         Args:
             weights: as in :class:`Chooser`. Stages count draws from the beginning of the run.
@@ -342,10 +344,10 @@ class Chooser:
                 self._change(setup)
 
     def open(self) -> tuple[Draw, ...]:
-        """The draws that wait for a reward.
+        """List the draws that wait for a reward.
 
         Returns:
-            Draws in the order of asking.
+            The draws in the order of asking.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
@@ -357,14 +359,14 @@ class Chooser:
             return tuple(self._setup.draw(number, draw, self._name) for number, draw in self._open.items())
 
     def history(self) -> dict[str, NDArray[Any]]:
-        """The draws so far, one entry for each draw or, if they are mixed, for each row.
+        """List the draws so far, with one entry per draw or, if draws are mixed, per row.
 
-        Of a long run these are the last million entries or so; ``shares`` and ``log`` count all.
+        In a long run these are about the last million entries; ``shares`` and ``log`` count all.
 
         Returns:
             Columns: ``id`` of the draw, ``task``, ``reward`` (NaN if none), ``told`` (rank of the draw among those that
-            were told, or −1), and ``loss`` where any was told. ``chooser.names[task]`` is the source; the number of
-            sources stands for none.
+            were told, or −1), and ``loss`` where any was told. ``chooser.names[task]`` is the source. A task equal to
+            the number of sources means that none was drawn.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
@@ -376,13 +378,13 @@ class Chooser:
             return self._history.columns()
 
     def shares(self, last: int | None = None) -> dict[str, float]:
-        """The share of each source in the draws, by rows where they are mixed.
+        """Compute the share of each source in the draws, counted in rows if draws are mixed.
 
         Args:
-            last: how many draws count, the latest; by default all.
+            last: count only this many of the latest draws; by default all.
 
         Returns:
-            Shares by source; abstaining has the rest.
+            Shares by source. If they sum to less than 1, the scheduler abstained from the rest.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
@@ -400,12 +402,13 @@ class Chooser:
         """Numbers for a tracker.
 
         Args:
-            last: how many draws and tells count, the latest.
+            last: how many of the latest draws and rewards count.
 
         Returns:
-            ``share/<source>`` in the last draws, ``reward/<source>`` and ``loss/<source>``, the means, and
-            ``draws/<source>``, how often it was ever drawn. Of mixed draws every row counts. Rewards count as the
-            scheduler heard them; a source without any in the last tells has no ``reward``, and likewise no ``loss``.
+            ``share/<source>`` in the last draws, the mean ``reward/<source>`` and ``loss/<source>``, and
+            ``draws/<source>``, how often the source was drawn in all. In mixed draws every row counts. Rewards count as
+            clipped. A source without recent rewards has no ``reward``, and a source without recent losses has no
+            ``loss``.
 
         Examples:
             >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None})
@@ -418,7 +421,7 @@ class Chooser:
             return self._history.log(self._numbers(), last)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere.
+        """Everything needed to continue elsewhere.
 
         Returns:
             ``facts``, which JSON can hold, and ``arrays`` by name.
@@ -451,13 +454,13 @@ class Chooser:
             }
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Become the chooser whose :meth:`state_dict` this is, open draws included.
+        """Continue from a state that :meth:`state_dict` returned, including its open draws.
 
-        Sources are matched by name. If this chooser has other sources than the state, it keeps its own: new ones have
-        not been tried yet, those that only the state has count as removed, and removed ones stay removed.
+        Sources are matched by name. If this chooser has other sources than the state, it keeps its own. New sources
+        have not been tried yet, sources that only the state has count as removed, and removed sources stay removed.
 
         Args:
-            stored: what ``state_dict`` returned, of a chooser with the same scheduler and settings.
+            stored: the result of ``state_dict`` of a chooser with the same scheduler and settings.
         """
         with self._lock:
             given = checked(stored, self._setup.facts())
@@ -478,7 +481,7 @@ class Chooser:
             else:
                 state = setup.state_after(history)
             opened = {number: setup.opened(*one) for number, *one in zip(given.facts.open, *waiting, strict=True)}
-            # Nothing above has changed this chooser: whatever is refused is refused as a whole.
+            # Nothing above has changed this chooser, so a state is accepted or refused as a whole.
             self._setup, self._history, self._state, self._open = setup, history, state, opened
             self._name = given.facts.chooser
             self._notes.clear()
@@ -488,9 +491,11 @@ class Chooser:
         return {self._setup.sources.names[number]: number for number in self._setup.sources.active}
 
     def _waiting(self) -> Waiting:
-        """The open draws as a state has them."""
+        """The open draws as they are stored."""
         opened, sources = list(self._open.values()), len(self._setup.sources.all)
-        positions = np.zeros((len(opened), sources), np.int64)  # a source that came later stood at its beginning
+        positions = np.zeros(
+            (len(opened), sources), np.int64
+        )  # a source that was added later was at its beginning then
         for one, place in zip(opened, positions, strict=True):
             place[: len(one.positions)] = one.positions
         shape = len(opened), self._setup.choices
@@ -498,16 +503,17 @@ class Chooser:
         return Waiting(positions, tasks, np.array([one.weights for one in opened], np.float64).reshape(shape))
 
     def _change(self, setup: Setup) -> None:
-        """Go on with other sources."""
+        """Switch to other sources."""
         setup.mixture  # noqa: B018 refused now, before anything has changed
         self._history.grow(len(setup.sources.all))
         self._setup, self._state = setup, setup.state_after(self._history)
         self._notes.clear()
 
     def _choose(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Bring the state up to date with the notes; the next sources and loss weights, open draws supposed told.
+        """Update the state with the notes, and choose with the open draws counted as told. Returns the sources and loss
+        weights.
 
-        ``positions`` are those of the cursors.
+        ``positions`` are the positions of the cursors.
         """
         supposed = []
         if self._open:
@@ -522,16 +528,16 @@ class Chooser:
         if not isinstance(draw, Draw):
             raise ConfigError(f"tell takes a draw from ask(), not {type(draw).__name__}")
         if draw.chooser != self._name:
-            raise ConfigError(f"draw {draw.id} is of another chooser; tell it to the one that was asked")
+            raise ConfigError(f"draw {draw.id} belongs to another chooser; tell its reward to the chooser that made it")
         if draw.id not in self._open:
-            raise ConfigError(f"draw {draw.id} is not open; each draw is told once")
+            raise ConfigError(f"draw {draw.id} is not open; tell the reward of each draw once")
 
 
 def _by_choice(given: NDArray[np.float64], draw: Draw, opened: Open, elsewhere: float) -> NDArray[np.float64]:
-    """What a draw was told, for each of its choices (choices,); ``elsewhere`` for rows that were left out."""
+    """What a draw was told, for each of its choices (choices,), and ``elsewhere`` for rows that were left out."""
     drawn = opened.tasks >= 0
     if given.ndim and len(given) != drawn.sum():
-        raise ConfigError(f"draw {draw.id} has {drawn.sum()} rows by now; tell the draw as it is in open()")
+        raise ConfigError(f"draw {draw.id} now has {drawn.sum()} rows; pass the draw from open()")
     values = np.full(len(drawn), elsewhere)
     values[drawn if given.ndim else slice(None)] = given
     return values

@@ -1,6 +1,7 @@
-"""Draws: one batch as it is handed out, what an open one remembers, and how a reward is shared out among its rows.
+"""Draws: a batch as it is handed out, what is stored while it is open, and how a reward is shared out among its rows.
 
-A draw is made of *choices*. A mixed batch has one for each row; a batch of one source is one choice of as many rows.
+A draw is made of *choices*. In a mixed batch every row is a choice. A batch of one source is a single choice of all its
+rows.
 """
 
 from collections.abc import Mapping
@@ -14,13 +15,13 @@ from numpy.typing import NDArray
 from metasched.errors import ConfigError, unknown
 
 ABSTAINS = -1
-"""How a choice of no source is kept; people see the number of sources, N."""
+"""How a choice of no source is stored. Users see N, the number of sources."""
 MISSING = -2
-"""How a choice is kept that came to nothing, because the stream it was to be read from had ended."""
+"""How a choice is stored if its row could not be read because the stream had ended."""
 REWARD, LOSS = "reward", "loss"
-"""What a draw is told: rewards decide, losses are for people to read."""
+"""What can be told about a draw: rewards, which decide, and losses, which are only for people to read."""
 LARGEST = float(np.finfo(np.float32).max)
-"""Rewards are float32 to a scheduler."""
+"""The largest reward. Schedulers store rewards as float32."""
 
 
 class SourceRows(NamedTuple):
@@ -36,14 +37,14 @@ class Draw:
 
     Attributes:
         id: 0, 1, … in the order of asking.
-        rows: int64, one entry for each row of the batch: its number in its source. Of a stream, the number of the row
-            counted from its beginning. Rows for which the scheduler abstained are left out.
+        rows: int64, one entry for each row of the batch: its number in its source. In a stream, rows are counted from
+            the beginning. Rows for which the scheduler abstained are left out.
         tasks: int64, the number of each row's source, from 0.
-        weights: float64, multiply each row's loss by it. It is w / q, so that the expected loss is that of the mixture
-            w although the source was drawn with probability q; 1 where no ``loss_weights`` were given.
-        names: of all sources, by number.
-        chooser: which chooser handed it out.
-        mixed: whether its rows were chosen one by one. If not, all are of one source.
+        weights: float64, the factor for each row's loss. It is w / q, so that the expected loss is that of the mixture
+            w although the source was drawn with probability q. Without ``loss_weights`` it is 1.
+        names: the names of all sources, by number.
+        chooser: the id of the chooser that made the draw.
+        mixed: whether its rows were chosen one by one. If not, all rows come from one source.
 
     Examples:
         >>> draw = ms.Chooser("cyclic", {"web": 10_000, "books": 500}, batch_size=3, shuffle=False).ask()
@@ -92,18 +93,18 @@ class Draw:
 
     @property
     def weight(self) -> float:
-        """Multiply the batch's loss by it, for a draw of one source."""
+        """The factor for the batch's loss, for a draw of one source."""
         self._refuse_if_mixed("weight", "weights")
         return float(self.weights[0]) if len(self.weights) else 1.0
 
     def cut(self, positions: Any) -> "Draw":
-        """The same draw with fewer rows, as a process sees it that trains on a part of them.
+        """The same draw with fewer rows, for a process that trains on only a part of them.
 
         Args:
-            positions: those of the rows that stay.
+            positions: the positions of the rows to keep.
 
         Returns:
-            The draw with these rows alone. A chooser is told the whole draw.
+            The draw with only these rows. To give the chooser a reward, use the whole draw.
 
         Examples:
             >>> draw = ms.Chooser("cyclic", {"web": 10_000, "books": 500}, batch_size=4, shuffle=False).ask()
@@ -114,7 +115,8 @@ class Draw:
         return Draw(self.id, self.rows[positions], tasks, weights, self.names, self.chooser, self.mixed)
 
     def _refuse_if_mixed(self, asked: str, instead: str) -> None:
-        # Also where all rows happen to be of one source: a loop that needs one source should not fail by chance.
+        # This also applies if all rows happen to come from one source: a loop that needs one source should fail always,
+        # not by chance.
         if self.mixed:
             raise ConfigError(
                 f"draw.{asked} is for batches of one source, and this one mixes rows of several; use draw.{instead} "
@@ -131,13 +133,13 @@ def grouped(tasks: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
 
 
 class Open(NamedTuple):
-    """What a draw that waits for its reward remembers; all but ``positions`` have one entry for each choice.
+    """What is stored of an open draw. All fields but ``positions`` have one entry for each choice.
 
     Attributes:
-        tasks: the source of each, or ``ABSTAINS``, or ``MISSING``.
+        tasks: the source of each choice, or ``ABSTAINS``, or ``MISSING``.
         begins: the position of its first row in that source, counted over all passes.
-        labels: (choices, N) at all cursors before it; empty where the scheduler sees none.
-        weights: of its loss.
+        labels: (choices, N) at all cursors before it; empty if the scheduler sees no labels.
+        weights: the factors of the loss.
         positions: (sources,) of all cursors before the draw.
     """
 
@@ -149,10 +151,7 @@ class Open(NamedTuple):
 
 
 def credited(given: Any, draw: Draw, what: str = REWARD) -> NDArray[np.float64]:
-    """One reward or loss for each row (rows,) of a mixed draw, or one () for all of it; () for a draw of one source.
-
-    A loss is NaN where none is known.
-    """
+    """One reward or loss for each row (rows,) of a mixed draw, or one () for a whole draw. An unknown loss is NaN."""
     if isinstance(given, Mapping):
         values = _by_source(given, draw, what)
     else:
@@ -162,20 +161,20 @@ def credited(given: Any, draw: Draw, what: str = REWARD) -> NDArray[np.float64]:
             return np.array(_number(given, plain, what))
         if len(plain) != len(draw.rows):
             raise ConfigError(
-                f"the {what} is of {len(plain)} rows and the draw has {len(draw.rows)}; "
+                f"the {what} has {len(plain)} numbers, but the draw has {len(draw.rows)} rows; "
                 "give one number, one for each row, or one for each source by name"
             )
         values = np.array([_number(one, one, what, f" of row {row}") for row, one in enumerate(plain)], np.float64)
     if draw.mixed:
         return values
     if not len(values) and what == REWARD:
-        raise ConfigError(f"the reward is {given!r} and the draw has no rows; give one number")
+        raise ConfigError(f"the reward is {given!r} but the draw has no rows; give one number")
     known = values[~np.isnan(values)]
     return np.array(known.mean() if len(known) else np.nan)
 
 
 def _number(given: Any, plain: Any, what: str, whose: str = "") -> float:
-    """A reward must be finite in float32. A loss may be infinite, or NaN for a row that has none."""
+    """A reward must be finite in float32. A loss may be infinite, or NaN for a row without one."""
     try:
         value = None if isinstance(plain, str) else float(plain)
     except (TypeError, ValueError, OverflowError):
@@ -186,7 +185,7 @@ def _number(given: Any, plain: Any, what: str, whose: str = "") -> float:
 
 
 def _by_source(given: Mapping[Any, Any], draw: Draw, what: str) -> NDArray[np.float64]:
-    """One number for each row, from one for each source; those of sources that are not in the draw are passed over."""
+    """One number for each row, from one for each source. Sources that are not in the draw are ignored."""
     parts = draw.by_source
     if strange := [name for name in given if name not in set(draw.names)]:
         raise unknown("source", strange[0], list(draw.names))

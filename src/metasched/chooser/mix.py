@@ -4,10 +4,10 @@
 >>> for draw, rows in stream:
 ...     stream.tell(draw, reward_after_training_on(rows))
 
-The choice is made when rows are wanted, with every reward so far; a batch may hold rows of several streams. Going on
-after a crash is exact: a state holds the chooser's and, of each source, the position at its first draw that was not
-told, and the draws since. After loading, draws without a reward are handed out again, with the same rows; rows of those
-that had one are read past.
+The choice is made when rows are requested, with all rewards so far. A batch may hold rows of several streams. A mixture
+continues exactly after a crash. Its state holds the state of the chooser, the position of each source at the first draw
+without a reward, and the draws since. After loading, draws without a reward are handed out again with the same rows.
+The rows of draws with a reward are skipped.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ from metasched.schedulers import Scheduler
 
 FORMAT = 2
 _BEFORE = 1
-"""The format before mixed batches, which is still read: its chooser counted a batch as one row."""
+"""The format before mixed batches, which is still read. Its chooser counted a batch as one row."""
 ENDS = ("repeat", "drop", "stop")
 
 
@@ -38,21 +38,21 @@ def mix(
     seed: int = 0,
     **options: Any,
 ) -> "MixedStream":
-    """Rows of several streams, as a chooser decides.
+    """Mix rows of several streams, as a chooser decides.
 
     Args:
-        sources: by name: iterables, functions that make one, or paths of text files whose lines are the rows.
-        chooser: one for as many streams, or the scheduler of a new one.
-        batch_size: rows of a draw, as a list; None for those of the chooser that was given, or for a single row, as it
-            is. Row b of the list is of source ``draw.sources[b]``.
+        sources: iterables by name, functions that make one, or paths of text files whose lines are the rows.
+        chooser: a chooser for the same number of streams, or the scheduler of a new one.
+        batch_size: the rows of a draw, which come as a list. Row b of the list comes from source ``draw.sources[b]``.
+            With None, the batch size of the given chooser, or single rows without a list.
         at_end: what happens when a source ends. ``"repeat"``: it is read again, so the mixture never ends. ``"drop"``:
             it is no longer drawn, and the mixture ends with the last source. ``"stop"``: the mixture ends. With the
             last two, the final draws may have fewer rows than ``batch_size``.
-        seed: of a new chooser.
-        **options: of a new chooser and its scheduler, such as ``batching="per_source"``.
+        seed: the seed of a new chooser.
+        **options: options of a new chooser and its scheduler, such as ``batching="per_source"``.
 
     Returns:
-        An iterator of draws and their rows, which is told the rewards.
+        An iterator over pairs of a draw and its rows. Tell it the rewards.
 
     Examples:
         >>> stream = ms.mix({"even": range(0, 100, 2), "odd": range(1, 100, 2)}, "cyclic", batch_size=2)
@@ -70,17 +70,17 @@ def mix(
         size = 1 if batch_size is None else batch_size
         chooser = Chooser(chooser, dict.fromkeys(sources), size, seed=seed, **options)
     elif options or seed:
-        raise ConfigError(f"{', '.join(['seed', *options])}: give these to the chooser")
+        raise ConfigError(f"{', '.join(['seed', *options])}: pass these to the chooser")
     return MixedStream(sources, chooser, batch_size, at_end)
 
 
 @dataclass
 class _Reading:
-    """What one draw read of one source."""
+    """What one draw read from one source."""
 
-    draw: int  # its number
-    rows: int  # how many
-    position: Position | None  # where the source stood before; None until the rows are read again after loading
+    draw: int  # the id of the draw
+    rows: int  # how many rows
+    position: Position | None  # where the source was before; None until the rows are read again after loading
 
 
 class MixedStream(Iterator[tuple[Draw, Any]]):
@@ -88,7 +88,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
 
     Args:
         sources: as in :func:`mix`.
-        chooser: decides; its sources have the same names.
+        chooser: decides which rows come next. Its sources have the same names.
         batch_size: as in :func:`mix`.
         at_end: as in :func:`mix`.
 
@@ -119,8 +119,8 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         for stream in self._streams:
             if at_end == "repeat" and stream.is_empty():
                 raise stream.no_rows()
-        self._readings: list[deque[_Reading]] = [deque() for _ in sources]  # since the first draw that was not told
-        self._again: deque[Draw] = deque()  # to be handed out once more
+        self._readings: list[deque[_Reading]] = [deque() for _ in sources]  # draws since the first one without a reward
+        self._again: deque[Draw] = deque()  # draws to hand out once more
         self._ended = [False] * len(sources)
 
     def __next__(self) -> tuple[Draw, Any]:
@@ -129,7 +129,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
             return self._handed_out(draw, self._read_again(draw)) if len(draw.rows) else (draw, None)
         while not (any(self._ended) if self._at_end == "stop" else all(self._ended)):
             draw = self.chooser.ask()
-            if not len(draw.rows):  # it abstained
+            if not len(draw.rows):  # the scheduler abstained
                 return draw, None
             rows = self._read(draw)
             if any(row is not _NOTHING for row in rows):
@@ -138,20 +138,20 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         raise StopIteration
 
     def tell(self, draw: Draw, reward: Numbers, loss: Numbers | None = None) -> None:
-        """Say what ``draw`` brought; see :meth:`Chooser.tell`.
+        """Give a draw its reward; see :meth:`Chooser.tell`.
 
         Args:
-            draw: one of this stream's.
-            reward: one finite number for each row, one for each source by name, or one for all.
-            loss: likewise, for the log.
+            draw: a draw of this stream.
+            reward: one finite number for each row, one for each source by name, or one for all rows.
+            loss: the loss in the same forms, for the log.
         """
         self.chooser.tell(draw, reward, loss)
 
     def add_source(self, name: str, source: Source, weight: float = 1.0) -> None:
-        """One more stream from now on; one that ``chooser.remove_source`` took away is added by its chooser.
+        """Add one more stream from now on. To bring back a removed stream, use ``chooser.add_source``.
 
         Args:
-            name: of the source.
+            name: the name of the source.
             source: as in :func:`mix`.
             weight: as in :meth:`Chooser.add_source`.
 
@@ -166,7 +166,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         if self._at_end == "repeat" and stream.is_empty():
             raise stream.no_rows()
         if name in self.names:
-            raise ConfigError(f"there was a source '{name}' before; give another name")
+            raise ConfigError(f"there already was a source '{name}'; give another name")
         self.chooser.add_source(name, None, weight)
         self.names += (name,)
         self._streams.append(stream)
@@ -174,7 +174,7 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         self._ended.append(False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere.
+        """Everything needed to continue elsewhere.
 
         Returns:
             ``facts``, which JSON can hold, and the ``chooser``'s state.
@@ -200,10 +200,10 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         }
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Become the mixture whose :meth:`state_dict` this is; draws that were not told are handed out first.
+        """Continue from a state that :meth:`state_dict` returned. Draws without a reward are handed out first.
 
         Args:
-            stored: what ``state_dict`` returned.
+            stored: the result of ``state_dict``.
         """
         sources = _checked(stored, self._identity())
         self.chooser.load_state_dict(_chooser_of(stored))
@@ -225,18 +225,18 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         return {"format": FORMAT, "batch_size": size, "at_end": self._at_end}
 
     def _handed_out(self, draw: Draw, rows: list[Any]) -> tuple[Draw, Any]:
-        """A draw and its rows, without those that could not be had."""
+        """A draw and its rows, without rows that could not be read."""
         there = [place for place, row in enumerate(rows) if row is not _NOTHING]
         if len(there) < len(rows):
             draw, rows = self._shorter(draw, there), [rows[place] for place in there]
         return draw, rows[0] if self._single else rows
 
     def _shorter(self, draw: Draw, places: list[int]) -> Draw:
-        """The draw without rows that could not be had. A draw of one source has one reward, however many rows."""
+        """The draw without rows that could not be read. A draw of one source has one reward, whatever its size."""
         return self.chooser.keep(draw, places) if draw.mixed else draw.cut(places)
 
     def _read(self, draw: Draw) -> list[Any]:
-        """The rows of a new draw; nothing in the place of those of a source that has ended."""
+        """Read the rows of a new draw. Rows of a source that has ended stay empty."""
         self._forget_told()
         rows, ended = [_NOTHING] * len(draw.rows), []
         for task, places in grouped(draw.tasks).items():
@@ -256,20 +256,22 @@ class MixedStream(Iterator[tuple[Draw, Any]]):
         return rows
 
     def _read_again(self, draw: Draw) -> list[Any]:
-        """The rows of a draw that was handed out before the state was stored."""
+        """Read the rows of a draw that was handed out before the state was stored."""
         rows: list[Any] = [_NOTHING] * len(draw.rows)
         for task, places in grouped(draw.tasks).items():
             self._read_past(task, draw.id)
             reading = next((one for one in self._readings[task] if one.draw == draw.id), None)
             if reading is None:
-                raise ConfigError(f"draw {draw.id} is not one of this stream's; ask its chooser only through it")
+                raise ConfigError(
+                    f"draw {draw.id} was not made by this stream; do not call ask() of its chooser yourself"
+                )
             reading.position = self._streams[task].position()
             for place, row in zip(places.tolist(), self._take(task, reading.rows), strict=False):
                 rows[place] = row
         return rows
 
     def _read_past(self, task: int, number: int) -> None:
-        """Read, and drop, what draws before this one read of a source before the state was stored."""
+        """Skip what draws before this one read from a source before the state was stored."""
         for reading in self._readings[task]:
             if reading.position is None and reading.draw < number:
                 reading.position = self._streams[task].position()
@@ -291,7 +293,7 @@ _UNREAD: Mapping[str, Any] = {"ended": False, "position": {"pass": 0, "read": 0}
 
 
 def _checked(stored: Mapping[str, Any], mine: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The sources of a state that fits."""
+    """Check that a state fits, and return its sources."""
     try:
         facts = stored["facts"]
         for source in facts["sources"].values():
@@ -301,7 +303,7 @@ def _checked(stored: Mapping[str, Any], mine: Mapping[str, Any]) -> Mapping[str,
             if any(len(reading) != 2 for reading in source["readings"]) or "chooser" not in stored:
                 raise ValueError
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise ConfigError("this is not what state_dict() of a mixed stream returns") from None
+        raise ConfigError("this is not a state from state_dict() of a mixed stream") from None
     for name, value in mine.items():
         if facts.get(name) != value and (name, facts.get(name)) != ("format", _BEFORE):
             raise ConfigError(f"the state has {name} {facts.get(name)!r}, this stream {value!r}")
@@ -310,7 +312,7 @@ def _checked(stored: Mapping[str, Any], mine: Mapping[str, Any]) -> Mapping[str,
 
 
 def _chooser_of(stored: Mapping[str, Any]) -> Any:
-    """The chooser's state; before, its draws had one row each and were read as many as the batch size said."""
+    """The chooser's state. In the old format its draws had one row, which stood for a whole batch."""
     chooser, facts = stored["chooser"], stored["facts"]
     if facts["format"] == FORMAT or not isinstance(chooser, Mapping) or not isinstance(chooser.get("facts"), Mapping):
         return chooser

@@ -1,7 +1,7 @@
-"""The scheduler of a chooser: fixed proportions mixed in where they are wanted, and the compiled step that asks it.
+"""The scheduler of a chooser: fixed proportions mixed in if requested, and the compiled step that asks it.
 
-Fixed proportions stand alone or under a scheduler that learns. With proportions p and a share λ, a choice follows p
-with probability λ and the scheduler otherwise: q = λ·p + (1 − λ)·s.
+Fixed proportions are used alone or together with a scheduler that learns. With proportions p and a share λ, a choice
+follows p with probability λ and the scheduler otherwise: q = λ·p + (1 − λ)·s.
 """
 
 from collections.abc import Callable
@@ -18,16 +18,16 @@ from metasched.schedulers.rows import Cursors, RowState, by_rows, means_of
 from metasched.tasks.cursors import advance, labels_at, starts_of
 
 REDRAWS = 1024
-"""How often a random scheduler is asked again, with other keys, to count how likely it was to choose each source."""
+"""How often a random scheduler is asked again, with other keys, to estimate the probability of each source."""
 _APART = 0x6D697865
-"""Folded into keys, so that the mixture's random numbers are independent of those of the scheduler in it."""
+"""Folded into keys, so that the random numbers of the mixture are independent of those of its scheduler."""
 _LEAST = 1e-37
-"""In the place of a proportion of 0, whose logarithm is no number; it is never drawn."""
+"""Replaces a proportion of 0, which has no logarithm. It is never drawn."""
 Step = Callable[..., tuple[State, jax.Array, jax.Array]]
 
 
 class MixtureState(NamedTuple):
-    """Key data, choices told so far int32 (), and the state of the scheduler inside."""
+    """Key data, the number of choices told so far int32 (), and the state of the inner scheduler."""
 
     key: jax.Array
     turn: jax.Array
@@ -35,7 +35,7 @@ class MixtureState(NamedTuple):
 
 
 class MovingState(NamedTuple):
-    """The same where the fixed proportions float32 (arms,) change in the course of a run."""
+    """The same if the fixed proportions float32 (arms,) change during a run."""
 
     key: jax.Array
     turn: jax.Array
@@ -44,10 +44,10 @@ class MovingState(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """A scheduler and, where they are wanted, the chances of its choices.
+    """A scheduler and, if requested, the probabilities of its choices.
 
     Attributes:
-        scheduler: chooses.
+        scheduler: the scheduler that chooses.
         chances: ``chances(state, labels) -> (arms,)`` of its next choice.
         row_chances: ``row_chances(state, labels (B, N), chosen (B,)) -> (B,)`` of the rows of a mixed batch, where the
             state is that of the scheduler by rows.
@@ -63,9 +63,9 @@ def mixed_with(
 ) -> Mixture:
     """``scheduler``, but a share λ_t = max(least, prior / (prior + t)) of the choices follows ``shares`` (arms,).
 
-    ``prior`` is how many rewards the proportions are worth: after so many, half of the choices are the scheduler's. It
-    is told every reward, whoever chose. In a mixed batch every row is a choice. Where the proportions move, they are
-    part of the state (:func:`with_proportions`), so that new ones need no new program.
+    ``prior`` is how many rewards the proportions are worth: after that many, the scheduler makes half of the choices.
+    It gets every reward, including those of rows that it did not choose. In a mixed batch every row is a choice. If the
+    proportions change, they are part of the state (:func:`with_proportions`), so that new ones need no new program.
     """
     chosen, exact = np.log(np.maximum(shares, 1e-300)).astype(np.float32), np.asarray(shares, np.float32)
 
@@ -85,7 +85,7 @@ def mixed_with(
         return MovingState(*parts, jnp.asarray(exact)) if moves else MixtureState(*parts)
 
     def proportional(state: Any, turns: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """What the proportions choose on these turns, and whether they are followed."""
+        """What the proportions choose on these turns, and whether this choice is followed."""
         whether, which = jax.random.split(key_of_draw(state.key, state.turn))
         by_share = jax.random.categorical(which, logarithms(state), shape=jnp.shape(turns)).astype(jnp.int32)
         return by_share, jax.random.uniform(whether, jnp.shape(turns)) < share(turns)
@@ -112,7 +112,7 @@ def mixed_with(
         return state._replace(turn=state.turn + len(tasks), inner=inner)
 
     def chances_at_random(state: Any, labels: jax.Array, tasks: jax.Array) -> jax.Array:
-        """The expected share of each row's source in the batch: the loss of the batch then is that of the mixture."""
+        """The expected share of each row's source in the batch. It gives the batch the loss of the mixture."""
         count = len(tasks)
         part = share(state.turn + jnp.arange(count))
         redrawn = _redrawn(lambda inner: at_random(inner, labels[0], count), state.inner, max(8, REDRAWS // count))  # type: ignore[misc]
@@ -120,7 +120,7 @@ def mixed_with(
         return (part.mean() * proportions(state) + own)[tasks]
 
     def chances_one_by_one(state: RowState, labels: jax.Array, tasks: jax.Array) -> jax.Array:
-        """The chance of each row's source, given the rows before it."""
+        """The probability of each row's source, given the rows before it."""
         mean = means_of(state)
 
         def row(inner: Any, one: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
@@ -144,7 +144,7 @@ def mixed_with(
 
 
 def _chances_alone(scheduler: Scheduler, state: Any, labels: jax.Array, arms: int) -> jax.Array:
-    """How likely each arm is: counted over other keys, or certain where the state has no ``key`` to draw with."""
+    """The probability of each arm: estimated with other keys, or certain if the state has no ``key`` to draw with."""
     if "key" not in getattr(state, "_fields", ()):
         return jax.nn.one_hot(scheduler.select(state, labels), arms)
     redrawn = _redrawn(lambda other: scheduler.select(other, labels), state, REDRAWS)
@@ -152,7 +152,7 @@ def _chances_alone(scheduler: Scheduler, state: Any, labels: jax.Array, arms: in
 
 
 def _redrawn(select: Callable[[Any], jax.Array], state: Any, times: int) -> jax.Array:
-    """What would be chosen with so many other keys."""
+    """What would be chosen with other keys."""
     other = jax.random.fold_in(key_of_draw(state.key, getattr(state, "turn", jnp.int32(0))), _APART)
     keys = jax.vmap(jax.random.key_data)(jax.random.split(other, times))
     return jax.vmap(lambda key: select(state._replace(key=key)))(keys)
@@ -162,9 +162,9 @@ def _redrawn(select: Callable[[Any], jax.Array], state: Any, times: int) -> jax.
 def one_source_step(mixture: Mixture) -> Step:
     """``step(state, draws, rewards, told, total) -> (state, choice, its chance)``, in one dispatch.
 
-    The first ``told`` draws are real updates, those up to ``total`` supposed ones on a copy, where the choice is made.
-    A row of ``draws`` is an arm and the labels of its draw, the last row the labels now. That is one array and not
-    three, because handing over each costs as much as the arithmetic. The chance is 1 where nobody asks for it.
+    The first ``told`` draws are real updates. Those up to ``total`` only update a copy, on which the choice is made. A
+    row of ``draws`` is an arm and the labels of its draw, and the last row has the present labels. This is one array
+    and not three, because passing each array costs as much as the arithmetic. The probability is 1 unless it is needed.
     """
     scheduler, chances = mixture.scheduler, mixture.chances
 
@@ -184,7 +184,7 @@ def one_source_step(mixture: Mixture) -> Step:
 
 
 class Table(NamedTuple):
-    """The labels of all rows end to end, the size (N,) of each source, and where its cursor stands (N,), all int32."""
+    """The labels of all rows end to end, the size (N,) of each source, and its cursor (N,), all int32."""
 
     labels: Any
     sizes: Any
@@ -209,7 +209,7 @@ class RowSteps(NamedTuple):
 
 @lru_cache(maxsize=64)
 def mixed_steps(mixture: Mixture, sources: int, batch_size: int, cursor: str) -> RowSteps:
-    """The steps for mixed batches. Labels are None where the scheduler sees none; it is then shown zeros."""
+    """The steps for mixed batches. If the scheduler sees no labels, they are None, and the scheduler gets zeros."""
     rows = by_rows(mixture.scheduler, sources + 1)  # one more for no source
 
     def tell(state: State, tasks: jax.Array, rewards: jax.Array, labels: jax.Array | None) -> State:
@@ -244,17 +244,17 @@ def _cursors(table: Table | None, sources: int, cursor: str) -> Cursors:
 
 
 def with_proportions(state: State, shares: NDArray[np.float64]) -> State:
-    """The state of a mixture whose proportions move, with these (arms,) from now on."""
+    """The state of a mixture whose proportions change, with these proportions (arms,) from now on."""
     if isinstance(state, RowState):
         return state._replace(inner=with_proportions(state.inner, shares))
     return state._replace(proportions=shares.astype(np.float32))
 
 
 def with_other_keys(state: State, number: int) -> State:
-    """The same state with other random numbers ahead.
+    """The same state with other future random numbers.
 
-    A scheduler takes the key of a draw from how many rewards it was told. So a draw that is never told would be
-    followed by the very same draw.
+    A scheduler takes the key of a draw from the number of rewards so far. So a draw without a reward would be followed
+    by the very same draw.
     """
     if not hasattr(state, "_fields"):
         return state
@@ -272,5 +272,7 @@ def named(state: State) -> dict[str, NDArray[Any]]:
 
 
 def on_host(state: State) -> State:
-    """The state in the host's memory: one choice is too little work for an accelerator, and waits for it."""
+    """Move the state to the host's memory. One choice is too little work for an accelerator, which would only wait for
+    it.
+    """
     return jax.device_put(state, jax.local_devices(backend="cpu")[0])

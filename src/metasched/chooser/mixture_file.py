@@ -1,7 +1,7 @@
-"""A mixture that is written down in a file: sources, weights, and what else a chooser takes.
+"""A mixture in a file: sources, weights, and other arguments of a chooser.
 
-Anybody may have written the file. Its size and depth are bounded, YAML is read without objects and aliases, and
-whatever a chooser would not take is refused with the file's name.
+The file may come from anybody. Its size and depth are limited, YAML is read without objects and aliases, and anything
+that a chooser would refuse is refused with the name of the file.
 """
 
 import json
@@ -17,18 +17,18 @@ from metasched.optional import require
 from metasched.untrusted import file_size, read_bytes
 
 LARGEST = 2**20
-"""Bytes that such a file may have."""
+"""The largest size of such a file in bytes."""
 _DEEPEST = 10
 _FIX = "give a file as docs/streams.md describes it"
 
 
 class MixtureFile(NamedTuple):
-    """What a file says of a mixture; it unpacks into the arguments of :class:`Chooser` and :func:`mix`.
+    """The content of a mixture file. It unpacks into the arguments of :class:`Chooser` and :func:`mix`.
 
     Attributes:
-        sources: by name: a path, the number of rows, or None for a stream.
-        scheduler: its name.
-        options: everything else that a chooser takes.
+        sources: for each name a path, the number of rows, or None for a stream.
+        scheduler: the name of the scheduler.
+        options: all other arguments of a chooser.
 
     Examples:
         >>> from pathlib import Path
@@ -71,13 +71,13 @@ class _Form(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 def read_mixture(path: str | Path) -> MixtureFile:
-    """Read a mixture from a file of JSON, or of YAML where PyYAML is installed.
+    """Read a mixture from a JSON file, or from a YAML file if PyYAML is installed.
 
     Args:
-        path: its name ends in ``.json``, ``.yaml`` or ``.yml``.
+        path: a file whose name ends in ``.json``, ``.yaml`` or ``.yml``.
 
     Returns:
-        Sources, scheduler and options. Paths are those of the file's folder, if they are relative.
+        Sources, scheduler and options. Relative paths start at the folder of the file.
 
     Examples:
         >>> from pathlib import Path
@@ -115,20 +115,22 @@ def read_mixture(path: str | Path) -> MixtureFile:
 
 
 def _mixture(form: _Form, folder: Path) -> MixtureFile:
-    """The parts of a mixture; a ConfigError says what does not fit."""
+    """Make a mixture from its parts. A ConfigError says what does not fit."""
     sources: dict[str, Any] = {}
     for one in form.sources:
         if one.name in sources:
-            raise ConfigError(f"there are two sources '{one.name}'; give each a name of its own")
+            raise ConfigError(f"two sources are called '{one.name}'; give each its own name")
         if one.path is not None and one.size is not None:
-            raise ConfigError(f"source '{one.name}' has a path and a size; give one of the two")
+            raise ConfigError(f"source '{one.name}' has both a path and a size; give one of them")
         sources[one.name] = one.size
         if one.path is not None:
             sources[one.name] = folder / one.path
             file_size(sources[one.name])
     weights: Any = {one.name: one.weight for one in form.sources if one.weight is not None}
     if weights and (missing := [name for name in sources if name not in weights]):
-        raise ConfigError(f"source '{missing[0]}' has no weight and others have; give all of them one, or none")
+        raise ConfigError(
+            f"source '{missing[0]}' has no weight, but others have one; give weights to all of them or to none"
+        )
     if form.stages:
         for stage in form.stages:
             if strange := [name for name in stage.weights if name not in sources]:
@@ -139,25 +141,25 @@ def _mixture(form: _Form, folder: Path) -> MixtureFile:
     options = {name: getattr(form, name) for name in names if getattr(form, name) is not None}
     own = form.options or {}
     if twice := [name for name in own if name in _Form.__struct_fields__ or name == "weights"]:
-        raise ConfigError(f"'{twice[0]}' is no option of the scheduler; give it beside 'options'")
+        raise ConfigError(f"'{twice[0]}' is not an option of the scheduler; move it out of 'options'")
     return MixtureFile(sources, form.scheduler, {**({"weights": weights} if weights else {}), **options, **own})
 
 
 def _from_json(text: str) -> Any:
     def never(word: str) -> Any:
-        raise ConfigError(f"has {word}, which is no number")
+        raise ConfigError(f"has {word}, which is not a number")
 
     try:
         return json.loads(text, object_pairs_hook=_without_doubles, parse_constant=never)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"is no JSON that can be read: {error}") from None
+        raise ConfigError(f"is not valid JSON: {error}") from None
 
 
 def _from_yaml(text: str) -> Any:
     yaml = require("yaml", "yaml")
 
     class Careful(yaml.SafeLoader):  # type: ignore[misc,name-defined]
-        """No objects, as in its base; and no aliases, by which a short text can stand for a huge one."""
+        """Reads no objects, like its base class, and no aliases, by which a short text can stand for a huge one."""
 
         depth = 0
 
@@ -180,13 +182,13 @@ def _from_yaml(text: str) -> Any:
     try:
         return yaml.load(text, Loader=Careful)  # Careful is a SafeLoader
     except yaml.YAMLError as error:
-        raise ConfigError(f"is no YAML that can be read: {error}") from None
+        raise ConfigError(f"is not valid YAML: {error}") from None
 
 
 def _without_doubles(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ConfigError(f"has '{key}' twice in one place")
+            raise ConfigError(f"has '{key}' twice in the same place")
         found[key] = value
     return found

@@ -1,7 +1,7 @@
-"""What a chooser is set up with: sources, settings, and the scheduler made for them. No draw changes any of it.
+"""The setup of a chooser: sources, settings, and the scheduler made for them. Draws do not change it.
 
 When sources come or go, ``dataclasses.replace`` makes a new :class:`Setup`, and with it a new scheduler whose arms are
-the sources that are left.
+the remaining sources.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,14 +40,14 @@ MIXED, PER_SOURCE = "mixed", "per_source"
 BATCHINGS = (MIXED, PER_SOURCE)
 """Whether the rows of a batch are chosen one by one, or one source for all of them."""
 LARGEST_BATCH = 2**24
-"""Rows of one draw, whose numbers are handed out as an array."""
+"""The most rows of one draw, whose numbers are handed out as an array."""
 PRIOR = 10
-"""Rewards that proportions are worth under a scheduler that learns, by source, unless the user says otherwise."""
+"""How many rewards of each source the proportions are worth under a scheduler that learns, by default."""
 _AT_ONCE = 512
 
 
 class Told(NamedTuple):
-    """What a scheduler is told of a draw: arms (R,), rewards (R,), and labels (R, N) or, if it sees none, None."""
+    """What a scheduler gets about a draw: arms (R,), rewards (R,), and labels (R, N), or None if it sees no labels."""
 
     arms: NDArray[np.int32]
     rewards: NDArray[np.float32]
@@ -56,12 +56,12 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """The settings of :class:`~metasched.Chooser`, which says what each means, checked; and what follows from them.
+    """The checked settings of :class:`~metasched.Chooser`, which explains them, and values derived from them.
 
     Attributes:
-        sources: all, those that were removed included.
-        labels: those of all rows, end to end, where the scheduler sees them.
-        useful: names of the sources that are known to be useful, from a task set that says so.
+        sources: all sources, including removed ones.
+        labels: the labels of all rows, end to end, if the scheduler sees them.
+        useful: the names of the sources that are known to be useful, if a task set says so.
         changes: how often the sources have changed, or the chooser was given weights in the middle of a run.
         given: whether it was; a state then has the weights in it.
     """
@@ -87,11 +87,13 @@ class Setup:
 
     @property
     def name(self) -> str:
-        """The scheduler's name; ``"own"`` for one that was given as an object."""
+        """The scheduler's name, or ``"own"`` for a scheduler object."""
         return self.scheduler if isinstance(self.scheduler, str) else "own"
 
     def facts(self) -> dict[str, Any]:
-        """The settings that a stored state must share, fit for JSON. Weights are not: they come and go with sources."""
+        """The settings that a stored state must share, as JSON. Weights are not among them: they come and go with
+        sources.
+        """
         options = {key: value for key, value in self.options.items() if key != "plan"}
         plain = {key: _plain(value) for key, value in sorted(options.items())}
         others = ("batch_size", "batching", "abstain", "temperature", "min_share", "prior", "cursor", "shuffle")
@@ -104,48 +106,48 @@ class Setup:
 
     @property
     def choices(self) -> int:
-        """How many a draw is made of."""
+        """The number of choices of a draw."""
         return self.batch_size if self.mixed else 1
 
     @property
     def rows_of_choice(self) -> int:
-        """Rows that come with one choice."""
+        """The number of rows of one choice."""
         return 1 if self.mixed else self.batch_size
 
     @property
     def usual_rows(self) -> int:
-        """Rows of one source in a draw; of a mixed one, if all sources had equal shares."""
+        """How many rows of one source are in a draw; in a mixed draw, if all sources had equal shares."""
         return -(-self.batch_size // len(self.sources.active)) if self.mixed else self.batch_size
 
     def with_weight(self, name: str, weight: float) -> "Setup":
-        """The same with a weight for one more source, where there are weights."""
+        """The same setup with a weight for one more source, if there are weights."""
         weights = self.weights and self.weights.having(name, weight)
         return replace(self, weights=weights, loss_weights=self.loss_weights and {**self.loss_weights, name: weight})
 
     def with_weights(self, weights: Stages) -> "Setup":
-        """The same with other weights. Where they move already, so does what is compiled for them."""
+        """The same setup with other weights. If they change already, the compiled programs change with them."""
         other = replace(self, weights=weights, given=True, changes=self.changes + (not self.moves))
         if self.moves:
             vars(other)["mixture"] = self.mixture
-        other._proportions  # noqa: B018 refused now, if they are to be
+        other._proportions  # noqa: B018 refused now, if they do not fit
         return other
 
     def with_sources(self, sources: Sources) -> "Setup":
-        """The same for other sources; refused where the scheduler cannot be made again for them."""
+        """The same setup for other sources. Refused if the scheduler cannot be made again for them."""
         if self.name == "own" or needs_plan(self.name):
-            raise ConfigError(f"'{self.name}' is made for its sources and no others; give another scheduler, by name")
+            raise ConfigError(f"'{self.name}' was made for a fixed set of sources; give another scheduler, by name")
         return replace(self, sources=sources, labels=None, changes=self.changes + 1)
 
     # Arms: what a scheduler chooses among
 
     @cached_property
     def tasks(self) -> NDArray[np.int64]:
-        """The source of each arm; the arm behind them stands for no source."""
+        """The source of each arm. The arm behind them stands for no source."""
         return np.array([*self.sources.active, ABSTAINS], np.int64)
 
     @cached_property
     def arms(self) -> NDArray[np.int32]:
-        """The arm of each source, −1 where it cannot be drawn; and, at the end, for ``MISSING`` and ``ABSTAINS``."""
+        """The arm of each source, or −1 if it cannot be drawn; at the end those for ``MISSING`` and ``ABSTAINS``."""
         arms = np.full(len(self.sources.all) + 2, -1, np.int32)
         arms[self.tasks] = np.arange(len(self.tasks))
         return arms
@@ -157,12 +159,12 @@ class Setup:
 
     @property
     def moves(self) -> bool:
-        """Whether the proportions change in the course of the run."""
+        """Whether the proportions change during the run."""
         return self.weights is not None and (self.given or len(self.weights.begins) > 1)
 
     @cached_property
     def _proportions(self) -> NDArray[np.float64]:
-        """Those of each stage (stages, arms)."""
+        """The proportions of each stage (stages, arms)."""
         active = [self.sources.all[task] for task in self.sources.active]
         stages: list[list[float] | None] = [None]
         if self.weights is not None:
@@ -172,7 +174,7 @@ class Setup:
 
     @cached_property
     def mixture(self) -> Mixture:
-        """The scheduler over the active sources, with fixed proportions mixed in where the settings ask for them."""
+        """The scheduler over the active sources, with fixed proportions mixed in if the settings ask for them."""
         active = [self.sources.all[task] for task in self.sources.active]
         scheduler, steady = self._scheduler(active), self.name == "uniform"
         fixed = self.weights is not None or self.temperature is not None
@@ -180,22 +182,22 @@ class Setup:
             return Mixture(scheduler)
         if not steady and scheduler.family != "active":
             raise ConfigError(
-                f"'{self.name}' has an order of its own; weights and shares are for 'uniform' or a learner"
+                f"'{self.name}' has its own order; weights and shares are for 'uniform' or a scheduler that learns"
             )
         if self.name == "exp3" and (fixed or self.prior is not None):
-            raise ConfigError("'exp3' must know the chance of every draw; of these settings it takes min_share alone")
+            raise ConfigError("'exp3' must know the probability of every draw; of these settings, use only min_share")
         if self.loss_weights is not None and not steady and not self.min_share:
-            raise ConfigError("loss_weights need a known chance for every source; give a min_share above 0")
+            raise ConfigError("loss_weights need a positive probability for every source; give a min_share above 0")
         shares = self._proportions[0]
         least = 1.0 if steady else 0.0 if self.name == "exp3" else self._floor(active)  # exp3 explores by itself
         prior = PRIOR * len(active) * fixed if self.prior is None else self.prior
         mixture = mixed_with(scheduler, shares, least, prior, self.moves)
-        # Chances cost many redraws: they are computed only where a loss weight needs them.
+        # The probabilities cost many redraws, so they are computed only if a loss weight needs them.
         return mixture if self.loss_shares is not None else Mixture(mixture.scheduler)
 
     @cached_property
     def loss_shares(self) -> NDArray[np.float64] | None:
-        """The mixture w (active,) whose loss is wanted, adding up to 1; None where no loss is weighted."""
+        """The mixture w (active,) whose loss is wanted, with sum 1, or None if losses are not weighted."""
         if self.loss_weights is None:
             return None
         weights = np.array([self.loss_weights.get(self.sources.names[task], 0.0) for task in self.sources.active])
@@ -209,12 +211,12 @@ class Setup:
             return self.scheduler
         options = {key: value for key, value in self.options.items() if key != "plan"}
         if asked := plan_options(self.name, options):
-            raise ConfigError(f"'{self.name}' takes a plan that is made already: give {', '.join(asked)} to ms.plan")
+            raise ConfigError(f"'{self.name}' takes a finished plan; pass {', '.join(asked)} to ms.plan instead")
         if self.name == "single" and "task" in options:
             options["task"] = self.sources.active_name(options["task"])
         if self.name == "uniform" and options.get("tasks") is not None:
             if self.weights is not None or self.temperature is not None:
-                raise ConfigError("'uniform' takes tasks or weights, not both; give the others weight 0")
+                raise ConfigError("'uniform' takes tasks or weights, not both; give all other tasks weight 0")
             given = options["tasks"]
             given = [given] if isinstance(given, str | int) else given
             options["tasks"] = [self.sources.active_name(task) for task in given]
@@ -225,7 +227,7 @@ class Setup:
         return build(spec, sizes, batch_size=self.rows_of_choice, abstain=self.abstain, plan=plan)
 
     def _floor(self, active: Sequence[Source]) -> float:
-        """The share of draws that gives each of N sources ``min_share``, where they have equal weights."""
+        """The share of draws that gives each of N sources ``min_share``, if they have equal weights."""
         if self.min_share * len(active) > 1 + 1e-9:
             raise ConfigError(
                 f"min_share is {self.min_share:g}; {len(active)} sources have at most {1 / len(active):g}"
@@ -243,16 +245,16 @@ class Setup:
         return mixed_steps(self.mixture, len(self.tasks) - 1, self.batch_size, self.cursor)
 
     def first_state(self) -> State:
-        """The scheduler's state before any reward. Every change of the sources starts a random stream of its own."""
+        """The scheduler's state before any reward. Every change of the sources starts a new random stream."""
         key = jax.random.key(self.seed)
         key = jax.random.fold_in(key, self.changes) if self.changes else key
         return on_host((self._steps.init if self.mixed else self.mixture.scheduler.init)(key))
 
     def state_after(self, history: History) -> State:
-        """The state of a scheduler that gets again the rewards of the sources that there are.
+        """The state of a scheduler after it gets the stored rewards of the present sources again.
 
-        Rows of a mixed batch whose sources are gone leave gaps, which the rows after them close: the scheduler always
-        hears of full batches, but for the last.
+        Rows of removed sources leave gaps in mixed batches, which later rows fill. So the scheduler always gets full
+        batches, except for the last one.
         """
         told = self._told_again(history)
         state, size = self.first_state(), self.choices
@@ -275,11 +277,10 @@ class Setup:
         positions: NDArray[np.int64],
         draws: int,
     ) -> tuple[State, NDArray[np.int64], NDArray[np.float64]]:
-        """The state after ``told``; sources (choices,) chosen as if ``supposed`` had been told too; loss weights.
+        """The state after ``told``, the sources (choices,) chosen as if ``supposed`` had been told too, and the loss
+        weights.
 
-        ``draws`` is how many there were before.
-
-        Choices of sources that have left since mean nothing to the present scheduler and are passed over.
+        ``draws`` is the number of draws before. Choices of removed sources are ignored.
         """
         if self.weights is not None and self.moves:
             state = with_proportions(state, self.weights.at(draws, self._proportions))
@@ -303,7 +304,7 @@ class Setup:
     def _choose_rows(
         self, state: State, real: Sequence[Told], others: Sequence[Told], positions: NDArray[np.int64]
     ) -> tuple[State, Any, Any]:
-        """The mixed step; all batches are full."""
+        """The mixed step. All batches are full."""
         batches = [*real, *others]
         room = _room(len(batches), least=8 if self.batch_size <= 4096 else 1)
         arms = np.zeros((room, self.batch_size), np.int32)
@@ -319,13 +320,13 @@ class Setup:
         return self._steps.step(state, arms, rewards, labels, len(real), len(batches), table)
 
     def _told_apart(self, state: State, batches: Sequence[Told]) -> State:
-        """The state after batches of any length, each of which may need a program of its own."""
+        """The state after batches of any length. Each length may need its own program."""
         for one in batches:
             state = self._steps.tell(state, *one)
         return state
 
     def _present(self, told: tuple[Open, ArrayLike]) -> Told:
-        """What the present scheduler hears of a draw."""
+        """What the present scheduler gets about a draw."""
         opened, rewards = told
         arms = self.arms[opened.tasks]
         there = arms >= 0
@@ -333,7 +334,7 @@ class Setup:
         return Told(arms[there], np.asarray(rewards, np.float32)[there], labels)
 
     def _told_again(self, history: History) -> Told:
-        """All choices of the window that the present scheduler hears of, in the order of telling."""
+        """All choices of the window for the present scheduler, in the order of telling."""
         places, tasks, heard = history.in_order()
         arms = self.arms[tasks]
         there = arms >= 0
@@ -348,7 +349,9 @@ class Setup:
         return Told(arms[there], heard[there].astype(np.float32), labels)
 
     def _as_arrays(self, draws: Sequence[Told], room: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Draws of one source as the compiled step takes them: an arm and labels (room, 1 + N), and rewards (room,)."""
+        """Draws of one source in the form that the compiled step takes: an arm and labels (room, 1 + N), and rewards
+        (room,).
+        """
         rows = np.zeros((room, len(self.tasks)), np.int32)
         rewards = np.zeros(room, np.float32)
         for index, one in enumerate(draws):
@@ -360,7 +363,7 @@ class Setup:
     # Cursors: which rows a draw has
 
     def draw(self, number: int, opened: Open, chooser: str) -> Draw:
-        """An open draw as it is handed out."""
+        """The draw that is handed out for an open draw."""
         drawn, each = opened.tasks >= 0, self.rows_of_choice
         tasks, weights = np.repeat(opened.tasks[drawn], each), np.repeat(opened.weights[drawn], each)
         places = (opened.begins[drawn, None] + np.arange(each)).ravel()
@@ -376,7 +379,7 @@ class Setup:
         return rows
 
     def _rows_of(self, task: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row numbers at these places of one source; the places are in order."""
+        """The row numbers at these places of one source. The places are sorted."""
         source = self.sources.all[task]
         if source.size is None:
             return places
@@ -387,17 +390,19 @@ class Setup:
         return block if len(block) == len(places) else block[places - begin]
 
     def opened(self, positions: NDArray[np.int64], tasks: NDArray[np.int64], weights: NDArray[np.float64]) -> Open:
-        """A draw of these sources, made when the cursors stood at ``positions``."""
+        """A draw of these sources, made when the cursors were at ``positions``."""
         before = positions[tasks] + self.rows_of_choice * _earlier(tasks, self.cursor)
         return Open(tasks, before, self._labels_before(positions, tasks), weights, positions)
 
     def positions(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows (sources,) by which the cursors have moved, counted over all passes, after so many choices of each."""
+        """How many rows (sources,) the cursors have moved after this many choices of each source, counted over all
+        passes.
+        """
         moved = drawn[:-1] * self.rows_of_choice
         return np.full_like(moved, moved.sum()) if self.cursor == "global" else moved
 
     def _labels_before(self, positions: NDArray[np.int64], tasks: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Labels (choices, N) at the cursors before each choice; where rows are drawn at random, before the draw."""
+        """Labels (choices, N) at the cursors before each choice or, if rows are drawn at random, before the draw."""
         if self.labels is None:
             return np.zeros((len(tasks), 0), np.int32)
         moves = np.zeros((len(tasks), len(positions)), np.int64)
@@ -410,7 +415,7 @@ class Setup:
         return np.stack([self._labels_at(one) for one in positions + moves.cumsum(0)])
 
     def _labels_at(self, positions: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Labels (active,) at the cursors; zeros where the scheduler sees none."""
+        """Labels (active,) at the cursors, or zeros if the scheduler sees none."""
         if self.labels is None:
             return np.zeros(len(self.tasks) - 1, np.int32)
         labels: NDArray[np.int32] = labels_at(self.labels, starts_of(self._sizes), positions % self._sizes)
@@ -424,28 +429,30 @@ class Setup:
 def set_up(
     scheduler: Scheduler | str, given: Given, batch_size: Any, options: Mapping[str, Any], **settings: Any
 ) -> Setup:
-    """Everything that a user gives to :class:`~metasched.Chooser`, checked."""
+    """Check everything that a user gives to :class:`~metasched.Chooser`."""
     sources, temperature = sources_of(given), settings["temperature"]
     if isinstance(scheduler, str):
         scheduler = BEST if scheduler == AUTO else scheduler
-        if scheduler == "softmax" and temperature is not None:  # it has a temperature of its own
+        if scheduler == "softmax" and temperature is not None:  # it has its own temperature
             options, temperature = {**options, "temperature": temperature}, None
     elif not isinstance(scheduler, Scheduler):
         raise ConfigError(f"the scheduler is {scheduler!r}; give a name or a Scheduler")
     elif options:
         raise ConfigError(f"options {sorted(options)} need a scheduler given by name")
     name = scheduler if isinstance(scheduler, str) else "own"
-    # Schedulers that look at the label that comes next need rows in their own order; the others do better shuffled.
-    # Whether your own scheduler looks at labels nobody knows: it is taken to do so where there are any.
+    # Schedulers that look at the next label need rows in their own order; for the others a shuffled order is better.
+    # Nobody knows whether a user's scheduler looks at labels: it is assumed to do so if there are any.
     labels = [task.labels for task in given.tasks] if isinstance(given, TaskSet) else settings["labels"]
     looks = needs_plan(name) or settings["labels"] is not None
     shuffle = settings["shuffle"]
     shuffle = (not looks and (name != "own" or labels is None)) if shuffle is None else flag("shuffle", shuffle)
     if shuffle and looks:
-        raise ConfigError(f"'{name}' with labels looks at what comes next; give shuffle=False")
+        raise ConfigError(
+            f"'{name}' with labels looks at the next label, so rows must keep their order; give shuffle=False"
+        )
     weights = None if settings["weights"] is None else stages_of(settings["weights"], settings["ramp"], sources)
     if flag("ramp", settings["ramp"]) and weights is None:
-        raise ConfigError("a ramp leads from one stage of the weights to the next; give weights")
+        raise ConfigError("a ramp needs stages of weights; give weights")
     wanted = settings["loss_weights"]
     size = whole_number("batch_size", batch_size, least=1, most=LARGEST_BATCH)
     batching = one_of("batching", settings["batching"], BATCHINGS)
@@ -454,7 +461,7 @@ def set_up(
         options=options,
         sources=sources,
         batch_size=size,
-        batching=batching if size > 1 else PER_SOURCE,  # one row is of one source
+        batching=batching if size > 1 else PER_SOURCE,  # a single row has one source
         seed=check_seed(settings["seed"]),
         shuffle=shuffle,
         cursor=one_of("cursor", settings["cursor"], CURSORS),
@@ -467,7 +474,7 @@ def set_up(
         labels=None if labels is None or shuffle else labels_of(labels, sources),
         useful=given.useful if isinstance(given, TaskSet) else None,
     )
-    setup.mixture  # noqa: B018 made now, so that settings that do not go together are refused now
+    setup.mixture  # noqa: B018 made now, so that settings that do not fit together are refused
     return setup
 
 
@@ -486,17 +493,17 @@ def _earlier(tasks: NDArray[np.int64], cursor: str) -> NDArray[np.int64]:
 
 
 def _cut(told: Told, first: int, size: int) -> Told:
-    """So many choices from the first one on."""
+    """The first choices, up to this number."""
     return Told(*(None if column is None else column[first : first + size] for column in told))  # type: ignore[arg-type]
 
 
 def _room(draws: int, least: int = 8) -> int:
-    """A power of two, at least so large: few sizes, so that few programs are compiled."""
+    """The smallest power of two that is large enough. With few sizes, few programs are compiled."""
     return 1 << (max(draws, least) - 1).bit_length()
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value as JSON stores it."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, tuple | list):

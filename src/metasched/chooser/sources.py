@@ -1,4 +1,4 @@
-"""The sources of a chooser: names, sizes, and which of them have left."""
+"""The sources of a chooser: their names and sizes, and which of them were removed."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from metasched.tasks import TaskSet
 
 MOST_SOURCES = 100_000
 LARGEST_SIZE = 2**53
-"""Rows of a source: what every number format holds exactly."""
+"""The most rows of a source, which all number formats store exactly."""
 
 Given: TypeAlias = TaskSet | Mapping[str, int | None] | Sequence[int | None] | int
 
@@ -30,20 +30,20 @@ class Sources(NamedTuple):
     """All sources that a chooser ever had, in the order of their numbers."""
 
     all: tuple[Source, ...]
-    have_names: bool  # whether the user named them; otherwise only the number tells one from another
+    have_names: bool  # whether the user named them; otherwise only their numbers tell them apart
 
     @property
     def active(self) -> list[int]:
-        """The numbers of those that can be drawn: what the arms of a scheduler stand for."""
+        """The numbers of the sources that can be drawn. The arms of a scheduler stand for these."""
         return [number for number, source in enumerate(self.all) if not source.removed]
 
     @property
     def names(self) -> list[str]:
-        """By number."""
+        """The names by number."""
         return [source.name for source in self.all]
 
     def number_of(self, given: Any) -> int:
-        """The number of a source that is given by name or by number from 0."""
+        """The number of a source, given by name or by number from 0."""
         if type(given) is int and 0 <= given < len(self.all):
             return given
         if given not in self.names:
@@ -58,52 +58,52 @@ class Sources(NamedTuple):
         return source.name
 
     def having(self, name: Any, size: int | None) -> "Sources":
-        """These and one more; one that was removed comes back under its old number."""
+        """These sources and one more. A removed one comes back under its old number."""
         source = _source(name, size)
         if source.name not in self.names:
             return self._replace(all=(*self.all, source))
         before = self.all[self.names.index(source.name)]
         if not before.removed:
-            raise ConfigError(f"there is a source '{name}' already; give another name")
+            raise ConfigError(f"there already is a source '{name}'; give another name")
         if before.size != size:
             raise ConfigError(f"source '{name}' was removed with size {before.size}; give a new name for size {size}")
         return self._replace(all=tuple(source if one is before else one for one in self.all))
 
     def lacking(self, name: str) -> "Sources":
-        """These with ``name`` removed."""
+        """These sources with ``name`` removed."""
         before = self.all[self.number_of(name)]
         if before.removed or len(self.active) == 1:
             raise ConfigError(f"source '{name}' {'was removed before' if before.removed else 'is the last one'}")
         return self._replace(all=tuple(one._replace(removed=one.removed or one is before) for one in self.all))
 
     def after(self, stored: "Sources") -> "Sources":
-        """These, once a state with the sources ``stored`` is loaded.
+        """These sources after a state with the sources ``stored`` is loaded.
 
-        Sources are the same where their names are. What was removed stays removed; what the state has and these do not
-        counts as removed and takes a number behind all others; what is new here has yet to be tried.
+        Sources are matched by name. Removed sources stay removed. Sources that only the state has count as removed, and
+        their numbers come after all others. New sources have not been tried yet.
         """
         sizes, mine_sizes = ([one.size for one in each] for each in (stored.all, self.all))
         if not self.have_names and sizes != mine_sizes:
             raise ConfigError(
                 f"the state has sizes {sizes}, this chooser {mine_sizes}; "
-                "sources that come and go need names: give a mapping of names to sizes"
+                "to change sources, they need names: give a mapping of names to sizes"
             )
         gone = {one.name: one for one in stored.all}
         for one in self.all:
             if one.name in gone and gone[one.name].size != one.size:
                 raise ConfigError(
                     f"source '{one.name}' has size {gone[one.name].size} in the state and {one.size} here; "
-                    "give what has changed a new name"
+                    "give the changed source a new name"
                 )
         mine = [one._replace(removed=one.removed or gone.get(one.name, one).removed) for one in self.all]
         others = [one._replace(removed=True) for one in stored.all if one.name not in self.names]
         if all(one.removed for one in mine):
-            raise ConfigError("every source of this chooser was removed in the state; add one that is not")
+            raise ConfigError("the state has removed every source of this chooser; add another source")
         return self._replace(all=(*mine, *others))
 
 
 def sources_of(given: Given) -> Sources:
-    """What a user gives: a task set, sizes by name, sizes alone, or the number of streams."""
+    """The sources that a user gives: a task set, sizes by name, only sizes, or the number of streams."""
     if isinstance(given, TaskSet):
         return Sources(tuple(Source(task.name, len(task)) for task in given.tasks), have_names=True)
     if isinstance(given, Mapping):
@@ -123,10 +123,13 @@ def sources_of(given: Given) -> Sources:
 
 
 def warn_of_small(sources: Sequence[Source], rows: int) -> None:
-    """Warn of sources that have fewer rows than so many, which is what one batch takes of them."""
+    """Warn about sources with fewer rows than this, which is what one batch takes from them."""
     small = [f"'{one.name}' ({one.size})" for one in sources if one.size is not None and one.size < rows]
     if small:
-        message = f"fewer rows than the {rows} that a batch may take of a source, so rows repeat: {', '.join(small)}"
+        message = (
+            f"sources with fewer rows than the {rows} that a batch may take from one, so rows repeat: "
+            f"{', '.join(small)}"
+        )
         warnings.warn(message, stacklevel=3)
 
 
@@ -153,7 +156,7 @@ def numbers_by_name(what: str, given: Any, sources: Sources) -> dict[str, float]
 
 def _source(name: Any, size: Any) -> Source:
     if not isinstance(name, str) or not name:
-        raise ConfigError(f"the name of a source is {name!r}; give a word")
+        raise ConfigError(f"the name of a source is {name!r}; give a text")
     if size is None:
         return Source(name, None)
     return Source(name, whole_number(f"size of source '{name}'", size, least=1, most=LARGEST_SIZE))

@@ -1,4 +1,4 @@
-"""Weights of the sources, and weights that change in the course of a run: stages, and ramps between them."""
+"""Weights of the sources, and weights that change during a run: stages, and ramps between them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -12,11 +12,11 @@ from metasched.errors import ConfigError, flag, whole_number
 
 Plain: TypeAlias = Mapping[str, float] | Sequence[float]
 Weights: TypeAlias = Plain | Sequence[tuple[int, Plain]]
-"""Weights by name or in the order of the sources; or stages: pairs of a draw and the weights from it on."""
+"""Weights by name or in the order of the sources, or stages: pairs of a draw and the weights from this draw on."""
 
 
 class Stages(NamedTuple):
-    """Weights by name, each from a draw on, the first from draw 0; and whether they change gradually in between."""
+    """Weights by name, each from a draw on, the first from draw 0, and whether they change gradually in between."""
 
     begins: tuple[int, ...]
     weights: tuple[Mapping[str, float], ...]
@@ -27,7 +27,7 @@ class Stages(NamedTuple):
         return self._replace(weights=tuple({**each, name: weight} for each in self.weights))
 
     def at(self, draw: int, each: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The proportions (N,) for a draw, from those of the stages (stages, N)."""
+        """The proportions (N,) for a draw, from the proportions of the stages (stages, N)."""
         if self.ramp:
             return np.array([np.interp(draw, self.begins, column) for column in each.T])
         present: NDArray[np.float64] = each[np.searchsorted(self.begins, draw, side="right") - 1]
@@ -35,17 +35,17 @@ class Stages(NamedTuple):
 
 
 def stages_of(given: Any, ramp: Any, sources: Sources) -> Stages:
-    """What a user gives as weights, checked; plain weights are one stage."""
+    """Check the weights that a user gives. Plain weights are one stage."""
     staged = isinstance(given, Sequence) and any(isinstance(one, tuple | list) for one in given)
     if flag("ramp", ramp) and not (staged and len(given) > 1):
-        raise ConfigError("a ramp leads from one stage to the next; give weights=[(0, …), (1000, …)]")
+        raise ConfigError("a ramp needs several stages; give weights=[(0, …), (1000, …)]")
     if not staged:
         return Stages((0,), (numbers_by_name("weights", given, sources),))
     if not all(isinstance(one, tuple | list) and len(one) == 2 for one in given):
-        raise ConfigError(f"weights are {given!r}; give pairs of a draw and the weights from it on")
+        raise ConfigError(f"weights are {given!r}; give pairs of a draw and the weights from this draw on")
     begins = tuple(whole_number("the draw of a stage", begin, least=0, most=LARGEST_SIZE) for begin, _ in given)
     if begins[0] != 0 or any(one >= other for one, other in pairwise(begins)):
-        raise ConfigError(f"the stages begin at draws {list(begins)}; give increasing numbers, the first of them 0")
+        raise ConfigError(f"the stages begin at draws {list(begins)}; give increasing numbers that start at 0")
     named = (numbers_by_name(f"weights from draw {begin} on", weights, sources) for begin, weights in given)
     return Stages(begins, tuple(named), ramp)
 
@@ -53,13 +53,15 @@ def stages_of(given: Any, ramp: Any, sources: Sources) -> Stages:
 def proportions(
     sources: Sequence[Source], weights: Sequence[float] | None, temperature: float | None
 ) -> NDArray[np.float64]:
-    """p_i ∝ w_i^(1/T); w are the weights or, where only a temperature is given, the sizes; with neither, all equal."""
+    """p_i ∝ w_i^(1/T), where w are the weights. With only a temperature w are the sizes, with neither all are equal."""
     if weights is None and temperature is None:
         return np.full(len(sources), 1 / len(sources))
     if weights is None:
         streams = [source.name for source in sources if source.size is None]
         if streams:
-            raise ConfigError(f"source '{streams[0]}' has no size for temperature to act on; give weights")
+            raise ConfigError(
+                f"source '{streams[0]}' is a stream without a size, so temperature needs weights; give weights"
+            )
         weights = [float(source.size or 0) for source in sources]
     given = np.array(weights, np.float64)
     if given.max() == 0:

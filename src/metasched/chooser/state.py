@@ -1,4 +1,4 @@
-"""What a chooser stores, and the check of everything in it before anything is taken over."""
+"""What a chooser stores, and the checks of a stored state before it is used."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -26,10 +26,10 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Facts(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a state says besides its arrays: who chooses, among what, and which draws are open.
+    """What a state has besides its arrays: the scheduler, the sources, and which draws are open.
 
-    ``first`` is the id of the first draw whose choices are stored one by one, ``told`` how many draws were told.
-    There are ``weights`` if they were given in the middle of the run.
+    ``first`` is the id of the first draw whose choices are stored one by one, and ``told`` is the number of draws with
+    a reward. ``weights`` are stored if they were set in the middle of the run.
     """
 
     format: int
@@ -59,7 +59,7 @@ class Facts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Waiting(NamedTuple):
-    """Open draws: where the cursors stood (draws, sources), sources (draws, W) and loss weights (draws, W)."""
+    """Open draws: where the cursors were (draws, sources), sources (draws, W) and loss weights (draws, W)."""
 
     positions: NDArray[np.int64]
     tasks: NDArray[np.int64]
@@ -71,11 +71,11 @@ class Stored(NamedTuple):
 
     Attributes:
         facts: everything but the arrays.
-        sources: as they were.
+        sources: the sources when the state was stored.
         record: the history.
         waiting: the draws ``facts.open``.
         scheduler: the arrays of its state, by name.
-        weights: that were given in the middle of the run.
+        weights: the weights that were set in the middle of the run.
     """
 
     facts: Facts
@@ -91,7 +91,7 @@ class Stored(NamedTuple):
         return any(name in self.scheduler for name in ("scheduler.proportions", "scheduler.inner.proportions"))
 
     def numbered(self, sources: Sources) -> tuple[History, Waiting]:
-        """Draws under the numbers that these sources, which include the state's, have now."""
+        """The draws with the present numbers of these sources, which include those of the state."""
         numbers = np.array([*map(sources.names.index, self.sources.names), MISSING, ABSTAINS])
         places = np.append(numbers[:-2], len(sources.all))
 
@@ -113,7 +113,7 @@ class Stored(NamedTuple):
 
 
 def weights_of(setup: Setup) -> dict[str, Any]:
-    """The weights as a state has them, where they were given in the middle of a run."""
+    """The weights as a state stores them, if they were set in the middle of a run."""
     if setup.weights is None or not setup.given:
         return {}
     begins, weights, ramp = setup.weights
@@ -121,23 +121,23 @@ def weights_of(setup: Setup) -> dict[str, Any]:
 
 
 def arrays_of(history: History, waiting: Waiting) -> dict[str, NDArray[Any]]:
-    """What a state has besides the scheduler's arrays."""
+    """The arrays of a state, except for those of the scheduler."""
     opened = {f"open.{name}": values for name, values in waiting._asdict().items()}
     stored = {**history.record()._asdict(), **opened}
-    if np.isnan(stored["losses"]).all():  # as it is for most
+    if np.isnan(stored["losses"]).all():  # the usual case
         del stored["losses"]
     return stored
 
 
 def checked(stored: Any, settings: Mapping[str, Any]) -> Stored:
-    """The state behind a ``state_dict``; one that is damaged or has other ``settings`` is refused."""
+    """Check a ``state_dict``. One that is damaged or has other ``settings`` is refused."""
     try:
         given, arrays = dict(stored["facts"]), {name: np.asarray(value) for name, value in stored["arrays"].items()}
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise ConfigError("this is not what state_dict() of a chooser returns; give facts and arrays") from None
+        raise ConfigError("this is not a state from state_dict() of a chooser; give facts and arrays") from None
     if type(given.get("format")) is not int or given["format"] not in (_BEFORE, FORMAT):
         raise ConfigError(
-            f"the state has format {given.get('format')!r}, this metasched reads {_BEFORE} and {FORMAT}; "
+            f"the state has format {given.get('format')!r}, but this version reads {_BEFORE} and {FORMAT}; "
             "start a new chooser"
         )
     try:
@@ -157,24 +157,24 @@ def checked(stored: Any, settings: Mapping[str, Any]) -> Stored:
 
 
 def fitting(stored: Stored, leaves: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-    """The stored arrays of a scheduler whose own are ``leaves``, in their order; others are refused."""
+    """The stored arrays of a scheduler in the order of its own ``leaves``. Arrays that do not fit are refused."""
     if missing := sorted(set(leaves) ^ set(stored.scheduler)):
-        raise ConfigError(f"the state is another scheduler's: only one of the two has '{missing[0]}'")
+        raise ConfigError(f"the state belongs to another scheduler: only one of the two has '{missing[0]}'")
     for name, like in leaves.items():
         given = stored.scheduler[name]
         if given.shape != like.shape or given.dtype != like.dtype:
             raise ConfigError(
-                f"the state has '{name}' of {given.dtype} {given.shape}, this scheduler of {like.dtype} {like.shape}"
+                f"'{name}' is {given.dtype} {given.shape} in the state, but {like.dtype} {like.shape} in this scheduler"
             )
         if given.dtype.kind == "f" and np.isnan(given).any():
-            raise ConfigError(f"the state is damaged: '{name}' has NaN; take an older one")
+            raise ConfigError(f"the state is damaged: '{name}' contains NaN; take an older one")
     return [stored.scheduler[name].copy() for name in leaves]
 
 
 def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
-    """The parts, each checked against the others; ValueError says what does not fit."""
+    """The parts, each checked against the others. A ValueError says what does not fit."""
     sources = Sources(tuple(Source(*one) for one in facts.sources), have_names=True)
-    _require(len(set(sources.names)) == len(sources.names), "two sources have one name")
+    _require(len(set(sources.names)) == len(sources.names), "two sources have the same name")
     width, number = facts.batch_size if facts.batching == MIXED else 1, len(sources.all)
     draws, opened = len(arrays["told"]) if arrays["told"].ndim else 0, len(facts.open)
     arrays = {"losses": np.full((draws, width), np.nan, np.float32), **arrays}
@@ -194,7 +194,7 @@ def _parts(facts: Facts, arrays: Mapping[str, NDArray[Any]]) -> Stored:
     }
     for name, (kind, shape) in shapes.items():
         fits = arrays[name].dtype == kind and arrays[name].shape == shape
-        _require(fits, f"'{name}' is no array of {np.dtype(kind)} {shape}")
+        _require(fits, f"'{name}' is not an array of {np.dtype(kind)} {shape}")
     record = Record(*(arrays[name].copy() for name in Record._fields))
     waiting = Waiting(*(arrays[f"open.{name}"].copy() for name in Waiting._fields))
     _check_history(facts, record, number)
@@ -214,13 +214,16 @@ def _weights(facts: Facts) -> Stages | None:
 
 def _check_history(facts: Facts, record: Record, sources: int) -> None:
     asked, told = record.asked, record.told
-    _require(_are_sources(asked, facts, sources), "a draw is of no source that it has")
-    _require(bool((told >= -1).all() and (told < facts.told).all()), "a draw was told after the last one")
+    _require(_are_sources(asked, facts, sources), "a draw comes from an unknown source")
+    _require(bool((told >= -1).all() and (told < facts.told).all()), "a draw has a rank beyond the last one")
     ranks = told[told >= 0]
-    _require(len(np.unique(ranks)) == len(ranks), "a draw was told twice")
+    _require(len(np.unique(ranks)) == len(ranks), "two draws have the same rank")
     for values in (record.rewards, record.heard):
-        _require(bool((np.isnan(values) == (told < 0)[:, None]).all()), "there are more tells than rewards, or fewer")
-    _require(bool(np.isnan(record.losses[told < 0]).all()), "a draw that was not told has a loss")
+        _require(
+            bool((np.isnan(values) == (told < 0)[:, None]).all()),
+            "the numbers of draws and rewards differ",
+        )
+    _require(bool(np.isnan(record.losses[told < 0]).all()), "a draw without a reward has a loss")
     amounts = (record.rewards[told >= 0], record.heard[told >= 0], record.recent, record.totals)
     limits = (LARGEST, LARGEST, LARGEST, np.inf)
     finite = all(
@@ -237,42 +240,42 @@ def _check_history(facts: Facts, record: Record, sources: int) -> None:
 def _check_open(facts: Facts, record: Record, waiting: Waiting, sources: int) -> None:
     places = np.array(facts.open, np.int64) - facts.first
     _require(facts.open == sorted(set(facts.open)), "open draws are not in order")
-    _require(bool((places < len(record.told)).all()), "an open draw was never asked for")
+    _require(bool((places < len(record.told)).all()), "an open draw was never made")
     seen = places >= 0
-    _require(bool((record.told[places[seen]] < 0).all()), "a draw was told twice")
-    _require(_are_sources(waiting.tasks, facts, sources), "an open draw is of no source that it has")
-    _require(bool((record.asked[places[seen]] == waiting.tasks[seen]).all()), "an open draw is of another source")
+    _require(bool((record.told[places[seen]] < 0).all()), "an open draw already has a reward")
+    _require(_are_sources(waiting.tasks, facts, sources), "an open draw comes from an unknown source")
+    _require(bool((record.asked[places[seen]] == waiting.tasks[seen]).all()), "an open draw has another source")
     _require(bool(((waiting.positions >= 0) & (waiting.positions <= LARGEST_SIZE)).all()), "a position is out of range")
     _require(bool((np.isfinite(waiting.weights) & (waiting.weights >= 0)).all()), "a loss weight is not finite")
 
 
 def _are_sources(tasks: NDArray[Any], facts: Facts, sources: int) -> bool:
-    """Whether all are sources that a state has, or what else its settings allow."""
+    """Whether all are known sources, or what else its settings allow."""
     abstains = facts.abstain or facts.scheduler == TARGET_ONLY
     allowed = (tasks >= 0) | ((tasks == ABSTAINS) & abstains) | ((tasks == MISSING) & (facts.batching == MIXED))
     return bool((allowed & (tasks < sources)).all())
 
 
 def _upgraded(given: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A state of the format before as one of this format; ValueError says what does not fit.
+    """Convert a state of the previous format. A ValueError says what does not fit.
 
-    Its draws were of one source. It had the source of each draw, and the draws told and their rewards in the order of
-    telling.
+    Its draws had one source each. It stored the source of each draw, and the told draws and their rewards in the order
+    of telling.
     """
     columns = []
     for name, kind in (("asked", "int64"), ("told", "int64"), ("rewards", "float64"), ("heard", "float64")):
-        _require(arrays[name].ndim == 1 and arrays[name].dtype == kind, f"'{name}' is no column of {kind}")
+        _require(arrays[name].ndim == 1 and arrays[name].dtype == kind, f"'{name}' is not a column of {kind}")
         columns.append(arrays[name])
     asked, told, rewards, heard = columns
     sources, size = len(given["sources"]), given["batch_size"]
-    _require(type(size) is int and size > 0, "batch_size is no whole number")
-    _require(bool(((asked >= ABSTAINS) & (asked < sources)).all()), "a draw is of no source that it has")
-    _require(len(told) == len(rewards) == len(heard), "there are more tells than rewards, or fewer")
-    _require(bool(((told >= 0) & (told < len(asked))).all()), "a reward is of no draw that it has")
-    _require(len(np.unique(told)) == len(told), "a draw was told twice")
+    _require(type(size) is int and size > 0, "batch_size is not a whole number")
+    _require(bool(((asked >= ABSTAINS) & (asked < sources)).all()), "a draw comes from an unknown source")
+    _require(len(told) == len(rewards) == len(heard), "the numbers of draws and rewards differ")
+    _require(bool(((told >= 0) & (told < len(asked))).all()), "a reward belongs to an unknown draw")
+    _require(len(np.unique(told)) == len(told), "a draw has two rewards")
     opened = msgspec.convert(given["open"], list[tuple[Count, float]])
     opened.sort()
-    _require(all(number < len(asked) for number, _ in opened), "an open draw was never asked for")
+    _require(all(number < len(asked) for number, _ in opened), "an open draw was never made")
     ranks, values = np.full(len(asked), -1, np.int64), np.full((2, len(asked), 1), np.nan)
     ranks[told], values[0, told, 0], values[1, told, 0] = np.arange(len(told)), rewards, heard
     tells, totals = np.zeros(sources + 1, np.int64), np.zeros(sources + 1)
@@ -299,7 +302,7 @@ def _upgraded(given: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> tuple[d
 
 
 def _equal(given: Any, own: Any) -> bool:
-    """Whether two settings are the same; an array in their place is none."""
+    """Whether two settings are equal. An array never counts as equal."""
     try:
         return bool(given == own)
     except ValueError:

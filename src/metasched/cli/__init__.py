@@ -1,7 +1,7 @@
-"""The ``metasched`` command: parses, calls, prints.
+"""The ``metasched`` command: parses the words, calls the library, prints.
 
-What a user can mend is one line on standard error and exit code 2; Ctrl-C is exit code 130 with the work so far kept.
-Results go to standard output, progress to standard error.
+An error that the user can fix is one line on standard error and exit code 2. Ctrl-C ends with exit code 130 and keeps
+the work so far. Results go to standard output, progress to standard error.
 """
 
 import os
@@ -24,11 +24,11 @@ COMMANDS = {
     "demo": "Compare methods on digits turned by several angles; needs no files of yours.",
     "predict": "Predict new rows with the model of a run.",
     "report": "Make one page from results: the verdict, figures and tables, also as files.",
-    "resume": "Continue an interrupted run. The numbers are the same as without the break.",
+    "resume": "Continue an interrupted run. The numbers are the same as without the interruption.",
     "status": "Show which runs of a folder are waiting, running, stale, failed or done.",
     "train": "Train on a data set with one scheduler.",
 }
-"""What each says of itself, so that a list of them needs no import: most import JAX, which takes a second."""
+"""The first line of each command's help. A list of commands then imports none of them, because most import JAX."""
 for _name, _line in COMMANDS.items():
     app.later(_name, f"{__name__}.{'train' if _name == 'resume' else _name}", _line)
 
@@ -48,7 +48,7 @@ def _keep_compiled_programs() -> None:
 
 
 def main(argv: Sequence[str] | None = None, on_ready: Callable[[], object] | None = None) -> None:
-    """Run the command; ``on_ready`` is called when all that it takes is imported and its words are understood."""
+    """Run the command. ``on_ready`` is called when everything it needs is imported and its arguments are parsed."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if words == ["--version"]:
@@ -66,10 +66,10 @@ def main(argv: Sequence[str] | None = None, on_ready: Callable[[], object] | Non
     except KeyboardInterrupt:
         stderr().print("metasched: interrupted; the work so far is kept", highlight=False)
         if argv is None:
-            # A compilation may still run in a thread of XLA, and taking the interpreter down under it crashes.
+            # A compilation may still run in a thread of XLA. If the interpreter shut down under it, it would crash.
             sys.stdout.flush()
             os._exit(130)
         sys.exit(130)
-    except BrokenPipeError:  # the reader of a pipe, such as head, has had enough
+    except BrokenPipeError:  # the reader of a pipe, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

@@ -1,4 +1,4 @@
-"""Commands by name: words in, something to call out; words that do not fit are one line."""
+"""Commands by name. Words become a function to call, or an error of one line if they do not fit."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from metasched.errors import ConfigError, unknown
 
 
 class Later(NamedTuple):
-    """A command whose module is imported when it is given; the module registers it under its name."""
+    """A command whose module is imported when it is used. The module registers the command under its name."""
 
     module: str
     line: str
@@ -55,18 +55,18 @@ class Commands:
     def command(self, member: "Commands", *, name: str) -> "Commands": ...
 
     def command(self, member: Any = None, *, name: str | None = None) -> Any:
-        """Register a function, with or without a name of its own, or a group."""
+        """Register a function under its own name or another one, or a group of commands."""
         if member is None:
             return partial(self.command, name=name)
         self.known[name or member.__name__] = member
         return member
 
     def later(self, name: str, module: str, line: str) -> None:
-        """Register a command by its module; ``line`` is what a list of commands says of it."""
+        """Register a command by its module. ``line`` describes it in a list of commands."""
         self.known.setdefault(name, Later(module, line))
 
     def member(self, name: str) -> "Callable[..., None] | Commands":
-        """The command of that name, imported if it is not yet."""
+        """The command of that name. It is imported if necessary."""
         member = self.known[name]
         if isinstance(member, Later):
             import_module(member.module)
@@ -81,13 +81,13 @@ class Commands:
         return {name: self.member(name) for name in self.known}
 
     def names(self) -> list[str]:
-        """The commands, in the order in which a person meets them; those that nobody ordered come last."""
+        """The commands in the order in which a user meets them. Commands without a place in this order come last."""
         return sorted(self.known, key=lambda name: self.order.index(name) if name in self.order else len(self.order))
 
     def parse(self, words: Sequence[str], prog: str) -> Callable[[], None]:
-        """What the words ask for, ready to be called; asking for help, or for no command at all, prints it and exits.
+        """Parse the words into a function to call. Print the help and exit if they ask for it or contain no command.
 
-        ``words`` begin with commands; one that does not exist is refused with the nearest that does.
+        ``words`` begin with commands. For an unknown command, the error suggests the nearest one.
         """
         if words[:1] == [COMPLETION] and (len(words) != 2 or words[1] not in SHELLS):
             raise ConfigError(f"{COMPLETION} needs the name of a shell: {', '.join(SHELLS)}")
@@ -107,7 +107,7 @@ class Commands:
             raise
 
     def _walk(self, words: Sequence[str]) -> "tuple[list[str], Callable[..., None] | Commands]":
-        """The commands that the words begin with, and what the last of them is."""
+        """Follow the commands at the beginning of the words, and find what the last of them is."""
         path: list[str] = []
         last: Callable[..., None] | Commands = self
         for word in words:
@@ -120,7 +120,7 @@ class Commands:
         return path, last
 
     def _parser(self, words: Sequence[str]) -> tyro.extras.SubcommandApp:
-        """The commands for tyro; the one that is named has its whole docstring, the others its first line."""
+        """The commands for tyro. The chosen command has its whole docstring, the others have their first line."""
         parser = tyro.extras.SubcommandApp()
         completes = words[:1] == [COMPLETION]  # with all flags of all commands
         for name in self.names():
@@ -137,13 +137,13 @@ class Commands:
 
 
 def _nothing() -> None:
-    """Stands for a command that was not given."""
+    """A stand-in for commands that were not chosen."""
 
 
 def one_line(box: str, prog: str) -> str:
-    """A parser's message in a frame as one line: what is wrong, the nearest flag, where help is.
+    """Turn a parser's framed message into one line: what is wrong, the nearest flag, where to find help.
 
-    The title is part of the frame; where a stream takes ASCII alone there is only a rule below it.
+    The title is part of the frame. On a stream that takes only ASCII, it is a line above a rule.
     """
     plain = _COLOUR.sub("", box).strip()
     lines = [line.strip(" │") for line in plain.splitlines() if line[:1] not in "╭╰"]

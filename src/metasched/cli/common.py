@@ -1,4 +1,4 @@
-"""What the commands share: the application they register with, options as words, printing."""
+"""What the commands share: the application where they register, flags with key=value words, printing."""
 
 import ast
 import json
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from metasched.tasks import TaskSet
 
 Options = tyro.conf.UseAppendAction[tuple[str, ...]]
-"""A flag that may be repeated; its words are read by :func:`pairs`."""
+"""A flag that may be repeated. :func:`pairs` reads its words."""
 
 _NOT_OPTIONS = ("data", "regression", "no_regression")
-"""Flags of rows whose names and values are not those of an option of the data set."""
+"""Flags of rows that are not options of the data set under the same name and with the same value."""
 _LAYOUT = "\n\t"
 
 SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
 app = Commands(
     "Decides which rows of which data sources go into the next training batch.\n\n"
-    "Begin with 'metasched compare FOLDER --target NAME' on files of your own, or with 'metasched demo'; "
+    "Start with 'metasched compare FOLDER --target NAME' on your own files, or with 'metasched demo'. "
     "'metasched train --help' explains one command.\n\n"
-    "'metasched --version' tells the version.",
+    "'metasched --version' prints the version.",
     order=("demo", "data", "diagnose", "plan", "train", "resume", "predict", "compare", "status", "report", "paper"),
 )
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Which rows of SET are learnt from and which column is predicted."""
+    """Which rows of SET to learn from, and which column to predict."""
 
     target: str | None = None
     """The source that is the target: a file of the folder, or a value of the source column."""
@@ -63,7 +63,7 @@ class Rows:
     """Any other option of the data set, key=value, such as seed=3 or noise={'a':0.4}; may be repeated."""
 
     def load(self, set: str) -> "TaskSet":
-        """The task set that these flags ask for."""
+        """Load the task set that these flags ask for."""
         from metasched import datasets
 
         if self.regression and self.no_regression:
@@ -79,21 +79,21 @@ RowFlags = Annotated[tyro.conf.OmitArgPrefixes[Rows], tyro.conf.arg(name="rows")
 
 @dataclass(frozen=True)
 class Where:
-    """Where runs are made; their numbers are the same."""
+    """Where runs are executed. The results are the same everywhere."""
 
     executor: str = "auto"
-    """in-process; local: in other processes of this machine; ray: on a Ray cluster; auto: local if that is faster."""
+    """in-process; local: in other processes on this machine; ray: on a Ray cluster; auto: local if that is faster."""
     workers: int | None = None
-    """How many runs are made at once; by default as many as there are cores, or accelerators."""
+    """How many runs to execute at once; by default one per core or accelerator."""
     address: str | None = None
-    """Of a Ray cluster, host:6379 or auto; without it ray starts one on this machine."""
+    """The address of a Ray cluster, host:6379 or auto; without it, ray starts a cluster on this machine."""
 
 
 WhereFlags = Annotated[tyro.conf.OmitArgPrefixes[Where], tyro.conf.arg(name="machines")]
 
 
 def pairs(flag: str, words: Sequence[str]) -> dict[str, Any]:
-    """``key=value`` words as a dictionary; a value is a Python literal where it can be (``false`` too), else text."""
+    """Read ``key=value`` words into a dictionary. Values are Python literals if possible (``false`` too), else text."""
     options: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -113,57 +113,57 @@ def _literal(value: str) -> Any:
 
 
 def listed(words: str) -> list[str]:
-    """The words of a list with commas."""
+    """Split a list at its commas."""
     return [word.strip() for word in words.split(",") if word.strip()]
 
 
 def title(set: str) -> str:
-    """How the names of a set's folders begin."""
+    """The beginning of the names of a data set's folders."""
     from metasched.datasets import BUILT_IN
 
     return Path(set.removeprefix(BUILT_IN)).stem
 
 
 def now() -> str:
-    """The time as the end of a folder's name."""
+    """The time, for the end of a folder's name."""
     return datetime.now().strftime("%Y%m%d-%H%M%S")
 
 
 class _Careful(Console):
-    """A console on which nothing but its own styles steers the terminal: names come from files of anybody."""
+    """A console on which only its own styles steer the terminal, because names may come from anybody's files."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """What ``renderable`` puts on the screen."""
+        """Render what appears on the screen."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text, keep=_LAYOUT), segment.style)
 
 
 def stdout() -> Console:
-    """Where results go."""
+    """The console for results."""
     return _Careful()
 
 
 def stderr() -> Console:
-    """Where progress and errors go."""
+    """The console for progress and errors."""
     return _Careful(stderr=True)
 
 
 def put(text: str = "", end: str = "\n") -> None:
-    """Print lines as they are, but for what would steer a terminal."""
+    """Print lines as they are, except for characters that would steer a terminal."""
     print(printable(text, keep=_LAYOUT), end=end)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print for a program to read."""
+    """Print JSON for a program to read."""
     print(json.dumps(value, indent=2))
 
 
 def print_line(value: Mapping[str, Any]) -> None:
-    """Print one line of a stream that a program reads while it grows."""
+    """Print one line of a stream that a program reads as it grows."""
     print(json.dumps(value, separators=(",", ":")), flush=True)
 
 
 def say(text: str) -> None:
-    """Print prose: wrapped between words on a terminal, as it is anywhere else."""
+    """Print prose, wrapped between words on a terminal and unwrapped elsewhere."""
     console = stdout()
     console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)

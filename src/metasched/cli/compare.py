@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from metasched.tasks import TaskSet
 
 _COMMAS = re.compile(r",(?![^\[({]*[\])}])")
-"""Those between options, not those within a list."""
+"""Commas between options, but not those inside a list."""
 
 
 @app.command
@@ -102,13 +102,13 @@ def compare(
 
 
 def parsed(text: str) -> "Method":
-    """A method from NAME=SCHEDULER[:option=value,…]."""
+    """Read a method from NAME=SCHEDULER[:option=value,…]."""
     from metasched.runs.sweep import Method
     from metasched.schedulers.resolve import SINGLE
 
     name, equals, rest = text.partition("=")
     scheduler, _, options = rest.partition(":")
-    if f"{scheduler}:" == SINGLE and "=" not in options:  # single:2 is a word of its own
+    if f"{scheduler}:" == SINGLE and "=" not in options:  # single:2 is one word
         scheduler, options = rest, ""
     if not (name and equals and scheduler) or ":" in name:
         raise ConfigError(f"--method {text}: expected NAME=SCHEDULER or NAME=SCHEDULER:option=value,…")
@@ -127,7 +127,7 @@ def compared(
     legend: str = "",
     **asked: Any,
 ) -> None:
-    """Compare, show how it goes, and print what came of it; ``legend`` explains the methods."""
+    """Compare, show the progress and print the results. ``legend`` explains the methods."""
     from metasched.cli import progress
     from metasched.comparison.compare import PAGE
     from metasched.comparison.compare import compare as run
@@ -144,7 +144,7 @@ def compared(
     page: Path | None = folder / PAGE
     try:
         comparison.report(folder / PAGE)
-    except MetaschedError as error:  # the page needs an extra; the answer does not
+    except MetaschedError as error:  # The page needs an extra, but the answer does not.
         page = None
         stderr().print(f"no page: {error}", highlight=False, markup=False, soft_wrap=True)
     if json:

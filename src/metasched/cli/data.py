@@ -1,4 +1,4 @@
-"""``metasched data``: what is here, bring it, check it, make it."""
+"""``metasched data``: list, fetch, verify, find and show data sets."""
 
 import textwrap
 

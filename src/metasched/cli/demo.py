@@ -1,4 +1,4 @@
-"""``metasched demo``: does choosing pay, on data that comes with the install? A comparison with everything chosen."""
+"""``metasched demo``: does choosing pay, on data that come with the installation? A comparison with fixed settings."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``metasched predict``: put the model of a run to use."""
+"""``metasched predict``: predict new rows with the model of a run."""
 
 from itertools import islice
 from pathlib import Path
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 FIRST_COLUMNS = b"row,prediction"
-"""How a file of predictions begins."""
+"""The first columns of a file of predictions."""
 SHOWN = 10
-"""Rows that are printed where no file is asked for."""
+"""How many rows are printed if no file is asked for."""
 
 RunFolder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
 RowsPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="ROWS")]
@@ -83,7 +83,7 @@ def predict(
         return
     if out is None:
         stdout().print(_as_table(answers, bool(model.classes)))
-    more = f"; the first {SHOWN} are shown, --out writes all" if out is None and count > SHOWN else ""
+    more = f"; the first {SHOWN} are shown, and --out writes all of them" if out is None and count > SHOWN else ""
     put(f"{count:,} {'row' if count == 1 else 'rows'} predicted{more}")
     if score is not None:
         put(f"{name} {score:.4f} on {len(found.labelled):,} rows with labels")
@@ -92,7 +92,7 @@ def predict(
 
 
 def _in_place_of(out: Path, rows: Path) -> bool:
-    """Whether there are predictions already where new ones go; anything else in that place is refused."""
+    """Whether the new predictions replace earlier ones. Any other file in their place is refused."""
     if not out.exists():
         return False
     if rows.exists() and out.samefile(rows):
@@ -107,7 +107,7 @@ def _in_place_of(out: Path, rows: Path) -> bool:
 
 
 def _as_table(answers: "Mapping[str, Sequence[Any]]", classes: bool) -> Table:
-    """The first rows; of the probabilities only the highest."""
+    """Show the first rows. Of the probabilities, only the highest is shown."""
     shown = {name: column for name, column in answers.items() if not (classes and name.startswith("p("))}
     if classes:
         shown["probability"] = np.max([answers[name] for name in answers if name not in shown], axis=0)

@@ -1,4 +1,4 @@
-"""How far something is: bars on a terminal, anywhere else one plain line a minute."""
+"""Progress: bars on a terminal, and elsewhere one plain line a minute."""
 
 import math
 import time
@@ -26,33 +26,33 @@ from metasched.runs.train import OnRecord
 Clock = Callable[[], float]
 
 PATIENCE_SECONDS = 2.0
-"""Work that takes less is not worth a bar."""
+"""Work that takes less time than this does not show a bar."""
 LINE_SECONDS = 60.0
-"""Between two plain lines."""
+"""Seconds between two plain lines."""
 PACE_SECONDS = 600.0
-"""What the time left is told from: the steps of this long; one of them may take minutes."""
+"""The time left is estimated from the steps of this many seconds. One of them may take minutes."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDEST_CHART = 24
 
 
 class Show(Protocol):
-    """Called whenever something went on: its name, how many steps so far, how many in all, a few words."""
+    """Called at every step: with its name, the steps so far, all steps, and a few words."""
 
     def __call__(self, name: str, done: int, total: int, words: str = "") -> None: ...  # noqa: D102
 
 
 class Track(Protocol):
-    """Gives a run its progress; what comes back is called with every record."""
+    """Shows the progress of a run. It returns a function that is called with every record."""
 
     def __call__(self, name: str, total: int, kept: int = 0) -> OnRecord:
-        """``total`` updates over all seeds, of which ``kept`` were made before and are only replayed."""
+        """Start with ``total`` updates over all seeds. ``kept`` of them were made before and are only replayed."""
 
 
 @contextmanager
 def several(
     console: Console, quiet: bool = False, unit: str = "runs", clock: Clock = time.monotonic
 ) -> Iterator[Show | None]:
-    """What to call for any number of names, each of which has its own bar or lines; None when ``quiet``."""
+    """A function to call for any number of names, each with its own bar or lines. None if ``quiet``."""
     if quiet:
         yield None
         return
@@ -63,7 +63,7 @@ def several(
             bar = bars.bar(name)
             parts = [f"{name}: {bar.completed} of {bar.total} {unit}", *filter(None, [bar.fields["words"]])]
             if bar.finished:
-                parts.append(f"{timedelta(seconds=round(bar.elapsed or 0))} in all")
+                parts.append(f"{timedelta(seconds=round(bar.elapsed or 0))} in total")
             elif bar.time_remaining is not None:
                 parts.append(f"{timedelta(seconds=bar.time_remaining)} left")
             console.print(", ".join(parts), highlight=False, markup=False, soft_wrap=True)
@@ -85,7 +85,7 @@ def several(
 
 @contextmanager
 def training(console: Console, quiet: bool = False, clock: Clock = time.monotonic) -> Iterator[Track]:
-    """A function that follows each run by its records."""
+    """A function that shows the progress of each run from its records."""
     with several(console, quiet, "updates", clock) as show:
 
         def track(name: str, total: int, kept: int = 0) -> OnRecord:
@@ -107,7 +107,7 @@ def training(console: Console, quiet: bool = False, clock: Clock = time.monotoni
 def counting(
     console: Console, name: str, quiet: bool = False, *, in_bytes: bool = False
 ) -> Iterator[Callable[[int, int], None]]:
-    """What to call with (how many so far, how many in all) of one thing; it shows on a terminal alone."""
+    """A function to call with (steps so far, all steps) of one thing. It shows a bar on a terminal only."""
     columns = (DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(),)
     with _bars(console, time.monotonic, *columns, quiet=quiet) as bars:
         yield partial(bars.show, name)
@@ -115,7 +115,7 @@ def counting(
 
 @contextmanager
 def waiting(console: Console, name: str, quiet: bool = False) -> Iterator[Callable[[int, int, str], None]]:
-    """What to call with (steps done, how many in all, what comes next); it shows when it takes ``PATIENCE_SECONDS``.
+    """A function to call with (steps so far, all steps, next step). It shows something after ``PATIENCE_SECONDS``.
 
     A bar that goes when the work is done; without a terminal one plain line.
     """
@@ -123,7 +123,7 @@ def waiting(console: Console, name: str, quiet: bool = False) -> Iterator[Callab
     lock, due, said = Lock(), False, quiet or console.is_terminal
 
     def say() -> None:
-        """The line, once; whichever comes last calls it, the moment when it is due or the first step."""
+        """Print the line once, either when it is due or at the first step, whichever comes last."""
         nonlocal said
         if due and bars.tasks and not said:
             said = True
@@ -154,7 +154,7 @@ def waiting(console: Console, name: str, quiet: bool = False) -> Iterator[Callab
 
 
 class _Bars(Progress):
-    """Bars by name; they count, and tell the time left, where nobody sees them too."""
+    """Bars by name. They count and estimate the time left even if nobody sees them."""
 
     def show(self, name: str, done: int, total: int, words: str = "") -> None:
         known = {task.description: task.id for task in self.tasks}
@@ -182,7 +182,7 @@ def _bars(console: Console, clock: Clock, *columns: Any, quiet: bool = False, tr
 
 @dataclass
 class _Standing:
-    """How far a run has come: updates, and rows by task over all seeds, the last known accuracy, the last loss."""
+    """How far a run is: updates, rows by task over all seeds, the last known accuracy and the last loss."""
 
     updates: int = 0
     loss: float = math.nan
@@ -193,7 +193,7 @@ class _Standing:
         self.updates += 1
         self.loss = record.get("loss", self.loss)
         self.accuracy = record.get("final", record).get("test_accuracy", self.accuracy)
-        if "drawn" in record:  # not where a seed diverged
+        if "drawn" in record:  # missing if a seed diverged
             self.drawn[record["seed"]] = record["drawn"]
 
     def words(self, in_blocks: bool) -> str:
@@ -204,7 +204,7 @@ class _Standing:
 
 
 def chart(rows: Sequence[int]) -> str:
-    """Rows by task as one character each, scaled to the largest; a blank for none.
+    """Draw the rows of each task as one character, scaled to the largest. A blank means no rows.
 
     >>> chart([40, 0, 10, 20])
     '█ ▂▄'

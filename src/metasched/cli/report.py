@@ -22,8 +22,8 @@ def report(
     Example: metasched report results runs/a --out page.html --only fig3
 
     Args:
-        paths: Files of outcomes, run folders, or folders of them.
-        out: The page to write; figures and tables go to a folder beside it (page_files for page.html).
+        paths: Files of outcomes, run folders, or folders that contain either.
+        out: The page to write; figures and tables go into a folder next to it (page_files for page.html).
         only: Names of figures and tables, separated by commas; by default all that the results allow.
         quiet: No progress bar.
         json: Print the verdict as JSON.

@@ -1,4 +1,4 @@
-"""The flags of training, in groups: those that matter most first. All are made from the settings of the learners."""
+"""The flags of training, in groups, the most important ones first. They are made from the settings of the learners."""
 
 import ast
 import inspect
@@ -19,11 +19,11 @@ from metasched.learners.settings import LEARNERS, OPTIMISERS, AlgorithmOne, Join
 from metasched.schedulers.resolve import AUTO, BEST_SINGLE, SINGLE, TARGET_ONLY, USEFUL
 
 FIRST = ("updates", "batch_size", "learning_rate")
-"""Settings that stand among the first flags; the others have a group for each learner, and one for both."""
+"""Settings that are among the first flags. The others have a group for each learner, and one for both."""
 _KINDS = (LearnerSettings, Joint, AlgorithmOne)
 _FIELDS: dict[str, Field[Any]] = {each.name: each for kind in _KINDS for each in fields(kind)}
 _TYPES: dict[str, Any] = {"optimiser": Literal[OPTIMISERS], "gradient": str}
-"""Of settings that in Python may also be objects."""
+"""Settings that may also be objects in Python."""
 
 
 def documented(kind: type) -> dict[str, str]:
@@ -41,7 +41,7 @@ _TEXTS = {name: text for kind in _KINDS for name, text in documented(kind).items
 
 
 def _group(title: str, about: str, names: Iterable[str], **more: tuple[type, Any, str]) -> Any:
-    """A dataclass of some of the settings, and of further flags; tyro makes a group of flags of it."""
+    """A dataclass of some settings and further flags. tyro makes a group of flags from it."""
     flags: dict[str, tuple[Any, Any, str]] = dict(more)
     for own in (_FIELDS[name] for name in names):
         flags[own.name] = _TYPES.get(own.name, own.type), own.default, _TEXTS[own.name]
@@ -53,7 +53,7 @@ def _group(title: str, about: str, names: Iterable[str], **more: tuple[type, Any
 
 
 def _only(kind: type[LearnerSettings]) -> list[str]:
-    """The settings that one learner alone has."""
+    """The settings that only one learner has."""
     return [
         name
         for name in _FIELDS
@@ -83,7 +83,7 @@ _AlgorithmOne = _group("AlgorithmOneOnly", "Settings of Algorithm 1 (--learner m
 
 
 class Asked(NamedTuple):
-    """What the flags say of the learner, the reward and whether the scheduler may abstain."""
+    """What the flags say about the learner, the reward and whether the scheduler may abstain."""
 
     learner: str
     reward: str
@@ -91,7 +91,7 @@ class Asked(NamedTuple):
     values: dict[str, Any]
 
     def settings(self) -> LearnerSettings:
-        """The settings of the learner; a flag of the other learner is refused."""
+        """The settings of the learner. A flag of the other learner is refused."""
         kind = type(settings_of(self.learner))
         values = dict(self.values)
         if kind is Joint and values["outer_rate"] != AlgorithmOne.outer_rate:
@@ -110,7 +110,7 @@ def _asked(first: Any, shared: Any, joint: Any, meta: Any) -> Asked:
     return Asked(values.pop("learner"), values.pop("reward"), values.pop("abstain"), values)
 
 
-_annotated: Any = Annotated  # the groups are made when the module is read, so no type checker knows them
+_annotated: Any = Annotated  # The groups are made when the module is imported, so type checkers do not know them.
 _unprefixed: Any = tyro.conf.OmitArgPrefixes
 _asked.__annotations__ = {
     "first": _annotated[_First, tyro.conf.arg(name="")],
@@ -125,7 +125,7 @@ LearnerFlags = Annotated[Asked, tyro.conf.arg(name="", constructor=_asked)]
 
 
 def with_new_names(words: Sequence[str]) -> list[str]:
-    """The words of a command with flags of version 0.1 under their new names; each gets a warning."""
+    """Replace flags of version 0.1 by their new names, with a warning for each."""
     if not words or words[0] not in ("train", "compare"):
         return list(words)
     new = {_flag(old): _flag(name) for old, name in RENAMED.items()}
@@ -148,7 +148,7 @@ def _flag(name: str) -> str:
 
 
 def warn_renamed(old: str, new: str) -> None:
-    """Say that a flag has another name now."""
+    """Warn that a flag has a new name."""
     text = f"metasched: {old} is now {new}; the next version will not accept the old name"
     stderr().print(text, style="yellow", soft_wrap=True, highlight=False)
 

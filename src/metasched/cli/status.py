@@ -1,4 +1,4 @@
-"""``metasched status``: where the runs of a folder stand."""
+"""``metasched status``: which runs of a folder are waiting, running, stale, failed or done."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ import tyro
 from metasched.cli.common import app, print_json, say, stdout
 
 MOST_NAMED = 10
-"""Runs that need attention are named up to so many; all of them with --json."""
+"""At most this many runs that need attention are named; --json lists all of them."""
 
 
 @app.command
@@ -51,7 +51,7 @@ def status(place: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="D
 
 
 def _attention(groups: Any) -> dict[str, Any]:
-    """Runs that are stale, with their silent holders, and those that have failed, with the reason."""
+    """Runs that are stale, with their silent holders, and runs that have failed, with the reason."""
     from metasched.runs.lease import holder, seconds_since
     from metasched.runs.status import failure
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from metasched.runs.train import OnRecord, Run
 
 MOST_LABELLED = 1000
-"""Labelled rows of the target up to which a linear model on them is a matter of seconds, and is printed."""
+"""With at most this many labelled target rows, a linear model on them takes seconds, and its score is printed."""
 
 
 @app.command
@@ -54,7 +54,7 @@ def train(
         scheduler: By name.
         option: An option of the scheduler, key=value, such as upper=1.0; may be repeated.
         rows: Which rows, and what to predict.
-        seeds: Train with this many seeds, counting up from the first (--seed, by default 0).
+        seeds: Train with this many seeds, counting from the first (--seed, by default 0).
         out: Folder of the run; by default a new one under runs/.
         json: Print every update as a line of JSON when it happens, and a last line with the result.
     """
@@ -90,7 +90,7 @@ def train(
 
 @app.command
 def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: bool = False, json: bool = False) -> None:
-    """Continue an interrupted run. The numbers are the same as without the break.
+    """Continue an interrupted run. The numbers are the same as without the interruption.
 
     Example: metasched resume runs/a
 
@@ -106,7 +106,7 @@ def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: boo
     refuse_comparison(folder)
     found = [describe(each) for each in list(runs_in(folder)) or [folder]]
     updates = [description.spec.settings.get("updates") for description in found]
-    total = sum(count for count in updates if isinstance(count, int))  # nothing has checked the descriptions yet
+    total = sum(count for count in updates if isinstance(count, int))  # The descriptions have not been checked yet.
     names = dict.fromkeys(description.method for description in found)
     _tracked(lambda on_record: runs.resume(folder, on_record, tracker), ", ".join(names), total, folder, quiet, json)
 
@@ -114,7 +114,7 @@ def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: boo
 def _tracked(
     work: "Callable[[OnRecord], Run]", name: str, total: int, folder: Path, quiet: bool, as_json: bool
 ) -> None:
-    """Run ``work`` and show how it goes, then print what came of it."""
+    """Run ``work`` and show its progress, then print the results."""
     from metasched.cli import progress
     from metasched.references.baseline import baseline
     from metasched.report import diagnostics, tables
@@ -123,7 +123,7 @@ def _tracked(
 
     try:
         with progress.training(stderr(), quiet) as track:
-            # An interrupted run begins with the updates that its checkpoint says were made.
+            # An interrupted run starts with the updates that its checkpoint contains.
             show = track(name, total, sum(checkpoint.updates(each) for each in runs_in(folder)))
 
             def on_record(record: dict[str, Any]) -> None:

@@ -1,1 +1,3 @@
-"""``compare``: which method is best on these tasks, how sure that is, the best model, and what each source is worth."""
+"""``compare``: which method is best on these tasks, how sure that is, which model is best, and what each source is
+worth.
+"""

@@ -1,4 +1,4 @@
-"""From fits to answers: the table, the verdict, the final model, what each source is worth."""
+"""From fits to answers: the table, the verdict, the final model, and what each source is worth."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,13 +35,13 @@ from metasched.schedulers.resolve import BASELINE, TARGET_ONLY
 from metasched.tasks import TaskSet
 
 OUTCOMES = "outcomes.jsonl"
-BY_ACCURACY = "; all of this is by accuracy, which says little about the rare class"
+BY_ACCURACY = "; all of these judge by accuracy, which says little about the rare class"
 MethodScores = Mapping[str, Mapping[int, Scores]]
-"""Scores of every method, by unit."""
+"""The scores of every method, by unit."""
 
 
 def answered(asked: Asked, bench: Bench) -> Comparison:
-    """Make all fits, and everything that is said of them; it is written into the folder of the bench."""
+    """Make all fits, and write all answers into the folder of the bench."""
     splits, tasks, methods = bench.splits, bench.splits.official, bench.methods
     ours = subject(methods)
     metric = scored_by(bench.setup.learner, tasks)
@@ -56,11 +56,12 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
     # The final model.
     chosen = [run for (name, _), fit in (folds or fits).items() if name == ours.name for run in fit.runs]
     weights = sources.weights_of(tasks, chosen)
-    # A model that the budget left no time to judge is not part of the final model, whose score is then known, too.
+    # A model that was not judged because the budget was too short is not part of the final model, so its score is
+    # known, too.
     whole = {title: next(iter(units.values())) for title, units in held.items() if units and judged.get(title)}
     final = final_model(bench, ours.name, folds, references, whole, weights, metric)
     final.model.save(bench.out / FINAL)
-    # What came of it.
+    # The results.
     parts = {method.name: networks.by_unit(fits, splits.judging, method.name) for method in methods} | judged
     judge = Judge(metric, splits.judges, variance)
     scores = {name: judge.scores(units) for name, units in parts.items() if units}
@@ -102,7 +103,7 @@ def answered(asked: Asked, bench: Bench) -> Comparison:
 
 
 def _fitted_on_folds(bench: Bench) -> tuple[Bench, dict[Key, Fitted]]:
-    """The networks on the folds, and the bench with the length that the folds ask for; they are fitted with it."""
+    """Fit the networks on the folds. The bench that is returned has the length that the folds ask for."""
     folds = bench.splits.folds
     if not folds:
         return bench, {}
@@ -118,7 +119,7 @@ def _fitted_on_folds(bench: Bench) -> tuple[Bench, dict[Key, Fitted]]:
 def _referred(
     bench: Bench, references: References | None, ours: str, splits: Sequence[Split], fits: Mapping[Key, Fitted]
 ) -> dict[str, dict[int, Part]]:
-    """What reference models predict on the splits, by title and unit; networks were fitted there, too."""
+    """The predictions of the reference models on the splits, by title and unit, including splits with networks."""
     if references is None or not splits:
         return {}
     parts = bench.references(references, splits, benches.source_weights(bench, ours, fits, splits))
@@ -126,7 +127,7 @@ def _referred(
 
 
 def _mean_parts(parts: Mapping[str, Mapping[int, Part]], shares: Mapping[str, float]) -> dict[int, Part]:
-    """What a mean with the final model's shares says, in the units in which all of its members were fitted."""
+    """The predictions of a mean with the final model's shares, in the units in which all of its members were fitted."""
     members = {name: parts.get(name, {}) for name in shares}
     both = set.intersection(*(set(units) for units in members.values()))
     return {
@@ -138,7 +139,7 @@ def _mean_parts(parts: Mapping[str, Mapping[int, Part]], shares: Mapping[str, fl
 def _table(
     scores: MethodScores, mean: Mapping[int, Scores], own: set[str], judges: int, planned: Mapping[str, int]
 ) -> tuple[MethodLine, ...]:
-    """Every method, best first; ``planned`` says how often reference models were to be judged."""
+    """All methods, best first. ``planned`` says how often reference models were meant to be judged."""
     baseline = scores[BASELINE]
     found = []
     for name, mine in {**scores, FINAL_TITLE: mean}.items():
@@ -158,14 +159,14 @@ def _table(
 
 
 def _alone(references: References | None) -> set[str]:
-    """Titles of the models that learn from the target's labelled rows alone."""
+    """Titles of the models that learn only from the target's labelled rows."""
     if references is None:
         return set()
     return {references.title(recipe) for recipe in references.recipes if recipe.rows == "target"}
 
 
 def _gaining(scores: MethodScores, references: References, judges: int) -> str:
-    """The best model of another kind, if it learns from sources and is shown to be better than the best without."""
+    """The best other model, if it learns from sources and is shown to be better than the best one without."""
     found = {name: estimate(scores[name], judges).value for name in references.titles if name in scores}
     alone = [name for name in found if name in _alone(references)]
     with_sources = [name for name in found if name not in alone]
@@ -179,7 +180,7 @@ def _gaining(scores: MethodScores, references: References, judges: int) -> str:
 def _verdict(
     scores: MethodScores, ours: str, active: bool, splits: Splits, metric: Metric, margin: float, gaining: str
 ) -> Verdict:
-    """The sentence on ours, uniform and target-only; ``gaining`` is another model to which sources are of use."""
+    """The verdict on ours, uniform and target-only. ``gaining`` is another model that gains from sources."""
     if splits.units < FEWEST_UNITS and splits.kind != "cross-validation":
         return Verdict(
             "too few seeds",
@@ -191,13 +192,13 @@ def _verdict(
     gaps = [gap for first, second in pairs if (gap := difference(first, second, splits.judges)) is not None]
     who = "Choosing" if active else ours.capitalize()
     found = contrasts(gaps, margin)
-    if splits.kind == "cross-validation":  # people give seeds, not repeats
+    if splits.kind == "cross-validation":  # users give seeds, not repeats
         found = [each._replace(needed=each.needed and seeds_for(each.needed)) for each in found]
     return stated(found, subject=who, metric=metric, margin=margin, gaining=gaining)
 
 
 def _study(asked: Asked, bench: Bench) -> Study:
-    """The place of the outcomes among results."""
+    """Where the outcomes belong among results."""
     tasks, learner = asked.tasks, bench.setup.learner
     return Study(
         experiment=tasks.name,
@@ -210,7 +211,7 @@ def _study(asked: Asked, bench: Bench) -> Study:
 
 
 def _predict_unlabelled(tasks: TaskSet, model: Predictor, bench: Bench) -> None:
-    """Predictions for the target's unlabelled rows, as a file."""
+    """Predict the target's unlabelled rows, and write the predictions to a file."""
     if tasks.unlabelled is None:
         return
     write_whole(bench.out / PREDICTIONS, as_csv(model, tasks.unlabelled.names, tasks.unlabelled.inputs))

@@ -1,4 +1,4 @@
-"""What a comparison was asked for, checked."""
+"""What the user asked a comparison for, checked."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,11 +18,12 @@ from metasched.seeds import check_seed, counting
 from metasched.tasks import TaskSet
 
 EVALUATIONS = 10
-"""Times that a run is evaluated along the way."""
+"""How often a run is evaluated during training."""
 
 
 class Asked(NamedTuple):
-    """What was asked for.
+    """What was asked for. ``batch_size`` is the size before it was reduced to the smallest source, and ``left_out`` are
+    seeds for which the budget has no time.
 
     ``batch_size`` is the one before it was fitted to the smallest source, ``left_out`` are seeds that the budget has no
     time for.
@@ -39,7 +40,7 @@ class Asked(NamedTuple):
     left_out: Sequence[int] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """What ``comparison.json`` says."""
+        """The content of ``comparison.json``."""
         setup = self.setup
         all_seeds = {"seeds asked": [*self.seeds, *self.left_out]} if self.left_out else {}
         return {
@@ -56,10 +57,10 @@ class Asked(NamedTuple):
         }
 
     def going_on(self, known: Mapping[str, Any]) -> "Asked":
-        """A comparison that goes on, with the same budget or a longer one, keeps its steps.
+        """A comparison that continues, with the same budget or a longer one, keeps its number of steps.
 
-        With a budget, the speed of a machine decided them. It may also have left out seeds: then the same budget does
-        so again, and a longer one does not.
+        With a budget, the speed of a machine decided this number. The budget may also have left out seeds. The same
+        budget then leaves them out again, and a longer one does not.
         """
         settings, before = known.get("settings"), known.get("budget")
         if self.budget is None or not isinstance(before, float | int) or before > self.budget:
@@ -73,12 +74,12 @@ class Asked(NamedTuple):
         return found
 
     def with_seeds(self, count: int) -> "Asked":
-        """The same with the first so many of its seeds."""
+        """The same with only the first seeds, up to this number."""
         return self._replace(seeds=self.seeds[:count], left_out=self.seeds[count:])
 
 
 def check_seeds(seeds: Any) -> tuple[int, ...]:
-    """The seeds, from a number of them or a list; an error if they are too few."""
+    """Make the list of seeds from a number or a list. Refuse too few."""
     if not isinstance(seeds, int | np.integer):
         if not isinstance(seeds, Iterable) or isinstance(seeds, str):
             raise ConfigError(f"seeds is {seeds!r}; give a number of seeds, at least 2, or a list of seeds")
@@ -92,7 +93,7 @@ def check_seeds(seeds: Any) -> tuple[int, ...]:
 
 
 def fitted_to(settings: LearnerSettings, tasks: TaskSet) -> LearnerSettings:
-    """The settings with what follows from the rows: the length of a run, and how often it is evaluated."""
+    """The settings with values that depend on the rows: the length of a run, and how often it is evaluated."""
     if settings.batching == "per_source":
         settings = replace(settings, batch_size=min(settings.batch_size, *tasks.sizes))
     if settings.batches_per_update is None and isinstance(settings, Joint):
@@ -100,7 +101,7 @@ def fitted_to(settings: LearnerSettings, tasks: TaskSet) -> LearnerSettings:
         settings = replace(settings, batches_per_update=-(-steps // settings.updates))
     if settings.eval_every is None:
         settings = replace(settings, eval_every=max(1, settings.updates // EVALUATIONS))
-    # Curves are of the rows that judge, so that a curve ends where the same rows say.
+    # Curves use the rows that judge, so that a curve ends at the score of these rows.
     return replace(settings, eval_rows=max(settings.eval_rows, MOST_JUDGED))
 
 

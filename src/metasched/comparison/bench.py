@@ -1,6 +1,7 @@
-"""All fits of a comparison: networks on folds and on judging splits, reference models on the same, the final ones.
+"""All fits of a comparison: networks on folds and on judging splits, reference models on the same splits, final
+networks.
 
-Everything that has been fitted is kept in the folder, so that a comparison that was interrupted goes on.
+All fits are stored in the folder, so that an interrupted comparison can continue.
 """
 
 import math
@@ -33,16 +34,16 @@ from metasched.runs.status import WORK
 from metasched.runs.sweep import Finished, Method, Rates, Setup
 
 SLOW = ("forest", "boosting")
-"""Reference models that are fitted last, and only while a budget has time left."""
+"""Reference models that are fitted last, and only while the budget has time left."""
 FINAL_SEEDS = (0, 1, 2)
-"""Of the final networks, with each rate."""
+"""The number of final networks with each rate."""
 TUNING, JUDGING = Path(WORK) / "folds.jsonl", Path(WORK) / "judging.jsonl"
 OUTPUTS = Path(WORK) / "references.jsonl"
 ENDED = Path(WORK) / "budget-ended"
-"""A file that is there once the budget has ended: the same command then fits nothing that it left out."""
+"""This file exists once the budget is used up. The same command then fits nothing that it left out."""
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with what is being done, the fits finished and all fits, whenever one has finished."""
+"""Called after every fit, with what is being done, the finished fits and all fits."""
 
 
 @dataclass
@@ -53,10 +54,10 @@ class Steps:
     on_progress: OnProgress | None = None
     before: int = 0
     counted: set[str] = field(default_factory=set)
-    """Keys of the reference models that are counted: some splits of a cross-validation are folds, too."""
+    """Keys of the reference models that are counted. Some splits of a cross-validation are also folds."""
 
     def counting(self, what: str) -> Callable[[int, str], None]:
-        """What to call with the fits finished in a step, and how the others stand."""
+        """A function to call with the finished fits of a step and the state of the others."""
 
         def on_finished(done: int, standing: str = "") -> None:
             if self.on_progress:
@@ -65,7 +66,7 @@ class Steps:
         return on_finished
 
     def ended(self, count: int) -> None:
-        """A step of so many fits is over."""
+        """Count a finished step with this many fits."""
         self.before += count
 
 
@@ -75,8 +76,8 @@ class Bench:
 
     Attributes:
         setup: the learner and the network.
-        methods: the methods with networks, ``best-single`` resolved.
-        rates: of every method.
+        methods: the methods with networks, with ``best-single`` resolved.
+        rates: the learning rates of every method.
         splits: of the target's rows.
         out: the folder.
         executor: makes the runs.
@@ -100,7 +101,7 @@ class Bench:
         return StoredOutputs(self.out / OUTPUTS)
 
     def networks(self, splits: Sequence[Split], what: str, path: Path) -> dict[Key, Fitted]:
-        """Every method with every rate on these splits."""
+        """Fit every method with every rate on these splits."""
         jobs = networks.jobs_of(self.setup, self.methods, self.rates, splits)
         found = Finished(self.executor, self.out / path).run(jobs, self.steps.counting(what))
         self.steps.ended(len(jobs))
@@ -127,7 +128,7 @@ class Bench:
     def references(
         self, references: References, splits: Sequence[Split], weights: Sequence[Weights | None]
     ) -> dict[str, dict[int, Part]]:
-        """Every reference model by title: what it predicts on each split, by place; fewer of what takes long."""
+        """The predictions of every reference model on each split, by title and place. Slow models have fewer splits."""
         stored, work = self._stored, self.work(references, splits)
         keys = self.keys(references, splits)
         found: dict[str, dict[int, Part]] = {}
@@ -159,19 +160,21 @@ class Bench:
 
         in_parallel(predictions_of, fits(), len(missing), lambda number, outputs: keep(missing[number], outputs))
         self.steps.ended(done)
-        if self.deadline > -math.inf:  # else they were not counted
+        if self.deadline > -math.inf:  # otherwise they were not counted
             self.steps.total -= len(new) - done
         self.steps.counted |= new
         return found
 
     def keys(self, references: References, splits: Sequence[Split]) -> list[str]:
-        """What the fits of :meth:`work` are stored under."""
-        # The first repeat of a cross-validation is the folds themselves, and is not fitted again.
+        """The keys under which the fits of :meth:`work` are stored."""
+        # The first repeat of a cross-validation consists of the folds, and is not fitted again.
         names = [f"{split.tasks.fingerprint} {split.seed}" for split in splits]
         return [f"{names[place]} {references.title(recipe)}" for recipe, place in self.work(references, splits)]
 
     def reference_fits(self) -> list[tuple[Recipe, Split]]:
-        """The fits of reference models on all splits, each once; those that a budget has left out before are not."""
+        """The fits of reference models on all splits, each once. Fits that a budget has already left out are not among
+        them.
+        """
         if self.beside is None:
             return []
         found: dict[str, tuple[Recipe, Split]] = {}
@@ -194,7 +197,7 @@ class Bench:
 
 
 def planned(bench: Bench, references: References) -> dict[str, int]:
-    """In how many units every reference model is to be judged, by title; a budget may end before."""
+    """In how many units every reference model should be judged, by title. The budget may end before that."""
     splits = bench.splits.judging
     units: dict[str, set[int]] = {}
     for recipe, place in bench.work(references, splits):
@@ -203,7 +206,7 @@ def planned(bench: Bench, references: References) -> dict[str, int]:
 
 
 def whole(parts: Mapping[int, Part], splits: Sequence[Split]) -> dict[int, Part]:
-    """What a model predicts by unit, for the units of which it has all splits."""
+    """The predictions of a model by unit, for the units of which all splits are there."""
     places: dict[int, list[int]] = {}
     for place, split in enumerate(splits):
         places.setdefault(split.unit, []).append(place)
@@ -217,7 +220,7 @@ def whole(parts: Mapping[int, Part], splits: Sequence[Split]) -> dict[int, Part]
 def source_weights(
     bench: Bench, ours: str, fits: Mapping[Key, Fitted], splits: Sequence[Split]
 ) -> list[Weights | None]:
-    """By split, the weights of sources that the method found with the labelled rows of that split."""
+    """For each split, the weights of sources that the method found with the labelled rows of that split."""
     tasks = bench.splits.official
     return [weights_of(tasks, fits[ours, place].runs) for place in range(len(splits))]
 
@@ -234,6 +237,6 @@ def outcomes_of(bench: Bench, method: Method, fits: Mapping[Key, Fitted], varian
 
 
 def with_length(setup: Setup, updates: int) -> Setup:
-    """The same with so many updates."""
+    """The same with this many updates."""
     learner: Any = setup.learner
     return setup._replace(learner=replace(learner, updates=updates))

@@ -1,4 +1,4 @@
-"""How long a comparison may take, and about how long it will."""
+"""How long a comparison may take, and about how long it will take."""
 
 import math
 import re
@@ -11,13 +11,13 @@ from metasched.learners.settings import LearnerSettings
 
 _WORDS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
 FEWEST_STEPS = 50
-"""A run with fewer steps says nothing."""
+"""A run with fewer steps shows nothing."""
 FOR_NETWORKS = 0.5
-"""The share of a budget that goes into networks; the rest is for reference models, tables and figures."""
+"""The share of a budget for networks. The rest is for reference models, tables and figures."""
 WITHOUT_TREES = 0.8
-"""The same where forests and boosting are left out."""
+"""The same share if forests and boosting are left out."""
 SPARE = 1.2
-"""A budget that is proposed is so much longer than what was measured: machines are not always equally fast."""
+"""A proposed budget is longer than the measured time by this factor, because the speed of machines varies."""
 
 
 def seconds_of(budget: str | float | None) -> float | None:
@@ -38,7 +38,7 @@ def seconds_of(budget: str | float | None) -> float | None:
 
 
 class Pace(NamedTuple):
-    """What runs cost on this machine.
+    """How long runs take on this machine.
 
     Attributes:
         update: seconds of one update of one run.
@@ -51,12 +51,14 @@ class Pace(NamedTuple):
     compiling: float = 0.0
 
     def seconds(self, runs: int, updates: int) -> float:
-        """Of so many runs."""
+        """The seconds for this many runs."""
         return self.compiling + self.update * updates * runs / max(self.workers, 1)
 
 
 class Cut(NamedTuple):
-    """What a budget leaves of a comparison: steps, how many seeds, and whether forests and boosting are fitted."""
+    """What a budget leaves of a comparison: the steps, the number of seeds, and whether forests and boosting are
+    fitted.
+    """
 
     learner: LearnerSettings
     seeds: int
@@ -64,10 +66,10 @@ class Cut(NamedTuple):
 
 
 def within(learner: LearnerSettings, pace: Pace, runs: Mapping[int, int], seconds: float) -> Cut:
-    """As much as fits; ``runs`` says how many runs there are for each number of seeds that would do.
+    """Plan as much as fits. ``runs`` has the number of runs for each possible number of seeds.
 
-    First there are fewer steps, fewer in each update, while the number of updates stays. If that does not do, forests
-    and boosting are left out, and then seeds.
+    First, each update gets fewer steps, while the number of updates stays. If that is not enough, forests and boosting
+    are left out, and then seeds.
     """
     falling = sorted(runs, reverse=True)
     for seeds, share in ((falling[0], FOR_NETWORKS), *((seeds, WITHOUT_TREES) for seeds in falling)):
@@ -84,7 +86,7 @@ def within(learner: LearnerSettings, pace: Pace, runs: Mapping[int, int], second
 
 
 def _shortened(learner: LearnerSettings, pace: Pace, runs: int, seconds: float) -> LearnerSettings | None:
-    """The settings with as many steps as so many runs can make in this time; None where that is too few."""
+    """The settings with as many steps as this many runs can make in this time. None if that is too few."""
     batches = learner.batches_per_update or 1
     training = max(pace.seconds(runs, learner.updates) - pace.compiling, 1e-9)
     share = (seconds - pace.compiling) / training
@@ -98,7 +100,7 @@ def _shortened(learner: LearnerSettings, pace: Pace, runs: int, seconds: float) 
 
 
 def proposed(seconds: float) -> str:
-    """A budget of at least so many seconds, as it can be given.
+    """A budget of at least this many seconds, written as a user would give it.
 
     >>> [proposed(seconds) for seconds in (0.1, 31, 61, 4000, 20000)]
     ['10s', '40s', '2m', '67m', '6h']
@@ -109,7 +111,7 @@ def proposed(seconds: float) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """A time for people.
+    """A time as people say it.
 
     >>> [in_words(seconds) for seconds in (7, 61, 150, 4000, 20000)]
     ['10 seconds', '1 minute', '3 minutes', '1.1 hours', '5.6 hours']

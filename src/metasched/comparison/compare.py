@@ -1,4 +1,6 @@
-"""``compare``: which method is best on these tasks, how sure that is, the best model, and what each source is worth."""
+"""``compare``: which method is best on these tasks, how sure that is, which model is best, and what each source is
+worth.
+"""
 
 import os
 import tempfile
@@ -56,32 +58,33 @@ def compare(
 
     Args:
         tasks: the sources and the target, or the name or path of a data set that needs no options.
-        methods: words as ``ms.train`` takes them for schedulers, :class:`Method` objects, or both. ``"best-single"`` is
-            the one source that does best on folds of the target's labelled rows. By default ``thompson`` (ours),
-            ``uniform`` and ``target-only``. The verdict is on the method with the role ``"ours"``, else on
-            ``thompson``, else on the first one. ``uniform`` and ``target-only``, with which it is compared, are always
-            included.
-        learner: :class:`Joint` or :class:`AlgorithmOne` with their settings, or the word for one, as in
-            :func:`train`.
+        methods: names of schedulers as in ``ms.train``, :class:`Method` objects, or both. ``"best-single"`` is the
+            single source that does best on folds of the target's labelled rows. By default ``thompson`` (ours),
+            ``uniform`` and ``target-only``. The verdict is about the method with the role ``"ours"``, otherwise about
+            ``thompson``, otherwise about the first method. ``uniform`` and ``target-only``, with which it is compared,
+            are always included.
+        learner: :class:`Joint` or :class:`AlgorithmOne` with their settings, or a name, as in :func:`train`.
         metric: what models are judged by: ``"accuracy"``, ``"balanced-accuracy"``, ``"auc"``, ``"f1"``, ``"log-loss"``,
-            or, where numbers are predicted, ``"r2"`` or ``"mae"``.
-        reward: what schedulers are told after each batch, unless a :class:`Method` has a reward of its own.
+            or, if numbers are predicted, ``"r2"`` or ``"mae"``.
+        reward: what schedulers are told after each batch, unless a :class:`Method` has its own reward.
         abstain: whether schedulers that are given by name may also draw no source.
-        seeds: how many, or which. Every seed draws its own labelled rows, if there are more than are used.
+        seeds: the number of seeds, or a list of them. Every seed draws its own labelled rows, if there are more rows
+            than it needs.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
         tune: whether every method is the mean of networks with several learning rates. Otherwise all networks have the
             rate of the settings.
         references: whether models of other kinds (linear, forest, boosting) are fitted beside the networks.
-        budget: the longest that it may take, such as ``"2m"`` or a number of seconds; runs then have fewer steps.
+        budget: the longest time that it may take, such as ``"2m"`` or a number of seconds; runs then have fewer steps.
         out: folder for everything. A comparison that was interrupted there continues, and ends with the same numbers.
             With more seeds than before, only the new ones are run.
         on_progress: called with what is being done, the fits finished and all fits. By default a notebook shows a
             line that says so, and a script shows nothing.
         on_note: called with a line that says how much there is to do, and about how long it takes.
-        executor: where runs are made: ``"in-process"``, ``"local"`` (other processes of this machine) or ``"ray"`` (a
-            Ray cluster). ``"auto"`` is ``"local"`` if that is faster. The numbers are the same.
-        workers: how many runs are made at once; by default as many as there are cores or accelerators.
-        address: of a Ray cluster, ``"host:6379"`` or ``"auto"``; without it ``"ray"`` starts one on this machine.
+        executor: where runs are executed: ``"in-process"``, ``"local"`` (other processes on this machine) or ``"ray"``
+            (a Ray cluster). ``"auto"`` is ``"local"`` if that is faster. The numbers are the same.
+        workers: how many runs are executed at once; by default one per core or accelerator.
+        address: the address of a Ray cluster, ``"host:6379"`` or ``"auto"``. Without it, ``"ray"`` starts a cluster on
+            this machine.
         schedulers: the old name of ``methods``.
 
     Returns:
@@ -121,7 +124,7 @@ def compare(
 
 @contextmanager
 def _folder(out: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """The folder of the comparison; a temporary one where nothing is to be kept."""
+    """The folder of the comparison, or a temporary folder if nothing should be kept."""
     if out is not None:
         yield Path(out)
         return
@@ -131,7 +134,7 @@ def _folder(out: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 @contextmanager
 def _shown(on_progress: OnProgress | None) -> Iterator[OnProgress | None]:
-    """What was asked for; where nothing was, a line in a notebook."""
+    """The user's function for progress or, by default, a line in a notebook."""
     if on_progress is not None:
         yield on_progress
         return

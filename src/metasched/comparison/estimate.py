@@ -1,15 +1,12 @@
-"""How good methods are and how they differ, with intervals that count both the seeds and the rows that judge.
+"""How good methods are and how they differ, with intervals that account for the seeds and for the rows that judge.
 
-A method is fitted several times, with other labelled rows each time; each time is a *unit*, and has a score m_u on the
-rows that judge it. The estimate is the mean over units. Its variance has two parts,
-
-    v = s²/U + b²,
-
-with s² the variance of m_u over the U units (other labelled rows, other initial weights) and b² the variance of the
-mean over units when the judging rows are drawn again with replacement, the same rows for all units. Differences of two
-methods are treated alike, paired in both. The interval is Student's t with the degrees of freedom of Welch and
-Satterthwaite, v² / ((s²/U)²/(U−1) + b⁴/(N−1)), for N judging rows. ``benchmarks/verdicts.py`` measures how often
-this claims a difference where there is none.
+A method is fitted several times, each time with other labelled rows. Each fit is a *unit*, and has a score m_u on the
+rows that judge it. The estimate is the mean over units. Its variance has two parts, v = s²/U + b². Here s² is the
+variance of m_u over the U units (other labelled rows, other initial weights). b² is the variance of the mean over units
+when the judging rows are drawn again with replacement, the same rows for all units. Differences of two methods are
+treated in the same way, paired by unit and by row. The interval is Student's t with the degrees of freedom of Welch and
+Satterthwaite, v² / ((s²/U)²/(U−1) + b⁴/(N−1)), for N judging rows. ``benchmarks/verdicts.py`` measures how often this
+claims a difference that does not exist.
 """
 
 import math
@@ -28,13 +25,13 @@ from metasched.report.statistics import TAIL, Interval
 
 Floats = NDArray[np.float64]
 RESAMPLES = 500
-"""Times that judging rows are drawn again."""
+"""How often the judging rows are drawn again."""
 FEWEST_UNITS = 4
-"""With fewer units no difference is claimed: their variance is hardly known."""
+"""With fewer units no difference is claimed, because their variance is hardly known."""
 
 
 class Part(NamedTuple):
-    """What a method says in one unit: ``outputs`` (n, k) for rows with ``answers``, whose numbers are ``rows`` (n,)."""
+    """The predictions of a method in one unit: ``outputs`` (n, k) for ``answers``, and the numbers of the rows."""
 
     outputs: NDArray[np.float32]
     answers: NDArray[np.generic]
@@ -42,12 +39,12 @@ class Part(NamedTuple):
 
 
 def together(parts: Sequence[Part]) -> Part:
-    """Parts with different rows as one."""
+    """Join parts with different rows."""
     return Part(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 class Scores(NamedTuple):
-    """Scores of a method by unit: on its rows, and (RESAMPLES,) on each resample of them. Higher is better."""
+    """The scores of a method by unit: on its rows, and (RESAMPLES,) on each resample of them. Higher is better."""
 
     own: float
     resampled: Floats
@@ -58,8 +55,8 @@ class Judge:
     """Scores methods on the same resamples of the same rows.
 
     Attributes:
-        metric: what is scored.
-        rows: how many different rows there are, numbered from 0.
+        metric: the metric of the scores.
+        rows: how many different rows there are. They are numbered from 0.
         unit: what R² divides squared errors by.
     """
 
@@ -68,11 +65,11 @@ class Judge:
     unit: float | None = None
 
     def scores(self, units: Mapping[int, Part]) -> dict[int, Scores]:
-        """Of one method, by unit."""
+        """The scores of one method, by unit."""
         counts = resamples(self.rows)
         found = {}
         for unit, part in units.items():
-            # A row that a unit does not judge has no part in its score. Few rows may all be missing from a resample.
+            # A row that a unit does not judge has no part in its score. In a resample, a few rows may all be missing.
             weights = counts[:, part.rows].astype(np.float64)
             weights[~weights.any(axis=1)] = 1.0
             own = self.metric.score(part.outputs, part.answers, unit=self.unit)
@@ -81,19 +78,19 @@ class Judge:
         return found
 
     def _unit(self, part: Part) -> float | None:
-        """The unit of errors in all resamples, which may be rows that are all alike."""
+        """The unit of errors in all resamples. Their rows may all be alike."""
         if self.unit is not None or self.metric.name != "r2":
             return self.unit
         return float(np.var(part.answers.astype(np.float64), axis=0).sum())
 
 
 def resamples(rows: int) -> NDArray[np.int64]:
-    """How often each row (n,) is drawn in each resample: (RESAMPLES, n), the same at every call."""
+    """How often each row (n,) is drawn in each resample: (RESAMPLES, n). The result is the same at every call."""
     return np.random.default_rng(rows).multinomial(rows, np.full(rows, 1 / rows), size=RESAMPLES)
 
 
 class Estimate(NamedTuple):
-    """A mean over units with its standard error and degrees of freedom; ``within`` is the part of the rows, b²."""
+    """A mean over units with its standard error and degrees of freedom. ``within`` is the part of the rows, b²."""
 
     value: float
     error: float
@@ -103,17 +100,19 @@ class Estimate(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """At 95 %; without ends where one unit allows none."""
+        """The 95 % interval. With one unit it has no ends."""
         return self.interval_at(2 * TAIL)
 
     def interval_at(self, level: float) -> Interval:
-        """Which excludes 0 where the p-value is below ``level``, if there are enough units for a p-value."""
+        """The interval that excludes 0 if the p-value is below ``level``, provided that there are enough units for a
+        p-value.
+        """
         half = self._half(level)
         return Interval(self.value, self.value - half, self.value + half)
 
     @property
     def half_width(self) -> float:
-        """Of the 95 % interval; NaN for one unit."""
+        """Half of the width of the 95 % interval; NaN for one unit."""
         return self._half(2 * TAIL)
 
     def _half(self, level: float) -> float:
@@ -123,7 +122,7 @@ class Estimate(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """Two-sided, for a mean of 0."""
+        """The two-sided p-value for a mean of 0."""
         if self.units < FEWEST_UNITS:
             return 1.0
         if self.error == 0:
@@ -132,7 +131,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(scores: Mapping[int, Scores], rows: int) -> Estimate:
-    """The mean of a score over units."""
+    """Estimate the mean of a score over units."""
     own = np.array([each.own for each in scores.values()])
     resampled = np.mean([each.resampled for each in scores.values()], axis=0)
     units = len(own)
@@ -145,7 +144,7 @@ def estimate(scores: Mapping[int, Scores], rows: int) -> Estimate:
 
 
 def difference(first: Mapping[int, Scores], second: Mapping[int, Scores], rows: int) -> Estimate | None:
-    """The first less the second, paired by unit and by row; None where they share no unit."""
+    """Estimate the first minus the second, paired by unit and by row. None if they share no unit."""
     both = [unit for unit in first if unit in second]
     gaps = {
         unit: Scores(first[unit].own - second[unit].own, first[unit].resampled - second[unit].resampled)
@@ -155,7 +154,7 @@ def difference(first: Mapping[int, Scores], second: Mapping[int, Scores], rows: 
 
 
 def contrasts(gaps: Sequence[Estimate], margin: float) -> list[Contrast]:
-    """Differences that are decided together: p-values corrected over all of them (Holm)."""
+    """Differences that are tested together, with p-values corrected over all of them (Holm)."""
     corrected = [float(p) for p in holm([gap.p_value for gap in gaps])]
     kinds = [_kind(gap, p, margin) for gap, p in zip(gaps, corrected, strict=True)]
     left = sum(kind not in ("better", "worse") for kind in kinds)
@@ -179,9 +178,9 @@ def _kind(gap: Estimate, p: float, margin: float) -> Kind:
 
 
 def units_to_tell(gap: Estimate, comparisons: int, margin: float) -> int | None:
-    """About how many units would show this difference, or that it is small; None where only more rows would.
+    """About how many units would show this difference, or show that it is small. None if only more rows could.
 
-    More units lower s²/U and leave b² as it is.
+    More units lower s²/U, but not b².
     """
     if gap.units < FEWEST_UNITS:
         return FEWEST_UNITS

@@ -15,11 +15,13 @@ from metasched.references.recipes import Recipe, fit_recipe
 from metasched.schedulers.resolve import USEFUL
 
 FALLBACK = Recipe("majority", "target")
-"""The final model where all networks diverged and there are no others."""
+"""The final model if all networks diverged and there are no other models."""
 
 
 class FinalModel(NamedTuple):
-    """The model, the shares of its members by name, and what each candidate said of the held-out labelled rows."""
+    """The model, the shares of its members by name, and the predictions of each candidate for the held-out labelled
+    rows.
+    """
 
     model: Predictor
     shares: Mapping[str, float]
@@ -35,7 +37,8 @@ def final_model(
     weights: Mapping[str, float],
     metric: Metric,
 ) -> FinalModel:
-    """The final model; ``held`` is what reference models say of the folds, ``weights`` those of the sources.
+    """Make the final model. ``held`` has the predictions of reference models on the folds, ``weights`` those of the
+    sources.
 
     Without folds it is the networks of ``ours``.
     """
@@ -60,9 +63,9 @@ def final_model(
 
 
 def _networks(bench: Bench, finals: Mapping[str, Sequence[Predictor]], folds: Mapping[Key, Fitted]) -> dict[str, Part]:
-    """What every method that may be in the final model says of the held-out labelled rows.
+    """The predictions for the held-out labelled rows, of every method that may be in the final model.
 
-    A method all final networks of which diverged has no model, and one that knows the useful sources is no choice.
+    A method is excluded if all of its final networks diverged, or if it knows the useful sources.
     """
     named = [method.name for method in bench.methods if folds and method.scheduler != USEFUL and finals[method.name]]
     return {name: next(iter(networks.by_unit(folds, bench.splits.folds, name).values())) for name in named}

@@ -1,4 +1,4 @@
-"""Which methods are compared: the defaults, those that users name, and the controls that a verdict needs."""
+"""Which methods are compared: the default ones, those that the user names, and the controls that a verdict needs."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,9 +16,9 @@ from metasched.schedulers import Scheduler
 from metasched.schedulers.resolve import BASELINE, BEST_SINGLE, TARGET_ONLY, check_word
 
 CHOOSING = "thompson"
-"""The method that the verdict is on, unless another has the role ``ours``."""
+"""The method that the verdict is about, unless another method has the role ``ours``."""
 CONTROLS = (BASELINE, TARGET_ONLY)
-"""What the verdict holds it against."""
+"""The methods that it is compared with."""
 DEFAULT = (CHOOSING, BASELINE, TARGET_ONLY)
 RUNS = "runs"
 _NAME = re.compile(r"\w[\w .:+-]*")
@@ -27,9 +27,10 @@ _NAME = re.compile(r"\w[\w .:+-]*")
 def methods_of(
     given: Sequence[str | Method] | None, reward: str = rewards.DEFAULT, abstain: bool = False
 ) -> list[Method]:
-    """Methods from words and objects, with the controls that a verdict needs; one of them has the role ``ours``.
+    """Make methods from names and objects, with the controls that a verdict needs. One of them has the role ``ours``.
 
-    A word is a method of that name, with the given reward and ``abstain``. A method without a reward has it too.
+    A name becomes a method of that name, with the given reward and ``abstain``. A method without a reward also gets the
+    given one.
     """
     if isinstance(given, str | Method) or not isinstance(given, Iterable | None):
         raise ConfigError(f"methods is {given!r}; give a list of names and ms.Method(name, scheduler, …)")
@@ -38,7 +39,7 @@ def methods_of(
         if not isinstance(one, str | Method):
             raise ConfigError(f"a method is {one!r}; give the name of a scheduler, or ms.Method(name, scheduler, …)")
     if not asked:
-        raise ConfigError("no methods; give one or more, each once")
+        raise ConfigError("methods is empty; give at least one")
     asked += [word for word in CONTROLS if word not in {getattr(one, "name", one) for one in asked}]
     found = [Method(one, one, abstain=abstain) if isinstance(one, str) else one for one in asked]
     found = [replace(method, reward=method.reward or reward) for method in found]
@@ -47,7 +48,7 @@ def methods_of(
     folders = [runs_of(Path(), method).name.lower() for method in found]
     for number, name in enumerate(folders):
         if name in folders[:number]:
-            raise ConfigError(f"two methods are called '{found[number].name}'; give each a name of its own")
+            raise ConfigError(f"two methods are called '{found[number].name}'; give each its own name")
     if sum(method.scheduler == SINGLE_BEST for method in found) > 1:
         raise ConfigError(f"{SINGLE_BEST} is asked for twice; give it once")
     named = [method for method in found if method.role == OURS]
@@ -63,7 +64,7 @@ def _check_method(method: Method) -> None:
         check_word(method.scheduler, besides=(SINGLE_BEST, BEST_SINGLE))
         if method.scheduler == BEST_SINGLE:
             raise ConfigError(
-                f"{BEST_SINGLE} is chosen by its test score; use {SINGLE_BEST}, chosen on the labelled rows"
+                f"{BEST_SINGLE} is chosen by its test score; use {SINGLE_BEST}, which is chosen on the labelled rows"
             )
     elif not isinstance(method.scheduler, Scheduler):
         raise ConfigError(f"the scheduler of '{method.name}' is {method.scheduler!r}; give a name or a Scheduler")
@@ -74,7 +75,7 @@ def _check_method(method: Method) -> None:
 
 
 def subject(methods: Sequence[Method]) -> Method:
-    """The method that the verdict is on: ours, or the baseline where there are only controls."""
+    """The method that the verdict is about: ours, or the baseline if there are only controls."""
     ours = [method for method in methods if method.role == OURS]
     return next(iter(ours), None) or next(method for method in methods if method.name == BASELINE)
 
@@ -85,12 +86,12 @@ def chooses(method: Method) -> bool:
 
 
 def runs_of(out: Path, method: Method) -> Path:
-    """Where in the folder of a comparison the final runs of a method are."""
+    """The folder of the final runs of a method, inside the folder of a comparison."""
     return out / RUNS / re.sub(r"[: ]", "-", method.name)
 
 
 def plain(method: Method) -> dict[str, Any]:
-    """A method as JSON. Its role decides no number."""
+    """A method as JSON. Its role affects no number."""
     scheduler = method.scheduler if isinstance(method.scheduler, str) else "own"
     options = msgspec.to_builtins(dict(method.options))
     plain = {"scheduler": scheduler, "options": options, "reward": method.reward, "abstain": method.abstain}

@@ -1,8 +1,8 @@
 """The networks of a comparison: every method with every learning rate on every split, and the mean over the rates.
 
-Which rate is best cannot be told from 40 labelled rows: choosing one for each method makes methods differ by their
-rates, in either direction. So no rate is chosen. A network stands for a method as the mean of the predictions of runs
-with all rates, alike for every method.
+Forty labelled rows cannot tell which rate is best. If each method had its own rate, methods would differ because of
+their rates, in either direction. So no rate is chosen: a method is judged by the mean of the predictions of runs with
+all rates.
 """
 
 import statistics
@@ -23,28 +23,28 @@ from metasched.runs.sweep import Method, Rates, Setup
 from metasched.tasks import TaskSet
 
 FACTORS = (0.3, 1.0, 3.0)
-"""The rates that are averaged over, as multiples of the setting."""
+"""The rates in the mean, as multiples of the setting."""
 STOP_ERRORS = 1.0
-"""Training ends earlier if held-out rows were predicted better then, by so many standard errors of the difference."""
+"""Training ends earlier if held-out rows were predicted better then, by this many standard errors of the difference."""
 
 Key = tuple[str, int]
 """A method and the place of a split."""
 
 
 def rates_of(setup: Setup, averaged: bool) -> list[Rates]:
-    """The rates of every method: the first rate of the settings times ``FACTORS``, or the settings alone."""
+    """The rates of every method: the first rate of the settings times ``FACTORS``, or only the settings."""
     first, *rest = setup.learner.rates
     return [(float(f"{first * factor:.6g}"), *rest) for factor in (FACTORS if averaged else (1.0,))]
 
 
 def jobs_of(setup: Setup, methods: Sequence[Method], rates: Sequence[Rates], splits: Sequence[Split]) -> list[Job]:
-    """A job for every method, rate and split, in that order; what cannot run is refused."""
+    """Make a job for every method, rate and split, in that order. Jobs that cannot run are refused."""
     rows = [(split.seed, split.tasks) for split in splits]
     return [job for method in methods for each in rates for job in setup.jobs(method, rows, each, predictions=True)]
 
 
 class Fitted(NamedTuple):
-    """A method on a split: its runs, one for each rate, and the mean of what they predict for the judging rows."""
+    """A method on a split: its runs, one for each rate, and the mean of their predictions for the judging rows."""
 
     runs: tuple[Outcome, ...]
     part: Part
@@ -53,7 +53,7 @@ class Fitted(NamedTuple):
 def fitted(
     methods: Sequence[Method], rates: Sequence[Rates], splits: Sequence[Split], outcomes: Sequence[Outcome]
 ) -> dict[Key, Fitted]:
-    """The outcomes of :func:`jobs_of` by method and place of the split."""
+    """The outcomes of :func:`jobs_of`, by method and place of the split."""
     shaped = np.arange(len(outcomes)).reshape(len(methods), len(rates), len(splits))
     found = {}
     for method, numbers in zip(methods, shaped, strict=True):
@@ -70,10 +70,10 @@ def answers_of(split: Split) -> NDArray[np.generic]:
 
 
 def _mean_outputs(runs: Sequence[Outcome], split: Split) -> NDArray[np.float32]:
-    """The mean over runs that did not diverge; where all did, what knows nothing would say."""
+    """The mean over runs that did not diverge. If all diverged, the prediction of a model that knows nothing."""
     ended = [outputs_of(run) for run in runs if run.final]
     if ended:
-        # Sources may have more classes than the target; what a run gives to those counts for none of the target's.
+        # Sources may have more classes than the target. Probability for these classes counts for none of the target's.
         width = split.tasks.target_size or len(split.tasks.classes)
         return np.asarray(np.mean(np.stack(ended)[:, :, :width], axis=0, dtype=np.float64), np.float32)
     count, known = len(split.rows), split.tasks.validation
@@ -83,18 +83,18 @@ def _mean_outputs(runs: Sequence[Outcome], split: Split) -> NDArray[np.float32]:
 
 
 def by_unit(fits: Mapping[Key, Fitted], splits: Sequence[Split], method: str) -> dict[int, Part]:
-    """What a method predicts, by unit."""
+    """The predictions of a method, by unit."""
     parts: dict[int, list[Part]] = {}
     for place, split in enumerate(splits):
         parts.setdefault(split.unit, []).append(fits[method, place].part)
     return {unit: together(several) for unit, several in parts.items()}
 
 
-# One outcome for each unit: what reports read.
+# One outcome for each unit, for reports.
 
 
 def outcome_of(runs: Sequence[Outcome], unit: int, part: Part, metric: Metric, variance: float | None) -> Outcome:
-    """The outcome of a unit: its curve is the mean over runs, its final score that of their mean predictions."""
+    """The outcome of a unit. Its curve is the mean over runs, its final score that of their mean predictions."""
     ended = [run for run in runs if run.final]
     middle = runs[(len(runs) - 1) // 2]
     spec = msgspec.structs.replace(middle.spec, seed=unit)
@@ -122,7 +122,7 @@ def outcome_of(runs: Sequence[Outcome], unit: int, part: Part, metric: Metric, v
 
 
 def _final(score: float, part: Part, runs: Sequence[Outcome]) -> Final:
-    """The score, and means over runs of what else every final evaluation has."""
+    """The score, and the means over runs of everything else in a final evaluation."""
     finals = [run.final for run in runs if run.final]
     balanced = [final.balanced_test_accuracy for final in finals if final.balanced_test_accuracy is not None]
     tables = [final.drawn_by_label for final in finals if final.drawn_by_label]
@@ -144,7 +144,7 @@ def _mean_schedule(schedules: Sequence[Sequence[Sequence[int]]]) -> tuple[tuple[
 
 
 def mean_rewards(runs: Sequence[Outcome]) -> tuple[float | None, ...] | None:
-    """The mean reward of each source over runs, where any run drew it and knows its rewards."""
+    """The mean reward of each source over the runs that drew it and know its rewards."""
     tables = [run.rewards for run in runs if run.rewards is not None]
     if not tables:
         return None
@@ -152,16 +152,17 @@ def mean_rewards(runs: Sequence[Outcome]) -> tuple[float | None, ...] | None:
     return tuple(float(np.mean(values)) if values else None for values in columns)
 
 
-# How long to train.
+# How long to train
 
 
 def updates_to_make(
     setup: Setup, fits: Mapping[Key, Fitted], splits: Sequence[Split], methods: Sequence[Method]
 ) -> int:
-    """Updates after which held-out labelled rows were predicted best, over all methods and rates alike.
+    """The number of updates after which held-out labelled rows were predicted best, over all methods and rates
+    together.
 
     Training ends early only if the end is worse than some earlier evaluation by more than ``STOP_ERRORS`` standard
-    errors of the difference over splits: few rows judge, and their best moment is mostly chance.
+    errors of the difference over splits. Few rows judge, so the best moment is mostly chance.
     """
     curves = [
         [np.array(run.test_accuracy) for method in methods for run in fits[method.name, place].runs if run.final]
@@ -181,8 +182,8 @@ def updates_to_make(
 
 
 def length(tasks: TaskSet, batch_size: int) -> int:
-    """Steps of a run: about one pass over all source rows, at least 1,000 and at most 3,000.
+    """The steps of a run: about one pass over all source rows, at least 1,000 and at most 3,000.
 
-    Each method draws that many batches, whatever the sizes of the sources.
+    Each method draws this many batches, whatever the sizes of the sources.
     """
     return int(np.clip(sum(tasks.sizes) // batch_size, 1000, 3000))

@@ -1,4 +1,4 @@
-"""The folder of a comparison: what was asked stands in ``comparison.json``, and one process works there at a time."""
+"""The folder of a comparison. ``comparison.json`` says what was asked for, and one process at a time works there."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,28 +16,30 @@ AGAIN = "compare again in another folder"
 
 
 def stored(out: Path) -> dict[str, Any] | None:
-    """What the folder says was asked; None if no comparison was begun there."""
+    """What the folder says was asked for. None if no comparison was started there."""
     mark = out / COMPARISON
     if not mark.exists():
         return None
     known = untrusted.read_json(mark, dict[str, Any], AGAIN)
     if known.get("format") != COMPARISON_FORMAT:
-        raise RunError(f"{out}: holds a comparison of another version, which cannot be continued here; {AGAIN}")
+        raise RunError(
+            f"{out}: holds a comparison of another version of metasched, which this version cannot continue; {AGAIN}"
+        )
     return known
 
 
 def grown(known: Mapping[str, Any] | None, budget: float | None) -> bool:
-    """Whether a stored comparison had a shorter budget than this one."""
+    """Whether this comparison has a longer budget than the stored one."""
     before = None if known is None else known.get("budget")
     return budget is not None and isinstance(before, float | int) and before < budget
 
 
 @contextmanager
 def claimed(out: Path, asked: Mapping[str, Any]) -> Iterator[None]:
-    """The folder, made or found to hold the same comparison; nobody else works in it meanwhile.
+    """Claim a folder that is new or holds the same comparison. Nobody else works in it meanwhile.
 
-    A stored comparison may have fewer seeds, and a shorter budget. The new ones are written down before the first of
-    them is run, so that a kill in between leaves a folder that says what it is to hold.
+    A stored comparison may have fewer seeds and a shorter budget. The new values are stored before the first new run.
+    So after a kill in between, the folder still says what was asked for.
     """
     if not (out / COMPARISON).exists():
         folder.refuse_content(out, COMPARISON)

@@ -9,11 +9,11 @@ from metasched.learners.predictor import Predictor
 from metasched.tasks import Inputs
 
 PREDICTIONS = "predictions.csv"
-"""In the folder of a comparison: predictions for the target's unlabelled rows."""
+"""Inside the folder of a comparison: the predictions for the target's unlabelled rows."""
 
 
 def columns(model: Predictor, names: Sequence[str], inputs: Any) -> dict[str, Sequence[Any]]:
-    """Columns by name: what each row is called, what is predicted, and how likely each class is."""
+    """The columns by name: the name of each row, the prediction, and the probability of each class."""
     predicted = model.predict(inputs)
     if model.classes:
         chances = model.predict_proba(inputs).T
@@ -32,5 +32,5 @@ def table(answers: Mapping[str, Sequence[Any]]) -> bytes:
 
 
 def as_csv(model: Predictor, names: Sequence[str], inputs: Inputs) -> bytes:
-    """What a model predicts for rows, as a CSV file."""
+    """The predictions of a model for rows, as a CSV file."""
     return table(columns(model, names, inputs))

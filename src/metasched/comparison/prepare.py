@@ -1,4 +1,4 @@
-"""From what was asked for to a bench: everything checked, the folder claimed, the length decided, workers at hand."""
+"""From a request to a bench: everything is checked, the folder is claimed, the length is decided, workers are ready."""
 
 import math
 import time
@@ -28,9 +28,9 @@ from metasched.runs.sweep import SINGLE_BEST, Finished, Method, Rates, best_sing
 from metasched.schedulers.resolve import SINGLE
 
 PROGRAMS = 2
-"""That are compiled for each method: runs on folds and runs that judge have other shapes."""
+"""How many programs are compiled for each method. Runs on folds and runs that judge have different shapes."""
 OnNote = Callable[[str], None]
-"""Called with a line for people, before the fits begin."""
+"""Called with a line for people before the fits start."""
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def prepared(
     on_progress: OnProgress | None = None,
     on_note: OnNote | None = None,
 ) -> Iterator[Bench]:
-    """The bench, for as long as its folder is ours."""
+    """Yield the bench, for as long as its folder is ours."""
     began = time.monotonic()
     methods = asked.methods
     own = not all(isinstance(made, str) for made in (asked.setup.network, *(method.scheduler for method in methods)))
@@ -50,7 +50,7 @@ def prepared(
     rates = networks.rates_of(asked.setup, asked.tune)
     single = next((method for method in methods if method.scheduler == SINGLE_BEST), None)
     ready = [replace(method, scheduler=f"{SINGLE}1") if method is single else method for method in methods]
-    # What cannot run is refused here, before anything is written.
+    # Anything that cannot run is refused here, before the first byte is written.
     jobs = networks.jobs_of(asked.setup, ready, rates, splits.judging[:1])
     known = place.stored(out)
     pace, trees = None, True
@@ -92,12 +92,12 @@ def prepared(
             for line in (_announced(asked, rates, steps.total, len(fits), seconds), *_cuts(asked, not ended.exists())):
                 on_note(line)
             if splits.units < FEWEST_UNITS and splits.kind != "cross-validation":
-                on_note(f"with so few seeds no difference is claimed; give --seeds {FEWEST_UNITS} or more")
+                on_note(f"with so few seeds no difference can be shown; give --seeds {FEWEST_UNITS} or more")
         yield bench if single is None else _with_best_single(bench, single)
 
 
 def _references(asked: Asked, methods: Sequence[Method], splits: Splits) -> References | None:
-    """The reference models, if they are wanted."""
+    """The reference models, unless they were turned off."""
     if not asked.references:
         return None
     balanced = scored_by(asked.setup.learner, splits.official).by_class
@@ -105,7 +105,7 @@ def _references(asked: Asked, methods: Sequence[Method], splits: Splits) -> Refe
 
 
 def _runs_by_seeds(asked: Asked, splits: Splits, models: int) -> dict[int, int]:
-    """Runs for each number of seeds, from the fewest that can show a difference to all of them."""
+    """The number of runs for each number of seeds, from the fewest that can show a difference to all of them."""
     units = {seeds: units_for(splits.kind, seeds) for seeds in range(1, len(asked.seeds) + 1)}
     enough = [seeds for seeds, count in units.items() if count >= FEWEST_UNITS] or [len(asked.seeds)]
     each = len(splits.judging) // splits.units
@@ -114,7 +114,7 @@ def _runs_by_seeds(asked: Asked, splits: Splits, models: int) -> dict[int, int]:
 
 
 def _pace(jobs: Sequence[Job], methods: int, workers: int) -> Pace:
-    """What runs cost, from one run of one update; compiling it stands for every program that follows."""
+    """How long runs take, from one run of one update. Its compilation stands for that of every program to come."""
     began = time.monotonic()
     (update,) = runner.seconds_per_update(jobs, 1)
     compiling = max(0.0, time.monotonic() - began - 2 * update)
@@ -122,7 +122,7 @@ def _pace(jobs: Sequence[Job], methods: int, workers: int) -> Pace:
 
 
 def _announced(asked: Asked, rates: Sequence[Rates], total: int, beside: int, seconds: float | None) -> str:
-    """How much there is to do, and about how long it takes."""
+    """Say how many fits there are, and about how long they take."""
     learner = asked.setup.learner
     steps = learner.updates * (learner.batches_per_update or 1)
     rated = f", {len(rates)} learning rates" if len(rates) > 1 else ""
@@ -131,26 +131,26 @@ def _announced(asked: Asked, rates: Sequence[Rates], total: int, beside: int, se
         f"{total:,} fits: {total - beside:,} networks of {steps:,} steps ({len(asked.methods)} methods{rated}){others}"
     )
     if seconds is None:
-        return f"{what}; going on"
+        return f"{what}; continuing"
     bound = "" if asked.budget is not None else "; --budget limits the time"
     return f"{what}, about {budgets.in_words(seconds)}{bound}"
 
 
 def _cuts(asked: Asked, trees: bool) -> Iterator[str]:
-    """What is left out because the budget is short."""
+    """What is left out because the budget is too short."""
     if asked.references and not trees:
-        yield "the budget is short: forests and boosting are left out"
+        yield "the budget is too short for forests and boosting; they are left out"
     if asked.left_out:
         every = len(asked.seeds) + len(asked.left_out)
-        yield f"the budget is short: {len(asked.seeds)} of {every} seeds"
+        yield f"the budget is too short for all seeds: {len(asked.seeds)} of {every} are run"
 
 
 def _with_best_single(bench: Bench, single: Method) -> Bench:
-    """The bench with ``best-single`` as the source that does best on the folds."""
+    """The bench with the source that does best on the folds as ``best-single``."""
     folds = bench.splits.folds
     if not folds:
         raise ConfigError(
-            f"{SINGLE_BEST} is chosen on folds, and there are too few labelled rows for that; leave it out"
+            f"{SINGLE_BEST} is chosen on folds, but there are too few labelled rows for that; leave it out"
         )
     kept = Finished(bench.executor, bench.out / TUNING)
     learner = replace(bench.setup.learner, eval_every=bench.setup.learner.updates)

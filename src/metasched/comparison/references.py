@@ -1,4 +1,6 @@
-"""The models that people would use, fitted on the same splits as the networks, and on the rows that choosing weighs."""
+"""The models that people would use, fitted on the same splits as the networks, and with the weights that choosing
+found.
+"""
 
 import ctypes
 import math
@@ -24,20 +26,21 @@ from metasched.runs.executors.local import cores
 from metasched.tasks import TaskSet
 
 FEW_ROWS, MOST_NUMBERS = (2000, 4000), 300_000
-"""Rows of sources that a fit which is only judged learns from, and numbers in them; the final model learns from all."""
+"""How many source rows, and numbers in them, a fit learns from if it is only judged. The final model learns from all.
+"""
 MOST_FINAL_ROWS = 100_000
 POOLED_UNITS = 5
-"""Forests and boosting of pooled rows take longest, so they are fitted for this many seeds at most."""
+"""Forests and boosting on pooled rows take longest, so they are fitted for at most this many seeds."""
 POOLED_REPEATS = 3
-"""Of a cross-validation."""
+"""The same for repeats of a cross-validation."""
 WIDE = 100
-"""Features from which linear models take long, too."""
+"""With this many features or more, linear models take long, too."""
 MOST_BOOSTED = 2000
-"""Features times classes up to which boosting is fitted on pooled rows."""
+"""With more features times classes than this, boosting is not fitted on pooled rows."""
 FEWEST_PARALLEL = 20
-"""Fits that are worth starting other processes, which takes some seconds."""
+"""The number of fits that is worth starting other processes, which takes some seconds."""
 LARGE = 2_000_000
-"""Numbers in the rows of several fits that are worth the same."""
+"""The number of values in the rows of several fits that is worth the same."""
 _PR_SET_PDEATHSIG = 1
 Weights = Mapping[str, float]
 """The weight of one row of each source."""
@@ -48,10 +51,10 @@ class References:
     """Reference models for the sources of one comparison.
 
     Attributes:
-        recipes: which models.
-        grams: sums over the rows of the sources; None where sources cannot be pooled with the target.
+        recipes: the models.
+        grams: sums over the rows of the sources, or None if sources cannot be pooled with the target.
         regression: whether numbers are predicted.
-        lacking: what is not installed, so that some models are left out.
+        lacking: the package that is not installed, so that some models are left out.
         few: the sources with at most ``FEW_ROWS`` rows, which stand for them in fits that are only judged.
         many: the sources with at most ``MOST_FINAL_ROWS`` rows.
         balanced: whether all classes weigh the same in total, as the metric wants it.
@@ -67,7 +70,7 @@ class References:
 
     @classmethod
     def of(cls, tasks: TaskSet, *, chosen: bool, balanced: bool = False) -> "References":
-        """Those of a task set; with ``chosen`` also models with the weights that choosing found."""
+        """The reference models of a task set. With ``chosen``, also those with the weights that choosing found."""
         trees = available("sklearn")
         recipes = [
             recipe
@@ -81,16 +84,16 @@ class References:
         return cls(tuple(recipes), grams, tasks.target_size is not None, lacking, few, many, balanced)
 
     def title(self, recipe: Recipe) -> str:
-        """What tables call a model."""
+        """The name of a model in tables."""
         return recipe.title(regression=self.regression)
 
     @property
     def titles(self) -> list[str]:
-        """Of all models."""
+        """The names of all models."""
         return [self.title(recipe) for recipe in self.recipes]
 
     def final(self, recipe: Recipe, tasks: TaskSet, weights: Weights | None) -> "Fit":
-        """The fit of a model that is to be kept, on all sources."""
+        """The fit of a model that is kept, on all sources."""
         return Fit(recipe, _of_sources(tasks, self.many), weights, self._selection(recipe, tasks), 0, self.balanced)
 
     def judged(self, recipe: Recipe, split: Split, weights: Weights | None) -> "Fit":
@@ -105,7 +108,7 @@ class References:
 
 
 class Fit(NamedTuple):
-    """Everything that a fit takes."""
+    """Everything that a fit needs."""
 
     recipe: Recipe
     tasks: TaskSet
@@ -122,7 +125,7 @@ def model_of(fit: Fit) -> ReferenceModel:
 
 
 def predictions_of(fit: Fit) -> NDArray[np.float32]:
-    """What the fitted model predicts for the rows that judge it (n, k)."""
+    """The predictions (n, k) of the fitted model for the rows that judge it."""
     return outputs_of(model_of(fit), fit.tasks)
 
 
@@ -135,7 +138,7 @@ def outputs_of(model: Any, tasks: TaskSet) -> NDArray[np.float32]:
 
 
 def seconds_of(references: References, fits: Sequence[tuple[Recipe, Split]]) -> float:
-    """About how long these fits take, from one of each kind; kinds differ in the estimator and in the rows."""
+    """About how long these fits take, measured on one of each kind. Kinds differ in the estimator and in the rows."""
     by_kind: dict[tuple[str, bool], list[tuple[Recipe, Split]]] = {}
     for recipe, split in sorted(fits, key=lambda fit: fit[0].rows != "target"):
         by_kind.setdefault((recipe.estimator, recipe.rows == "target"), []).append((recipe, split))
@@ -143,7 +146,7 @@ def seconds_of(references: References, fits: Sequence[tuple[Recipe, Split]]) -> 
     for (_, alone), own in by_kind.items():
         fit = references.judged(*own[0], {task.name: 1.0 for task in references.few.tasks})
         if alone:
-            predictions_of(fit)  # the first one imports what it needs
+            predictions_of(fit)  # The first one imports what it needs.
         began = time.monotonic()
         predictions_of(fit)
         total += (time.monotonic() - began) * len(own)
@@ -151,13 +154,13 @@ def seconds_of(references: References, fits: Sequence[tuple[Recipe, Split]]) -> 
 
 
 def _is_slow(recipe: Recipe, tasks: TaskSet) -> bool:
-    """Whether a model is left out: boosting on pixels takes a minute a fit, and nobody would use it there."""
+    """Whether a model is left out. Boosting on pixels takes a minute per fit, and nobody would use it there."""
     features = math.prod(tasks.shape) * max(1, len(tasks.classes))
     return recipe.estimator == "boosting" and recipe.rows != "target" and features > MOST_BOOSTED
 
 
 def units_of(recipe: Recipe, splits: Splits, units: Sequence[int]) -> Sequence[int]:
-    """The units that a model is judged in: fewer where its fit takes long."""
+    """The units in which a model is judged. Slow models are judged in fewer."""
     wide = math.prod(splits.official.shape) >= WIDE
     if recipe.rows == "target" or (recipe.estimator == "linear" and not wide):
         return units
@@ -165,7 +168,9 @@ def units_of(recipe: Recipe, splits: Splits, units: Sequence[int]) -> Sequence[i
 
 
 def thinned(tasks: TaskSet, most: int) -> TaskSet:
-    """The task set with at most so many source rows, drawn at random, as many of each source as its share."""
+    """The task set with at most this many source rows. They are drawn at random, in proportion to the sizes of the
+    sources.
+    """
     total = sum(tasks.sizes)
     if total <= most:
         return tasks
@@ -179,7 +184,7 @@ def thinned(tasks: TaskSet, most: int) -> TaskSet:
 
 
 def _of_sources(tasks: TaskSet, sources: TaskSet) -> TaskSet:
-    """The target's rows of the one with the sources of the other."""
+    """The target's rows of one set with the sources of the other."""
     if sources.tasks is tasks.tasks:
         return tasks
     own = {task.name: sources.provenance[task.name] for task in sources.tasks}
@@ -190,7 +195,7 @@ Done = TypeVar("Done")
 
 
 def models_of(fits: Sequence[Fit]) -> list[ReferenceModel]:
-    """Every fitted model, side by side where fits are large."""
+    """Fit every model, in parallel if fits are large."""
     found: dict[int, ReferenceModel] = {}
     numbers = sum(sum(fit.tasks.sizes) * math.prod(fit.tasks.shape) for fit in fits)
     in_parallel(model_of, fits, FEWEST_PARALLEL if numbers >= LARGE else 1, found.__setitem__)
@@ -200,10 +205,10 @@ def models_of(fits: Sequence[Fit]) -> list[ReferenceModel]:
 def in_parallel(
     work: Callable[[Fit], Done], fits: Iterable[Fit], count: int, on_done: Callable[[int, Done], None]
 ) -> None:
-    """Do the work of every fit; ``on_done`` is told of each in their order.
+    """Do the work of every fit. ``on_done`` is called for each, in order.
 
-    Many fits go to other processes, one for each core: much of a fit of trees holds the interpreter's lock. joblib,
-    which comes with scikit-learn, starts them without importing the user's program again.
+    Many fits are sent to other processes, one per core, because fitting trees holds the interpreter's lock for most of
+    the time. joblib, which comes with scikit-learn, starts them without importing the user's program again.
     """
     several = _processes(count)
     if several == 1:
@@ -212,24 +217,24 @@ def in_parallel(
         return
     joblib = require("joblib", "references")
     calls = (joblib.delayed(_in_worker)(work, fit) for fit in fits)
-    # Rows go through pipes: joblib would put large arrays into files otherwise.
+    # Rows are sent through pipes. Otherwise joblib would write large arrays to files.
     done = joblib.Parallel(several, return_as="generator", max_nbytes=None)(calls)
     try:
         for number, found in enumerate(done):
             on_done(number, found)
     finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of fits that nobody waits for any more, where something went wrong
+            warnings.simplefilter("ignore")  # fits that are no longer needed, because something went wrong
             done.close()
 
 
 def _processes(count: int) -> int:
-    """How many processes make so many fits."""
+    """How many processes do this many fits."""
     return cores() if count >= FEWEST_PARALLEL and available("joblib") else 1
 
 
 def _in_worker(work: Callable[[Fit], Done], fit: Fit) -> Done:
-    """The work, in a process that ends with the one that asked for it, however that ends (on Linux)."""
+    """Do the work in a process that ends when the process that started it ends, for whatever reason (on Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     return work(fit)

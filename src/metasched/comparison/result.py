@@ -1,4 +1,4 @@
-"""What a comparison gives: sentences, tables, the final model, a page."""
+"""The result of a comparison: sentences, tables, the final model, a page."""
 
 import io
 import math
@@ -29,7 +29,7 @@ _BRACKETS = "Brackets: 99 % intervals"
 
 
 class Sources(Sequence[SourceLine]):
-    """What each source is worth, the most drawn first; prints as a table.
+    """What each source is worth, most drawn source first. Prints as a table.
 
     Examples:
         >>> learner = ms.Joint(batch_size=10, updates=2, batches_per_update=2)
@@ -48,7 +48,7 @@ class Sources(Sequence[SourceLine]):
         return len(self._lines)
 
     def __getitem__(self, which: Any) -> Any:
-        """The line at a place, or of the source with that name."""
+        """The line at a position, or of the source with that name."""
         if isinstance(which, str):
             found = {line.name: line for line in self._lines}
             if which not in found:
@@ -60,7 +60,7 @@ class Sources(Sequence[SourceLine]):
         return iter(self._lines)
 
     def __repr__(self) -> str:
-        # The reasons would not fit beside the numbers; ``why`` of each line has them.
+        # The reasons would not fit next to the numbers. They are in ``why`` of each line.
         word = self._metric.word
         headings = [each.replace(f"{word} ", f"{word}\n") for each in overview.source_headings(self._metric)[:-1]]
         rows = [row[:-1] for row in overview.source_rows(self._lines, self._metric)]
@@ -74,10 +74,10 @@ class Sources(Sequence[SourceLine]):
         return html.page(html.table([*headings[:3], "", *headings[3:]], shown), html.line(_BRACKETS))
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, a row for each source.
+        """Make a pandas DataFrame with a row for each source.
 
         Returns:
-            The frame; numbers with intervals have three columns.
+            The frame. Numbers with intervals have three columns.
         """
         pandas = require("pandas")
         rows = []
@@ -95,7 +95,7 @@ def _three(name: str, found: Any) -> dict[str, float | None]:
 
 
 def ends(value: tables.Value) -> tuple[float, float, float] | None:
-    """A number of a table with the ends of its interval, for a drawing."""
+    """A number of a table with the ends of its interval, to draw it."""
     return None if isinstance(value, str) or not math.isfinite(value.value) else (value.value, value.low, value.high)
 
 
@@ -108,22 +108,22 @@ def text(headings: Sequence[str], rows: Sequence[Sequence[Any]], width: int = 10
 
 
 def _said(value: Any) -> str:
-    """A value with the minus sign that sentences have, too."""
+    """A value with a true minus sign, as in sentences."""
     return str(value).replace("-", "−") if isinstance(value, tables.Number) else str(value)
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """A finished comparison: the verdict, every method, the final model, what each source is worth, what is off.
+    """A finished comparison: the verdict, all methods, the final model, what each source is worth, warnings.
 
     Attributes:
         tasks: the task set.
-        outcomes: a line for every network method and seed.
-        remarks: everything that was found, as it is stored.
-        results: the outcomes as reports read them.
+        outcomes: one per network method and seed.
+        remarks: all findings, as they are stored.
+        results: the outcomes in the form that reports read.
         model: the final model, a :class:`Predictor`.
-        weights: by source, the weight of one of its rows that choosing found.
-        out: the folder of everything, if it was kept.
+        weights: for each source, the weight of one of its rows that choosing found.
+        out: the folder of the comparison, if it was kept.
 
     Examples:
         >>> learner = ms.Joint(batch_size=10, updates=2, batches_per_update=2)
@@ -153,17 +153,17 @@ class Comparison:
 
     @property
     def cell(self) -> CellRuns:
-        """The runs, which are all of one cell."""
+        """The runs, which all belong to one cell."""
         return self.results.cells[0]
 
     @property
     def metric(self) -> Metric:
-        """What models were judged by."""
+        """The metric of the scores."""
         return METRICS[self.remarks.metric]
 
     @property
     def ours(self) -> str:
-        """The method that the verdict is on."""
+        """The method that the verdict is about."""
         return self.remarks.ours
 
     @property
@@ -173,7 +173,7 @@ class Comparison:
 
     @property
     def decision(self) -> Verdict:
-        """The case that the verdict states, and the sentence."""
+        """The case of the verdict, and its sentence."""
         cases: dict[str, Case] = {case: case for case in (*CASES.values(), "no use for sources")}
         return Verdict(cases[self.remarks.case], self.remarks.verdict)
 
@@ -187,7 +187,7 @@ class Comparison:
         return "\n".join(lines[not lines[0] :])
 
     def _repr_html_(self) -> str:
-        """The same in a notebook, with differences from the baseline drawn beside their numbers."""
+        """The same for a notebook, with the differences from the baseline drawn next to their numbers."""
         remarks, rows = self.remarks, overview.method_rows(self.cell)
         drawn = html.intervals([ends(row[2]) for row in rows])
         shown = [(*row, picture) for row, picture in zip(rows, drawn, strict=True)]
@@ -201,10 +201,10 @@ class Comparison:
         )
 
     def table(self, width: int = 100) -> str:
-        """A line for each method, best first, and how they were judged.
+        """A table of all methods, best first, and how they were judged.
 
         Args:
-            width: of the table, in characters.
+            width: the width of the table in characters.
 
         Returns:
             Several lines of text.
@@ -216,27 +216,27 @@ class Comparison:
         """What each source is worth.
 
         Returns:
-            A sequence of lines, the most drawn source first, which prints as a table.
+            A sequence of lines, most drawn source first, which prints as a table.
         """
         return Sources(self.remarks.sources, self.metric)
 
     def source_weights(self) -> dict[str, float]:
-        """The weight of one row of each source that choosing found; 1 is the mean over all source rows.
+        """The weight of one row of each source that choosing found. The mean over all source rows is 1.
 
-        It is the share of the draws over the share of the rows. A source counts as no smaller than a quarter of the
-        mean source, because rows that are seen more than about four times teach hardly more (arXiv:2305.16264). Give
-        the weights to any model that takes sample weights.
+        The weight is the source's share of the draws divided by its share of the rows. A source counts as no smaller
+        than a quarter of the mean source, because rows that are seen more than about four times teach hardly anything
+        more (arXiv:2305.16264). Give the weights to any model that takes sample weights.
 
         Returns:
-            Weights by the names of the sources.
+            A mapping from the names of the sources to weights.
         """
         return dict(self.weights)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, a row for each method.
+        """Make a pandas DataFrame with a row for each method.
 
         Returns:
-            The frame; scores are such that higher is better.
+            The frame. Higher scores are better.
         """
         pandas = require("pandas")
         return pandas.DataFrame(
@@ -247,10 +247,10 @@ class Comparison:
         )
 
     def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page, with figures and tables in a folder beside it; needs the extra ``report``.
+        """Write the page, with figures and tables in a folder next to it. Needs the extra ``report``.
 
         Args:
-            path: of the page, ``.html``.
+            path: the file of the page, which ends in ``.html``.
 
         Returns:
             The same path.
@@ -264,7 +264,7 @@ class Comparison:
         """Everything that the command prints.
 
         Returns:
-            What JSON can hold: ``first``, ``verdict``, ``case``, ``methods``, ``sources``, ``final``, ``warnings``.
+            A dictionary for JSON: ``first``, ``verdict``, ``case``, ``methods``, ``sources``, ``final``, ``warnings``.
         """
         remarks = self.remarks
         return {

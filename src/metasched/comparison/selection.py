@@ -1,15 +1,17 @@
-"""Which models make the final one: a mean of all that may be the best, weighted by how likely that is.
+"""Which models make up the final model: all that may be the best, weighted by how likely that is.
 
 A model is judged by the log-likelihood of held-out labelled rows. With few rows it is uncertain which model has the
-largest: the rows might have been others. So the rows are weighted at random again and again (the Bayesian bootstrap), a
-model gets in each case a weight ∝ exp(τ·log-likelihood), and its final weight is the mean of these. This is the
-pseudo-BMA+ of Yao, Vehtari, Simpson & Gelman (2018), with a temperature τ below 1: fits on folds share most of their
-rows, and a mean of several good models is better than one of them. Probabilities are mixed with a tenth of a guess
-first, so that no single row decides. With clear evidence few models are left, with little of it the mean is over many.
+largest, because the rows might have been others. So the rows are weighted at random again and again (the Bayesian
+bootstrap). Each time a model gets a weight ∝ exp(τ·log-likelihood), and its final weight is the mean of these. This is
+the pseudo-BMA+ of Yao, Vehtari, Simpson & Gelman (2018), with a temperature τ below 1: fits on folds share most of
+their rows, and a mean of several good models is better than one of them. Probabilities are mixed with a tenth of a
+guess first, so that no single row decides. With clear evidence few models are left; with little evidence the mean is
+over many.
 
-Likelihood serves accuracy, too. It does not serve a metric by class: where a class is rare, a model that ignores it is
-the most likely one. There every class has the same weight in the likelihood. If the best single model is then still
-better than the mean by the metric itself, in nearly all resamples of the rows, it is taken alone.
+A high likelihood usually means a high accuracy, too. This does not hold for metrics by class: if a class is rare, a
+model that ignores it has the highest likelihood. For such metrics, every class has the same weight in the likelihood.
+If the best single model is then still better than the mean by the metric itself, in nearly all resamples of the rows,
+it is taken alone.
 """
 
 from collections.abc import Mapping
@@ -24,16 +26,16 @@ ACCURACY = METRICS["accuracy"]
 TEMPERATURE = 0.25
 RESAMPLES = 1000
 GUESS = 0.1
-"""The share of a guess among all classes that probabilities are mixed with."""
+"""The share of a guess among all classes that is mixed into probabilities."""
 LEAST_WEIGHT = 0.02
 """Models with a smaller weight are left out."""
 MOST_MODELS = 10
 SURE = 0.95
-"""The share of the resamples in which a single model has to be better than the mean."""
+"""The share of the resamples in which a single model must be better than the mean."""
 
 
 def weights(parts: Mapping[str, Part], metric: Metric = ACCURACY) -> dict[str, float]:
-    """The weights of models by name, largest first, from what each says of the same held-out rows; they sum to 1.
+    """The weights of models by name, largest first, from their predictions for the same held-out rows. They sum to 1.
 
     >>> rows = np.arange(40)
     >>> good, bad = np.tile([[0.9, 0.1]], (40, 1)), np.tile([[0.5, 0.5]], (40, 1))
@@ -59,7 +61,7 @@ def weights(parts: Mapping[str, Part], metric: Metric = ACCURACY) -> dict[str, f
 def _better_alone(
     parts: Mapping[str, Part], shares: Mapping[str, float], metric: Metric, drawn: NDArray[np.float64]
 ) -> str | None:
-    """The model with the best score on the rows, if it beats the mean for nearly all weights of them (B, n)."""
+    """The model with the best score on the rows, if it beats the mean for nearly all row weights (B, n)."""
 
     def scores(part: Part, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         return metric.scores(part.outputs, part.answers, weights) * (1 if metric.higher_is_better else -1)
@@ -70,13 +72,13 @@ def _better_alone(
 
 
 def class_weights(labels: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Weights (n,) with a mean of 1 such that every class weighs the same in total."""
+    """Weights (n,) with mean 1 that give every class the same total weight."""
     _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     return np.asarray(len(labels) / (len(counts) * counts[classes]))
 
 
 def likelihoods(part: Part) -> NDArray[np.float64]:
-    """The log-likelihood (n,) of each row: of its label; in regression of normal errors with the variance found."""
+    """The log-likelihood (n,) of each row: of its label or, for numbers, of normal errors with the found variance."""
     outputs = np.asarray(part.outputs, np.float64)
     if part.answers.ndim == 1:
         right = outputs[np.arange(len(outputs)), part.answers.astype(np.int64)]
@@ -87,7 +89,7 @@ def likelihoods(part: Part) -> NDArray[np.float64]:
 
 
 def mean_part(parts: Mapping[str, Part], shares: Mapping[str, float]) -> Part:
-    """What the weighted mean of models says."""
+    """The predictions of the weighted mean of models."""
     first = parts[next(iter(shares))]
     outputs = sum(share * parts[name].outputs.astype(np.float64) for name, share in shares.items())
     return first._replace(outputs=np.asarray(outputs, np.float32))

@@ -1,4 +1,4 @@
-"""What each source is worth: how often it was drawn, what its rows did for the target, what is lost without it.
+"""What each source is worth: how often it was drawn, how much its rows helped the target, what is lost without it.
 
 Three things are measured for every source.
 
@@ -8,8 +8,8 @@ Three things are measured for every source.
   labelled rows. Such a model takes no time to fit, and it uses every row, so that a bad source shows.
 
 A source is called harmful if its labels look shuffled, or if its rows lower the target's score by both measures. Each
-has to be shown at 1 %, because people throw data away for that word. Where one measure alone is shown to be below 0, a
-warning names the source (``wording.suspicious_lines``).
+has to be shown at 1 %, because people throw data away if they read this word. If only one measure is shown to be below
+0, a warning names the source (``wording.suspicious_lines``).
 """
 
 import math
@@ -29,23 +29,23 @@ from metasched.runs.outcome import Outcome
 from metasched.tasks import TaskSet
 
 LEVEL = 0.01
-"""At which something has to be shown of a source."""
+"""The level at which anything is claimed about a source."""
 MOST_PASSES = 4.0
-"""Passes over the rows of a small source, for one over those of the mean source, that its weight goes by."""
+"""A weight counts at most this many passes over a small source for each pass over the mean source."""
 SMALLEST_PROBABILITY = 1e-3
 SHUFFLED = "its labels look shuffled"
-"""Why a source is harmful; otherwise it is by both measures."""
+"""Why a source is harmful. Otherwise it is harmful by both measures."""
 ROWS_HARM = "learning its rows lowers the score, but leaving it out does not clearly raise the score"
 BETTER_WITHOUT = "leaving it out raises the score, but learning its rows does not clearly lower the score"
 """Why a source may be harmful."""
 SLIGHT = 0.1
-"""A transfer below this share of the largest one is no reason to keep a source that nothing is lost without."""
+"""A transfer below this share of the largest one is not enough to keep a source that can be left out without a loss."""
 
 
 def lines(
     splits: Splits, judge: Judge, grams: Grams | None, ours: Sequence[Outcome], margin: float
 ) -> tuple[SourceLine, ...]:
-    """A line for every source, the most drawn first; ``ours`` are the outcomes of the method that chooses, by unit."""
+    """A line for every source, most drawn first. ``ours`` has the outcomes of the method that chooses, by unit."""
     tasks = splits.official
     shares = shares_of(tasks, ours)
     transfers = _transfers(tasks, ours)
@@ -73,7 +73,9 @@ def lines(
 def judged(
     transfer: Estimate | None, lost: Estimate | None, shuffled: bool, margin: float, slight: float = 0.0
 ) -> tuple[Word, str]:
-    """A word for a source, and the reason; transfers below ``slight`` are small beside those of other sources."""
+    """The verdict on a source, and the reason. Transfers below ``slight`` are small compared with those of other
+    sources.
+    """
     helps, harms = (shown(transfer, side) for side in (1, -1))
     missed, better = (shown(lost, side) for side in (1, -1))
     alike = lost is not None and max(map(abs, lost.interval_at(LEVEL)[1:])) <= margin
@@ -83,9 +85,9 @@ def judged(
         return "harmful", "learning its rows lowers the score, and leaving it out raises it"
     if harms or better:
         if helps or missed:
-            return "cannot tell", "the two measures do not agree"
+            return "cannot tell", "the two measures disagree"
         return "cannot tell", ROWS_HARM if harms else BETTER_WITHOUT
-    if alike:  # what is gained or lost is then too little to keep the source for
+    if alike:  # The gain or loss is then too small to keep the source for it.
         helps, missed = helps and transfer is not None and transfer.value >= slight, False
     if helps or missed:
         whys = ["learning its rows raises the score"] * helps + ["leaving it out lowers the score"] * missed
@@ -98,29 +100,29 @@ def judged(
 
 
 def shown(found: Estimate | None, side: int) -> bool:
-    """Whether a mean is shown to be above 0 (``side`` 1) or below it (−1)."""
+    """Whether a mean is shown to be above 0 (``side`` 1) or below 0 (−1)."""
     return found is not None and found.value * side > 0 and found.p_value <= LEVEL
 
 
 def between(found: Estimate | None) -> Between | None:
-    """As it is stored, with the interval that the words go by."""
+    """The stored form, with the interval that decides about the words."""
     return None if found is None else Between.of(found.interval_at(LEVEL))
 
 
 def shares_of(tasks: TaskSet, ours: Sequence[Outcome]) -> list[float | None]:
-    """The share of each source in the rows that were drawn; None where none were."""
+    """The share of each source in the drawn rows. None if no rows were drawn."""
     drawn = [run.drawn for run in ours if run.drawn]
     total = np.sum(drawn, axis=0) if drawn else np.zeros(len(tasks.tasks))
     return [float(count / total.sum()) if total.sum() else None for count in total]
 
 
 def weights_of(tasks: TaskSet, runs: Sequence[Outcome]) -> dict[str, float]:
-    """The weight of one row of each source that choosing found: draws of a source over its rows, 1 in the mean of rows.
+    """The weight of one row of each source that choosing found: the draws of a source divided by its rows, with mean 1.
 
-    Schedulers choose sources, so a row of a small source is drawn more often than one of a large source that is worth
-    as much. Rows that are seen more than about four times teach hardly more (Muennighoff et al. 2023,
-    arXiv:2305.16264). So a source counts as no smaller than a quarter of the mean source: nine rows cannot outweigh
-    500. Where nothing was drawn all weigh alike.
+    Schedulers choose sources, so a row of a small source is drawn more often than one of a large source with the same
+    worth. Rows that are seen more than about four times teach hardly anything more (Muennighoff et al. 2023,
+    arXiv:2305.16264). So a source counts as no smaller than a quarter of the mean source, and nine rows cannot outweigh
+    500. If nothing was drawn, all weights are equal.
     """
     shares = np.asarray([share or 0.0 for share in shares_of(tasks, runs)])
     sizes = np.asarray(tasks.sizes, np.float64)
@@ -148,7 +150,7 @@ def over_units(values: Sequence[float]) -> Estimate:
 
 
 def _losses(splits: Splits, judge: Judge, grams: Grams) -> dict[int, Estimate]:
-    """By source, the score of the linear model with all sources less the score without this one."""
+    """For each source, the score of the linear model with all sources minus its score without this source."""
     whole: dict[int, list[Part]] = {}
     without: list[dict[int, list[Part]]] = [{} for _ in grams.names]
     for split in splits.judging:
@@ -166,7 +168,7 @@ def _by_unit(parts: Mapping[int, Sequence[Part]]) -> dict[int, Part]:
 
 
 def _part(outputs: np.ndarray, split: Split) -> Part:
-    """Outputs of least squares; of classes they are cut to probabilities."""
+    """The outputs of least squares. For classes they are clipped to probabilities."""
     if split.tasks.target_size is None:
         outputs = np.maximum(outputs, SMALLEST_PROBABILITY)
         outputs = outputs / outputs.sum(axis=1, keepdims=True)

@@ -1,11 +1,12 @@
 """Which labelled rows of the target each fit of a comparison learns from, and which rows judge it.
 
-The verdict has to hold for other labelled rows than those at hand, so fits differ in them:
+The verdict must also hold for other labelled rows, so fits differ in their labelled rows:
 
-- *redrawn*: the target has more labelled rows than are used. Every seed draws its own, and the others judge.
-- *cross-validation*: there are no rows to spare. The labelled rows are cut into folds, again and again; every fold
-  judges a fit on the others. All folds of one repeat together are one *unit*, which judges every row once.
-- *given*: you gave validation and test rows. They stay as they are, and seeds differ in everything else.
+- *redrawn*: the target has more labelled rows than are used. Every seed draws its own labelled rows, and the other rows
+  judge.
+- *cross-validation*: there are no rows to spare. The labelled rows are cut into folds several times, and every fold
+  judges a fit on the other folds. All folds of one repeat are one *unit*, which judges every row once.
+- *given*: you gave validation and test rows. They do not change, and seeds differ in everything else.
 """
 
 from collections.abc import Sequence
@@ -24,13 +25,15 @@ Kind = Literal["redrawn", "cross-validation", "given"]
 FOLDS = 5
 FEWEST_ROWS = 2 * FOLDS
 FEW_ROWS = 200
-"""If you do not divide a target with at most this many rows, all of them are labelled rows and cross-validated."""
+"""If you do not divide a target with at most this many rows, they all count as labelled rows and are cross-validated.
+"""
 FOLD_SEED = 1001
-"""The seed of fits on folds, plus the number of the repeat: no fit that judges other rows has it."""
+"""The seed of fits on folds, to which the number of the repeat is added. No fit that judges other rows has this seed.
+"""
 
 
 class Split(NamedTuple):
-    """One fit: the unit and the seed it counts for, its task set, and the numbers of the rows that judge it.
+    """One fit: its unit and seed, its task set, and the numbers of the rows that judge it.
 
     ``rows`` (n,) belong to ``judged_rows(tasks)``. A row that judges several fits has the same number in all of them.
     """
@@ -44,8 +47,8 @@ class Split(NamedTuple):
 class Splits(NamedTuple):
     """How methods are judged (``judging``), and the folds of the official labelled rows (``folds``).
 
-    ``official`` has as validation rows all that the final model may learn from. The folds decide how long to train and
-    which model is the best; there are none with too few labelled rows.
+    The validation rows of ``official`` are all rows that the final model may learn from. The folds decide how long to
+    train and which model is best. If there are too few labelled rows, there are no folds.
     """
 
     kind: Kind
@@ -55,24 +58,24 @@ class Splits(NamedTuple):
 
     @property
     def scored(self) -> TaskSet:
-        """The official set for final networks, which need rows to score themselves on.
+        """The official set for final networks, which need test rows.
 
-        Where all rows are labelled rows, they are scored on these. Nothing reads those scores.
+        If all rows are labelled rows, they also serve as test rows. Nobody reads the scores on them.
         """
         tasks = self.official
         if len(tasks.test.labels):
             return tasks
-        seen = Provenance("the validation rows: there are no others", np.arange(len(tasks.validation.labels)))
+        seen = Provenance("the validation rows, because there are no others", np.arange(len(tasks.validation.labels)))
         return replace(tasks, test=tasks.validation, provenance={**tasks.provenance, TEST: seen}, recipe=None)
 
     @property
     def units(self) -> int:
-        """How many times every method is judged: seeds, or repeats of the cross-validation."""
+        """How often every method is judged: the number of seeds, or of repeats of the cross-validation."""
         return len({split.unit for split in self.judging})
 
     @property
     def judges(self) -> int:
-        """How many different rows judge; their numbers begin at 0."""
+        """The number of different rows that judge. They are numbered from 0."""
         return 1 + max(int(split.rows.max()) for split in self.judging)
 
 
@@ -84,8 +87,8 @@ def split(tasks: TaskSet, seeds: Sequence[int]) -> Splits:
     if kind == "cross-validation":
         if not folds:
             raise DataError(
-                f"{tasks.name}: the target has {len(official.validation.labels)} labelled rows and no others to judge "
-                f"models; label at least {FEWEST_ROWS}"
+                f"{tasks.name}: the target has {len(official.validation.labels)} labelled rows and no other rows "
+                f"to judge models on; label at least {FEWEST_ROWS}"
             )
         repeats = range(1, repeats_for(len(seeds)))
         judging = (*folds, *(split for repeat in repeats for split in repeat_of(official, repeat)))
@@ -97,7 +100,7 @@ def split(tasks: TaskSet, seeds: Sequence[int]) -> Splits:
 
 
 def kind_of(tasks: TaskSet) -> Kind:
-    """How the target's rows allow to judge."""
+    """Which way of judging the target's rows allow."""
     rows = len(tasks.validation.labels) + len(tasks.test.labels)
     if not len(tasks.test.labels) or (tasks.split == "drawn" and rows <= FEW_ROWS):
         return "cross-validation"
@@ -105,12 +108,12 @@ def kind_of(tasks: TaskSet) -> Kind:
 
 
 def units_for(kind: Kind, seeds: int) -> int:
-    """How many times every method is judged with so many seeds."""
+    """How often every method is judged with this many seeds."""
     return repeats_for(seeds) if kind == "cross-validation" else seeds
 
 
 def repeats_for(seeds: int) -> int:
-    """Repeats of the cross-validation in place of so many seeds: about twice as many fits.
+    """The repeats of the cross-validation that replace this many seeds: about twice as many fits.
 
     >>> [repeats_for(seeds) for seeds in (2, 10, 20)]
     [2, 4, 8]
@@ -119,7 +122,7 @@ def repeats_for(seeds: int) -> int:
 
 
 def seeds_for(repeats: int) -> int:
-    """The seeds that stand for so many repeats.
+    """The number of seeds that stands for this many repeats.
 
     >>> [seeds_for(repeats) for repeats in (2, 4, 8)]
     [5, 10, 20]
@@ -140,7 +143,7 @@ def repeat_of(official: TaskSet, repeat: int) -> tuple[Split, ...]:
 
 
 def _numbered(splits: Sequence[Split]) -> tuple[Split, ...]:
-    """The same with rows numbered from 0, without gaps."""
+    """The same with rows numbered from 0 without gaps."""
     known = np.unique(np.concatenate([split.rows for split in splits]))
     return tuple(split._replace(rows=np.searchsorted(known, split.rows)) for split in splits)
 

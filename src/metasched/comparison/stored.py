@@ -1,4 +1,4 @@
-"""What reference models predicted, kept in a file so that no model is fitted twice."""
+"""The predictions of reference models in a file, so that no model is fitted twice."""
 
 from pathlib import Path
 
@@ -10,20 +10,20 @@ from metasched import untrusted
 from metasched.errors import RunError
 from metasched.files import append, make_folder, without_cut_line
 
-FIX = "remove it, and its models are fitted again"
+FIX = "remove it, and its models will be fitted again"
 LARGEST = 2**31
-"""Bytes of such a file."""
+"""The largest size of such a file in bytes."""
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """What one model predicts for the rows that judge a split, float32."""
+    """The predictions of one model for the rows that judge a split, as float32."""
 
     key: str
     outputs: bytes
 
 
 class StoredOutputs:
-    """The predictions in a file, by key. A new one is on the disk as soon as it is added."""
+    """The predictions in a file, by key. A new prediction is written to the disk at once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,13 +43,13 @@ class StoredOutputs:
         return key in self._outputs
 
     def add(self, key: str, outputs: NDArray[np.float32]) -> None:
-        """Keep what a model predicts."""
+        """Store the predictions of a model."""
         line = _Line(key, np.ascontiguousarray(outputs, "<f4").tobytes())
         self._outputs[key] = line.outputs
         append(self.path, msgspec.json.encode(line) + b"\n", durable=True)
 
     def read(self, key: str, rows: int) -> NDArray[np.float32]:
-        """What a model predicts for so many rows (rows, k)."""
+        """Read the predictions of a model for this many rows: (rows, k)."""
         outputs = self._outputs[key]
         if not outputs or len(outputs) % (4 * rows):
             raise self._damaged()

@@ -1,4 +1,4 @@
-"""The lines of a comparison for people, beside its verdict."""
+"""The lines of a comparison for people, apart from the verdict."""
 
 from collections.abc import Container, Mapping, Sequence
 
@@ -19,9 +19,9 @@ from metasched.tasks import TaskSet
 
 MOST_NAMED = 3
 CLEAR = 0.01
-"""The p-value below which the final model is said to be worse than a single one."""
+"""Below this p-value, the final model is said to be worse than a single model."""
 FINAL_TITLE = "the final model"
-LONGER = "with a longer --budget and the same --out, the command goes on and adds what is missing"
+LONGER = "with a longer --budget and the same --out, the command continues and adds what is missing"
 
 
 def first_line(
@@ -32,9 +32,9 @@ def first_line(
     metric: Metric,
     alone: Container[str] = (),
 ) -> str:
-    """What comes before the verdict where a reference model ends above ours; else nothing.
+    """The line before the verdict, if a reference model ends above ours. Otherwise empty.
 
-    The verdict is about networks. So this names the reference model with the best score of all, and the best one of
+    The verdict is about networks. So this line names the reference model with the best score of all, and the best of
     those that learn from the target ``alone``.
     """
     whole = [line for line in table if line.kind != "final" and not line.cut]
@@ -61,7 +61,7 @@ def _how_clear(gap: Estimate) -> str:
 
 
 def final_line(shares: Mapping[str, float], table: Sequence[MethodLine], metric: Metric) -> str:
-    """What the final model is made of, and its score in the table."""
+    """The members of the final model, and its score in the table."""
     named = [f"{name} ({share:.0%})" for name, share in list(shares.items())[:MOST_NAMED]]
     more = len(shares) - len(named)
     listed = ", ".join(named) + (f" and {more} more" if more else "")
@@ -78,7 +78,7 @@ def below_line(
     judges: int,
     metric: Metric,
 ) -> list[str]:
-    """A line where the final model is clearly below the best single model, at 1 %."""
+    """A line if the final model is clearly below the best single model, at 1 %."""
     best = next((line for line in table if line.kind != "final" and not line.cut), None)
     gap = None if best is None else difference(final, scores[best.name], judges)
     mine = next((line for line in table if line.kind == "final"), None)
@@ -86,8 +86,8 @@ def below_line(
         return []
     own, other = (in_units(line.score.value, metric) for line in (mine, best))
     return [
-        f"{FINAL_TITLE} ({own}) is clearly below {best.name} ({other}): too few labelled rows decided what it is made "
-        "of; label more rows"
+        f"{FINAL_TITLE} ({own}) is clearly below {best.name} ({other}): there were too few labelled rows to "
+        "choose its members well; label more rows"
     ]
 
 
@@ -124,7 +124,7 @@ def harmful_lines(names: Sequence[str]) -> list[str]:
 
 
 def suspicious_lines(lines: Sequence[SourceLine]) -> list[str]:
-    """A line for each measure that alone is below 0, about the sources for which it is."""
+    """A line for each measure below 0, about the sources for which only this measure is below 0."""
     found = []
     for why in (ROWS_HARM, BETTER_WITHOUT):
         names = [line.name for line in lines if line.why == why]
@@ -145,7 +145,7 @@ def warning_lines(
     lines: Sequence[SourceLine],
     splits: Splits,
 ) -> list[str]:
-    """A line for each thing that is off; ``judged`` is what reference models predict, by title."""
+    """A line for each problem. ``judged`` has the predictions of reference models, by title."""
     found = [*tasks.warnings, *diagnostics.of_tasks(tasks, asked.setup.learner.metric)]
     if asked.setup.learner.batching == "per_source":
         found += diagnostics.small_source(asked.tasks, asked.batch_size)

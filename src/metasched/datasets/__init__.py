@@ -41,16 +41,16 @@ SetLike: TypeAlias = TaskSet | str | os.PathLike[str]
 """A task set, or the name or path of one."""
 
 BUILT_IN = "builtin:"
-"""Before the name of a registered set, where a folder has the same name."""
+"""Put before the name of a registered set if a folder has the same name."""
 _KINDS = "a CSV, Parquet or .npz file, a folder of tables or of images"
 _PATHS = ("path", "unlabelled")
-"""Options that are paths: a recipe has them in full, because it is read in another folder."""
+"""Options that are paths. A recipe stores them as absolute paths, because it is read in another folder."""
 MOST_BESIDE = 1000
-"""Names beside a path that is not there which are compared with it."""
+"""How many names in a folder are compared with a path that does not exist."""
 _VARIANT_OPTIONS = tuple(name for name in signature(TaskSet.variant).parameters if name != "self")
 
 _SETS: dict[str, tuple[str, str]] = {}
-"""By name: one line on what the data set is, and where its loader is, as ``module:function``."""
+"""For each name: one line on what the data set is, and its loader as ``module:function``."""
 _FILES: list[str] = []
 
 
@@ -71,7 +71,7 @@ def register(name: str, about: str, loader: str) -> None:
     """
     _, known = _SETS.setdefault(name, (about, loader))
     if known != loader:
-        raise ConfigError(f"data set '{name}' is {known} already; register {loader} under another name")
+        raise ConfigError(f"data set '{name}' is already {known}; register {loader} under another name")
 
 
 def register_files(listing: str) -> None:
@@ -103,7 +103,7 @@ def _sets() -> Mapping[str, tuple[str, str]]:
 
 
 def names() -> tuple[str, ...]:
-    """The names of the data sets that :func:`load` knows.
+    """List the names of the data sets that :func:`load` knows.
 
     Returns:
         Their names.
@@ -160,12 +160,12 @@ def load(name: str | os.PathLike[str], **options: Any) -> TaskSet:
 
 
 def load_stored(name: str, options: Mapping[str, Any]) -> TaskSet:
-    """Load what a recipe says: a name is a registered set if there is one, whatever folders are here now."""
+    """Load what a recipe says. A name always means the registered set, whatever folders exist now."""
     return load(f"{BUILT_IN}{name}" if name in _sets() else name, **options)
 
 
 def as_tasks(given: SetLike) -> TaskSet:
-    """A task set as it is, or loaded, without options, from the name or path that :func:`load` takes."""
+    """Return a task set as it is, or load one without options, from a name or path as in :func:`load`."""
     if isinstance(given, TaskSet):
         return given
     if not isinstance(given, str | os.PathLike):
@@ -175,11 +175,11 @@ def as_tasks(given: SetLike) -> TaskSet:
         return load(given)
     except MetaschedError as error:
         name = os.fspath(given)
-        raise type(error)(f"{error}; options of the data set go to ms.datasets.load({name!r}, …)") from None
+        raise type(error)(f"{error}; to give options of the data set, use ms.datasets.load({name!r}, …)") from None
 
 
 def _recipe(name: str | os.PathLike[str], options: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What a run folder stores to load the same set again; None for options that JSON cannot hold."""
+    """What a run folder stores to load the same set again. None for options that JSON cannot store."""
     whole = {
         key: str(Path(value).resolve()) if key in _PATHS and value is not None else value
         for key, value in options.items()
@@ -192,7 +192,7 @@ def _recipe(name: str | os.PathLike[str], options: Mapping[str, Any]) -> Mapping
 
 
 def _registered(given: str | os.PathLike[str]) -> str | None:
-    """The name of the registered set that is meant; None for a path. A name that could be either is refused."""
+    """The name of the registered set that is meant, or None for a path. A name that could be either is refused."""
     name = os.fspath(given)
     if name.startswith(BUILT_IN):
         own = name.removeprefix(BUILT_IN)
@@ -206,7 +206,7 @@ def _registered(given: str | os.PathLike[str]) -> str | None:
     if isinstance(given, os.PathLike):
         return None
     raise ConfigError(
-        f"'{name}' is a data set of metasched and also a folder here; give './{name}' for the folder, or "
+        f"'{name}' is both a data set of metasched and a folder here; give './{name}' for the folder, or "
         f"'{BUILT_IN}{name}' for the set"
     )
 
@@ -231,7 +231,7 @@ def _builder(given: str | os.PathLike[str]) -> Callable[..., TaskSet]:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         raise _absent(path) from None
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+    except (OSError, ValueError) as error:  # ValueError: the name contains a zero byte
         raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if path.suffix == ".npz":
         return partial(from_npz, path)
@@ -243,7 +243,7 @@ def _builder(given: str | os.PathLike[str]) -> Callable[..., TaskSet]:
 
 
 def _absent(path: Path) -> MetaschedError:
-    """The error for a path that is not there, with the nearest name beside it, or of a set where it may be one."""
+    """The error for a path that does not exist. It suggests the nearest name."""
     name = path.name
     beside = list(islice(_loadable(path.parent), MOST_BESIDE))
     if len(path.parts) > 1 or path.suffix:

@@ -1,4 +1,4 @@
-"""One response of a web server, read so that nothing it does can hang us and nothing it sent is lost."""
+"""One response of a web server, read so that a bad server cannot make us hang and no byte it sent is lost."""
 
 import http.client
 import re
@@ -12,11 +12,11 @@ from typing import Any
 
 
 class BrokenOffError(Exception):
-    """A server that is gone, slow, or breaks the protocol. The message names its address."""
+    """A server that is gone, slow, or breaks the protocol. The message has its address."""
 
 
 class Response:
-    """What a server sends: bytes of a file from ``begin`` on, ``length`` of them where it says so."""
+    """What a server sends: bytes of a file from ``begin`` on, and their ``length`` if the server says so."""
 
     def __init__(self, url: str, answer: Any, asked: int) -> None:
         self._url, self._answer = url, answer
@@ -26,7 +26,7 @@ class Response:
         self.length = int(stated) if re.fullmatch(r"\d{1,18}", stated, re.ASCII) else None
 
     def read(self, most: int) -> bytes:
-        """What is there, up to ``most`` bytes, waiting for one at least; nothing at the end."""
+        """Read what has arrived, up to ``most`` bytes. Wait for at least one byte; at the end there is none."""
         with _one_error(self._url):
             content: bytes = self._answer.read1(most)
             return content
@@ -34,9 +34,9 @@ class Response:
 
 @contextmanager
 def opened(url: str, begin: int, silence: float, deadline: float) -> Iterator[Response]:
-    """Ask for the bytes from ``begin`` on; give up after so many seconds of silence, and at ``deadline`` in any case.
+    """Ask for the bytes from ``begin`` on. Give up after some seconds of silence, and at ``deadline`` in any case.
 
-    A server that sends a byte now and then never times out, so at the deadline its sockets are shut.
+    A server that sends a byte now and then never times out, so its sockets are shut at the deadline.
     """
     handler = _Handler(deadline)
     watch = threading.Timer(max(0.0, deadline - time.monotonic()), handler.shut)
@@ -53,7 +53,9 @@ def opened(url: str, begin: int, silence: float, deadline: float) -> Iterator[Re
 
 
 class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Opens http and https as urllib does, and notes every socket, also of redirections, to be shut at the deadline."""
+    """Opens http and https as urllib does, and lists every socket, including those of redirections, to shut them in
+    time.
+    """
 
     def __init__(self, deadline: float) -> None:
         super().__init__()
@@ -67,7 +69,7 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         return self.do_open(self._noted(http.client.HTTPSConnection), request)
 
     def _noted(self, connection: type[http.client.HTTPConnection]) -> type[http.client.HTTPConnection]:
-        """That kind of connection, which lists its socket here; if the deadline has passed it fails."""
+        """A connection class that lists its socket here. It fails if the deadline has passed."""
         handler = self
 
         class Noted(connection):  # type: ignore[misc, valid-type]
@@ -80,7 +82,7 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         return Noted
 
     def shut(self) -> None:
-        """Wake up whoever waits for a byte: there will be none."""
+        """Wake up whoever waits for a byte, because none will come."""
         for each in self._sockets:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -88,7 +90,7 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
 @contextmanager
 def _one_error(url: str) -> Iterator[None]:
-    """Whatever goes wrong between us and a server, as one kind of error."""
+    """Turn all errors between us and a server into one kind of error."""
     try:
         yield
     except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a malformed address or header

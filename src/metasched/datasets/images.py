@@ -1,7 +1,7 @@
 """Task sets from a folder tree of images: ``task/class/image``.
 
-The folders ``validation`` and ``test`` hold the target, or one of the tasks is named as the target and divided. Rows of
-a task are in the natural order of their file names across its classes (``frame2`` before ``frame10``), so name files by
+The folders ``validation`` and ``test`` hold the target, or one of the tasks is the target and is divided. Rows of a
+task are in the natural order of their file names across its classes (``frame2`` before ``frame10``), so name files by
 time when time matters.
 """
 
@@ -27,7 +27,7 @@ from metasched.untrusted import file_size
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""What a file may be, whatever its name says; Pillow knows formats that run other programs."""
+"""The formats that are read, whatever the name of the file says. Pillow knows formats that run other programs."""
 LARGEST_FILE = 256 * 1024**2
 LARGEST_BYTES = 8 * 1024**3
 
@@ -43,22 +43,22 @@ def from_images(
     allow_overlap: bool = False,
     limit: int = LARGEST_BYTES,
 ) -> TaskSet:
-    """Read ``root/<task>/<class>/<image>`` with the target in ``root/validation`` and ``root/test``; needs the extra
+    """Read ``root/<task>/<class>/<image>``, with the target in ``root/validation`` and ``root/test``. Needs the extra
     ``images``.
 
-    If every task has the class folders of the target the label set is shared; otherwise each has its own. Links that
-    lead out of ``root`` are refused.
+    If every task has the class folders of the target, they share one set of labels. Otherwise each task has its own
+    labels. Links that lead out of ``root`` are refused.
 
     Args:
         root: the folder.
-        size: (height, width) that images are resized to; by default they keep theirs, which must be one for all.
-        colour: whether images become (height, width, 3), in [0, 1], or (height, width).
-        target: the task that is the target, without those two folders.
-        target_labels: how many of its rows are for validation, in proportion to the classes; by default half, at most
-            100.
-        seed: draws these rows.
+        size: (height, width) to resize images to. By default they keep their size, which must be the same for all.
+        colour: if true, images become (height, width, 3) in [0, 1], otherwise (height, width).
+        target: the task that is the target, if there are no folders ``validation`` and ``test``.
+        target_labels: how many of its rows are for validation, in proportion to the classes. By default half, but at
+            most 100.
+        seed: the seed that draws these rows.
         allow_overlap: allow rows that are both validation and test rows.
-        limit: bytes that the images may take in memory.
+        limit: the most bytes that the images may take in memory.
 
     Returns:
         The task set.
@@ -121,7 +121,7 @@ def from_images(
 
 
 def _inside(folder: Path) -> list[Path]:
-    """What a folder holds, by name, but for what is hidden."""
+    """The content of a folder by name, except hidden entries."""
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
@@ -129,7 +129,7 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _files(part: Path, names: list[str]) -> list[tuple[Path, int]]:
-    """The images of a part with their labels, in natural order of names."""
+    """The images of a part with their labels, in natural order of their names."""
     files = [
         (path, label)
         for label, name in enumerate(names)
@@ -152,7 +152,8 @@ def _read(
         with _opened(root, path) as image:
             if size is None and (image.height, image.width) != shape[:2]:
                 raise DataError(
-                    f"{path}: is {image.height} × {image.width}, others {shape[0]} × {shape[1]}; to resize all give "
+                    f"{path}: is {image.height} × {image.width}, others {shape[0]} × {shape[1]}; to resize all "
+                    "of them, give "
                     f"{given('size', shape[:2])}"
                 )
             images[row] = _pixels(image, shape)
@@ -168,7 +169,7 @@ def read_image(root: Path, path: Path, shape: tuple[int, ...]) -> NDArray[np.uin
 
 @contextmanager
 def _opened(root: Path, path: Path) -> Iterator[Any]:
-    """An image of Pillow's; damage, too many pixels and links out of ``root`` become a :class:`DataError`."""
+    """An image opened by Pillow. Damage, too many pixels and links out of ``root`` become a :class:`DataError`."""
     pillow = require("PIL.Image", "images")
     file_size(path, LARGEST_FILE)
     if not path.resolve().is_relative_to(root.resolve()):
@@ -180,8 +181,8 @@ def _opened(root: Path, path: Path) -> Iterator[Any]:
                 yield image
     except DataError:
         raise
-    except Exception as error:  # Pillow raises many kinds for a damaged or oversized image
-        raise DataError(f"{path}: not a readable image ({error}); replace or remove it") from None
+    except Exception as error:  # Pillow raises many kinds of errors for a damaged or oversized image
+        raise DataError(f"{path}: cannot be read as an image ({error}); replace or remove it") from None
 
 
 def _pixels(image: Any, shape: tuple[int, ...]) -> NDArray[np.uint8]:

@@ -36,17 +36,19 @@ from metasched.untrusted import file_size, refuse_beyond_memory
 
 LARGEST_BYTES = 8 * 1024**3
 MOST_PACKED = 1100
-"""Bytes that one packed byte can stand for: deflate reaches 1032, and a stored file 1."""
+"""How many bytes one packed byte can stand for. Deflate reaches 1032, and in a stored file it is 1."""
 UNLABELLED = "unlabelled/inputs"
 LONGEST_HEADER = 10_000
 MOST_AXES = 32
 PLAIN = "biufUS"
-"""Kinds of arrays that are read: truth values, numbers, texts."""
+"""The kinds of arrays that are read: truth values, numbers, texts."""
 
 
 @contextmanager
 def open_npz(path: Path, largest: int = LARGEST_BYTES) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """The arrays of a ``.npz`` file, read when they are asked for; damage and pickles become a :class:`DataError`."""
+    """Open a ``.npz`` file. Its arrays are read when they are asked for. Damage and pickles become a
+    :class:`DataError`.
+    """
     size = file_size(path)
     with path.open("rb") as stream:
         try:
@@ -93,12 +95,12 @@ class _Arrays(Mapping[str, NDArray[Any]]):
 
 
 def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
-    """The array of an ``.npy`` stream of so many bytes, made only once its header is seen to promise no more."""
+    """Read the array of an ``.npy`` stream of this many bytes. It is only allocated if its header promises no more."""
     try:
         version = npy.read_magic(stream)
         read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd Python in the header
+            warnings.simplefilter("ignore")  # the header may contain odd Python
             shape, fortran, dtype = read_header(stream, max_header_size=LONGEST_HEADER)
     except Exception as error:  # NumPy parses the header as Python, which fails in many ways
         raise DataError(f"{where} has no readable header ({error}); make or fetch it again") from None
@@ -113,7 +115,7 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
     if len(content) != wanted:
         raise DataError(f"{where} is cut off; make or fetch it again")
     points = np.frombuffer(content, np.dtype("u4").newbyteorder(dtype.byteorder)) if dtype.kind == "U" else np.empty(0)
-    # NumPy takes for granted that all are characters of Unicode: none too large, no half of a pair.
+    # NumPy assumes that all characters are valid Unicode: none too large, no half of a pair.
     if np.any((points > sys.maxunicode) | ((points >= 0xD800) & (points <= 0xDFFF))):
         raise DataError(f"{where} holds numbers that are not characters where text should be; make or fetch it again")
     flat = np.frombuffer(content, dtype) if wanted else np.empty(count, dtype)
@@ -121,7 +123,7 @@ def _read_array(stream: IO[bytes], size: int, where: str) -> NDArray[Any]:
 
 
 def read_npy(path: Path) -> NDArray[Any]:
-    """The one array of a ``.npy`` file; damage and pickles become a :class:`DataError`."""
+    """Read the single array of a ``.npy`` file. Damage and pickles become a :class:`DataError`."""
     size = file_size(path)
     with path.open("rb") as stream:
         return _read_array(stream, size, str(path))
@@ -139,20 +141,21 @@ def from_npz(
 ) -> TaskSet:
     """Read a task set from one ``.npz`` file of plain arrays.
 
-    Its keys are ``tasks/<name>/inputs`` and ``tasks/<name>/labels`` for each task, in order; ``validation/inputs``,
-    ``validation/labels``, ``test/inputs``, ``test/labels``; and for names either one ``classes`` or
-    ``tasks/<name>/classes`` for every task with ``target/classes``. Numbers to predict are ``…/targets``; labels may
-    then be left out and become bins of the targets. ``unlabelled/inputs`` are rows of the target without a label.
+    Its keys are ``tasks/<name>/inputs`` and ``tasks/<name>/labels`` for each task, in order, and ``validation/inputs``,
+    ``validation/labels``, ``test/inputs`` and ``test/labels``. The names of the labels are in ``classes``, or in
+    ``tasks/<name>/classes`` for every task and ``target/classes``. Numbers to predict are in ``…/targets``. You may
+    then leave out the labels, which become bins of the targets. ``unlabelled/inputs`` has rows of the target without a
+    label.
 
     Args:
         path: the file.
-        target: in a file without validation and test, the task that is the target and is divided.
-        target_labels: how many of its rows are for validation, in proportion to the labels; by default half, at most
-            100, or all if the file has unlabelled rows.
-        seed: draws these rows.
-        bins: of targets without labels.
+        target: the task that is the target and is divided, if the file has no validation and test rows.
+        target_labels: how many of its rows are for validation, in proportion to the labels; by default half, but at
+            most 100, or all if the file has unlabelled rows.
+        seed: the seed that draws these rows.
+        bins: the number of bins of targets without labels.
         allow_overlap: allow rows that are both validation and test rows.
-        limit: bytes that the file may unpack to.
+        limit: the most bytes that the file may unpack to.
 
     Returns:
         The task set.
@@ -209,7 +212,7 @@ def from_npz(
 
 
 def _without_labels(path: Path, content: Mapping[str, NDArray[Any]]) -> Inputs:
-    """The inputs of the target's rows without a label; none where the file has no such array."""
+    """The inputs of the target's rows without a label, or None if the file has no such array."""
     if UNLABELLED not in content:
         return np.empty((0, 1), np.float32)
     inputs = as_inputs(f"{path}: {UNLABELLED}", content[UNLABELLED])
@@ -240,7 +243,7 @@ def _class_names(content: Mapping[str, NDArray[Any]], names: list[str]) -> list[
 def _divided(
     content: Mapping[str, NDArray[Any]], target: str, count: int | None, seed: int, unlabelled: int
 ) -> tuple[dict[str, NDArray[Any]], dict[str, RowNumbers], str]:
-    """The same arrays with one task as validation and test; which of its rows these are; and that in words."""
+    """The same arrays with one task divided into validation and test, the numbers of its rows, and a description."""
     folder = f"tasks/{target}/"
     arrays = dict(content)
     own = {key.removeprefix(folder): arrays.pop(key) for key in content if key.startswith(folder)}
@@ -255,7 +258,7 @@ def _divided(
 
 
 def _with_targets(tasks: TaskSet, content: Mapping[str, NDArray[Any]]) -> TaskSet:
-    """The same set with the targets that the file has beside the labels."""
+    """The same set with the targets that the file has in addition to the labels."""
 
     def targets(folder: str) -> Targets:
         return as_targets(folder, content[f"{folder}/targets"])
@@ -269,7 +272,7 @@ def _with_targets(tasks: TaskSet, content: Mapping[str, NDArray[Any]]) -> TaskSe
 
 
 def save_npz(tasks: TaskSet, path: str | os.PathLike[str]) -> None:
-    """Write a task set so that :func:`from_npz` gives the same arrays back; renamed into place when complete.
+    """Write a task set so that :func:`from_npz` reads the same arrays. The file appears only when it is complete.
 
     Args:
         tasks: the task set.

@@ -1,7 +1,8 @@
-"""Rows for a model that is trained: from a table, an ``.npz`` file or a folder of images, with their labels if any.
+"""New rows for a trained model: from a table, an ``.npz`` file or a folder of images, with their labels if there are
+any.
 
-Rows become inputs as they did in training: columns by name through the :class:`~metasched.tasks.Preparation`, pixels
-at the size of the training images.
+Rows become inputs as in training: columns are matched by name and prepared by the
+:class:`~metasched.tasks.Preparation`, and images get the size of the training images.
 """
 
 import csv
@@ -35,11 +36,11 @@ from metasched.tasks.preparation import as_numbers, as_texts, is_number
 from metasched.untrusted import file_size
 
 MOST_NAMED = 5
-"""Arrays of a file that a message names."""
+"""How many arrays of a file a message names."""
 
 
 class Reading(NamedTuple):
-    """How a model reads rows: the shape of one input, the preparation of its table if it had one, its classes.
+    """How a model reads rows: the shape of an input, the preparation of a table, and the classes.
 
     Without classes it predicts numbers.
     """
@@ -50,10 +51,10 @@ class Reading(NamedTuple):
 
 
 class NewRows(NamedTuple):
-    """Inputs (n, *shape), what to call each row (n,), and the answers (n,) or (n, d) that came with them, if any.
+    """Inputs (n, *shape), a name for each row (n,), and the answers that came with them, if any.
 
-    ``labelled`` are the numbers of the rows that have an answer, and ``answers`` theirs: class names, numbers of
-    classes, or in regression targets. ``notes`` are for a person.
+    ``labelled`` are the numbers of the rows with an answer, and ``answers`` (n,) or (n, d) are these answers: class
+    names, numbers of classes, or targets in regression. ``notes`` are for people.
     """
 
     inputs: Inputs
@@ -64,7 +65,7 @@ class NewRows(NamedTuple):
 
 
 def read_rows(path: Path, reading: Reading, **options: Any) -> NewRows:
-    """The rows of a file or folder; ``options`` are those of :func:`~metasched.datasets.tables.read_columns`."""
+    """Read the rows of a file or folder. ``options`` are those of :func:`~metasched.datasets.tables.read_columns`."""
     suffix = path.suffix.lower()
     table = suffix in TABLES
     if options and not table:
@@ -91,13 +92,13 @@ def _unlabelled(inputs: Inputs, names: list[str] | None = None) -> NewRows:
 
 
 def _check(answers: NDArray[Any], reading: Reading, row_name: RowName) -> None:
-    """Raise if a row is of a class that the model does not have."""
+    """Refuse a row with a class that the model does not have."""
     known = set(map(str, range(len(reading.classes)))) if answers.dtype.kind in "iu" else set(reading.classes)
     for row, answer in enumerate(answers if reading.classes else ()):
         if str(answer) not in known:
             raise DataError(
                 f"{row_name(row)}: is labelled '{answer}', which is not a class of the model "
-                f"({', '.join(reading.classes)}); correct the label, or leave the labels out"
+                f"({', '.join(reading.classes)}); correct the label, or leave out the labels"
             )
 
 
@@ -113,13 +114,14 @@ def _from_table(path: Path, reading: Reading, preparation: Preparation, options:
     absent = [column.name for column in preparation.columns if column.name not in columns]
     if absent:
         raise DataError(
-            f"{path}: has no column '{absent[0]}', only {', '.join(there)}; add it: the model was trained with it"
+            f"{path}: has no column '{absent[0]}', only {', '.join(there)}; add it, because the model was "
+            "trained with it"
         )
     row_name = row_name_in(path, options.get("separator"))
     rows = _unlabelled(preparation.inputs(columns, row_name))
     strange = {column.name: column.unknown(columns[column.name]) for column in preparation.columns}
     notes = tuple(
-        f"column '{name}' has a category that no source row had in {count:,} rows; it is ignored there"
+        f"in {count:,} rows, column '{name}' has a category that no source row had; it is ignored"
         for name, count in strange.items()
         if count
     )
@@ -137,7 +139,7 @@ def _from_table(path: Path, reading: Reading, preparation: Preparation, options:
 
 
 def _from_numbers(path: Path, reading: Reading) -> NewRows:
-    """A CSV file of nothing but inputs, each row flat; a first line of names is passed over."""
+    """A CSV file with only inputs, each row flat. A first line with names is skipped."""
     width = math.prod(reading.shape)
     refuse_large(path, path.stat().st_size, LARGEST_BYTES)
     found: list[NDArray[np.float32]] = []
@@ -148,10 +150,10 @@ def _from_numbers(path: Path, reading: Reading) -> NewRows:
                 continue
             where = f"{path} line {lines.line_num}"
             if len(cells) != width:
-                raise DataError(f"{where}: has {len(cells)} cells, but the model needs {width} numbers; give as many")
+                raise DataError(f"{where}: has {len(cells)} cells, but the model needs {width} numbers; give {width}")
             odd = [cell for cell in cells if not is_number(cell) or not math.isfinite(float(cell))]
             if odd:
-                raise DataError(f"{where}: has {odd[0][:40]!r} where a number belongs; correct it or drop the row")
+                raise DataError(f"{where}: has {odd[0][:40]!r} where a number should be; correct it or drop the row")
             found.append(np.array(cells, np.float64).astype(np.float32))
     if not found:
         raise DataError(f"{path}: has no rows; add some")
@@ -167,7 +169,7 @@ def _records(path: Path, lines: Any) -> Iterator[list[str]]:
 
 
 def _from_npz(path: Path, reading: Reading) -> NewRows:
-    """``inputs``, with ``labels`` or ``targets`` if there are any; of a task set the test rows."""
+    """Read ``inputs``, with ``labels`` or ``targets`` if there are any. Of a task set, read the test rows."""
     with open_npz(path) as content:
         under = "" if "inputs" in content else f"{TEST}/"
         if f"{under}inputs" not in content:
@@ -179,7 +181,7 @@ def _from_npz(path: Path, reading: Reading) -> NewRows:
         rows = _unlabelled(as_inputs(str(path), content[f"{under}inputs"]))
         key = f"{under}labels" if reading.classes else f"{under}targets"
         if under:
-            rows = rows._replace(notes=("it holds a task set; these are its test rows",))
+            rows = rows._replace(notes=("the file holds a task set; these are its test rows",))
         if key not in content:
             return rows
         answers = content[key]
@@ -193,14 +195,16 @@ def _from_npz(path: Path, reading: Reading) -> NewRows:
 
 
 def _from_images(root: Path, reading: Reading) -> NewRows:
-    """Images in a folder, or in folders inside, which name their class if the model has it; in natural order."""
+    """Images in a folder, or in folders that name their class if the model has it, in natural order."""
     shape = reading.shape
     if len(shape) not in (2, 3) or shape[2:] not in ((), (3,)):
-        raise DataError(f"{root}: the model reads inputs {shape}, which images are not; give an .npz file")
+        raise DataError(f"{root}: the model needs inputs of shape {shape}, and images do not fit; give an .npz file")
     files = [path for path in (*root.glob("*"), *root.glob("[!.]*/*")) if path.suffix.lower() in IMAGES]
     files.sort(key=lambda path: (natural_order(path.name), path.parent.name))
     if not files:
-        raise DataError(f"{root}: holds no images, neither directly nor in folders of classes; give a folder that does")
+        raise DataError(
+            f"{root}: holds no images, neither directly nor in folders of classes; give a folder with images"
+        )
     taken = 4 * math.prod(shape) * len(files)
     if taken > LARGEST_IMAGES:
         raise DataError(f"{root}: {len(files):,} images take {taken:,} bytes, too many at once; split the folder")

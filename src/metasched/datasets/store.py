@@ -1,7 +1,7 @@
-"""Finds data files, downloads what is missing, and vouches for every byte.
+"""Finds data files, downloads missing ones, and checks every byte.
 
 A file is looked for in ``$METASCHED_DATA``, then in the cache (``$XDG_CACHE_HOME/metasched``), and is then
-downloaded from its public home. Whatever the place, its size and SHA-256 must match before anyone reads it.
+downloaded from its public home. Wherever it is, its size and SHA-256 must match before it is used.
 """
 
 import errno
@@ -19,21 +19,23 @@ from metasched.errors import StoreError
 
 CHUNK = 1 << 20
 TIMEOUT_SECONDS = 30.0
-"""Silence after which a home is given up."""
+"""Seconds of silence after which a server is given up."""
 DEADLINE_SECONDS = 120.0
 SLOWEST = 20_000
-"""Bytes a second below which, all homes and attempts together, a download is given up; what came in is kept."""
+"""A download that is slower than this many bytes a second, over all servers and attempts, is given up. Its bytes are
+kept.
+"""
 ATTEMPTS = 3
 
 Progress = Callable[[int, int], None]
-"""Called with (bytes so far, bytes in all) while a file comes in."""
+"""Called with (bytes so far, all bytes) during a download."""
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file we can vouch for: its place below a data folder, exact size, checksum and public homes.
+    """A known file: its place below a data folder, exact size, checksum and public homes.
 
-    ``origin`` tells a person where the file was got when it has no home that we can download it from.
+    ``origin`` says where the file comes from, if there is no public home to download it from.
     """
 
     path: str
@@ -44,13 +46,15 @@ class DataFile:
 
 
 def listed(folder: str, origin: str, lines: str) -> tuple[DataFile, ...]:
-    """Files of one folder without a public home: SHA-256, size and name in every line, as ``sha256sum`` writes them."""
+    """Files of one folder without a public home. Each line has SHA-256, size and name, much like the output of
+    ``sha256sum``.
+    """
     entries = (line.split() for line in lines.strip().splitlines())
     return tuple(DataFile(f"{folder}/{name}", int(size), digest, origin=origin) for digest, size, name in entries)
 
 
 def checksums(*files: DataFile) -> dict[str, str]:
-    """SHA-256 of each file by its path."""
+    """The SHA-256 of each file, by path."""
     return {file.path: file.sha256 for file in files}
 
 
@@ -61,18 +65,18 @@ def cache_folder() -> Path:
 
 
 def folders() -> list[Path]:
-    """Where files are looked for, first place first."""
+    """Where files are looked for, in this order."""
     given = os.environ.get("METASCHED_DATA")
     return [Path(given).expanduser(), cache_folder()] if given else [cache_folder()]
 
 
 def find(path: str) -> Path | None:
-    """The first existing place of a file, unchecked; None when it is nowhere."""
+    """The first existing place of a file, unchecked, or None."""
     return next((folder / path for folder in folders() if (folder / path).is_file()), None)
 
 
 def sha256(path: Path) -> str:
-    """Checksum of a file, read in pieces."""
+    """The checksum of a file, read in pieces."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while chunk := stream.read(CHUNK):
@@ -81,7 +85,7 @@ def sha256(path: Path) -> str:
 
 
 def check(file: DataFile, path: Path) -> None:
-    """Raise unless the file at ``path`` is the one we know, to the last byte."""
+    """Raise unless the file at ``path`` is exactly the known one."""
     size = path.stat().st_size
     if size != file.size:
         raise StoreError(f"{path}: has {size:,} bytes, expected {file.size:,}; {_remedy(file, path)}")
@@ -91,7 +95,7 @@ def check(file: DataFile, path: Path) -> None:
 
 
 def locate(file: DataFile, progress: Progress | None = None) -> Path:
-    """Path of a checked copy of ``file``, downloaded when it is nowhere on this machine."""
+    """The path of a checked copy of ``file``. If there is none on this machine, it is downloaded."""
     path = find(file.path)
     if path is None:
         return download(file, progress)
@@ -100,9 +104,10 @@ def locate(file: DataFile, progress: Progress | None = None) -> Path:
 
 
 def download(file: DataFile, progress: Progress | None = None) -> Path:
-    """Fetch ``file`` into the cache: resumed where it broke off, never larger than declared, renamed when proven.
+    """Download ``file`` into the cache. Resume a partial download, never take more bytes than declared, check, then
+    rename.
 
-    Homes are tried one after another, whatever is wrong with one: gone, another length, damaged content, too slow.
+    Homes are tried one after another. One is given up if it is gone or too slow, or if its length or content is wrong.
     """
     target = cache_folder() / file.path
     if not file.urls:
@@ -111,7 +116,7 @@ def download(file: DataFile, progress: Progress | None = None) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with _exclusive(part) as stream:
-            if target.is_file():  # another process brought it while we waited for the lock
+            if target.is_file():  # another process downloaded it while we waited for the lock
                 part.unlink()
                 check(file, target)
                 return target
@@ -130,7 +135,7 @@ def download(file: DataFile, progress: Progress | None = None) -> Path:
 
 
 def _fill(stream: BinaryIO, file: DataFile, part: Path, progress: Progress | None) -> None:
-    """Bring all of ``file`` into ``stream``, which lies at ``part``, from any of its homes, and prove it."""
+    """Write all of ``file`` into ``stream``, the file at ``part``, from any of its homes, and check it."""
     deadline = time.monotonic() + DEADLINE_SECONDS + file.size / SLOWEST
     failure = ""
     for url in file.urls * ATTEMPTS:
@@ -147,7 +152,7 @@ def _fill(stream: BinaryIO, file: DataFile, part: Path, progress: Progress | Non
         try:
             check(file, part)
             return
-        except StoreError:  # this home's, or kept from another: begin anew at the next
+        except StoreError:  # The bytes come from this home or from another one. Start anew at the next home.
             failure = f"{url}: the download was damaged and removed"
             stream.truncate(0)
     done = os.fstat(stream.fileno()).st_size
@@ -158,7 +163,7 @@ def _fill(stream: BinaryIO, file: DataFile, part: Path, progress: Progress | Non
 
 
 def _continue_download(url: str, file: DataFile, stream: BinaryIO, progress: Progress | None, deadline: float) -> None:
-    """Append to ``stream`` until it holds ``file.size`` bytes, asking the server for the missing range only."""
+    """Append to ``stream`` until it holds ``file.size`` bytes, asking the server only for the missing range."""
     stream.seek(0, os.SEEK_END)
     done = stream.tell()
     if done >= file.size:
@@ -166,13 +171,13 @@ def _continue_download(url: str, file: DataFile, stream: BinaryIO, progress: Pro
         return
     with opened(url, done, TIMEOUT_SECONDS, deadline) as response:
         if response.begin > done:
-            raise BrokenOffError(f"{url}: offers bytes from {response.begin:,} on, and {done:,} are here")
+            raise BrokenOffError(f"{url}: sends bytes from {response.begin:,} on, but {done:,} are here")
         if response.length is not None and response.begin + response.length != file.size:
             raise BrokenOffError(
-                f"{url}: offers {response.begin + response.length:,} bytes, expected {file.size:,}; "
+                f"{url}: has {response.begin + response.length:,} bytes, expected {file.size:,}; "
                 "the file has changed on the server"
             )
-        if response.begin < done:  # the server sends more again than was asked for
+        if response.begin < done:  # the server sends more bytes than it was asked for
             stream.seek(response.begin)
             stream.truncate()
             done = response.begin
@@ -188,14 +193,14 @@ def _continue_download(url: str, file: DataFile, stream: BinaryIO, progress: Pro
 
 @contextmanager
 def _exclusive(part: Path) -> Iterator[BinaryIO]:
-    """The part file, opened for appending and locked against a second process that downloads the same file."""
+    """The partial file, opened to append, and locked against a second process that downloads the same file."""
     while True:
         with part.open("ab") as stream:
             try:
                 import fcntl
 
                 fcntl.flock(stream, fcntl.LOCK_EX)
-            except ImportError:  # Windows: the checksum still catches two writers
+            except ImportError:  # Windows: the checksum still detects two writers
                 pass
             # somebody may have finished or removed it while we waited
             if part.exists() and os.path.samestat(part.stat(), os.fstat(stream.fileno())):
@@ -209,7 +214,7 @@ def _placement(file: DataFile) -> str:
 
 
 def origin(file: DataFile) -> str:
-    """Where a file was got, as words to put in brackets into a message; none where nobody knows."""
+    """Where a file comes from, as words in brackets for a message. Empty if unknown."""
     return f" (it is from {file.origin})" if file.origin else ""
 
 

@@ -1,4 +1,6 @@
-"""Task sets from CSV and Parquet files: one with a column that says where a row is from, or a folder, one a source."""
+"""Task sets from CSV and Parquet files: one file with a column that names the source, or a folder with a file per
+source.
+"""
 
 import csv
 import os
@@ -26,7 +28,7 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")
 LARGEST_BYTES = 1024**3
 _MISSING = {"NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"}
-"""What stands for an empty cell among numbers."""
+"""Texts that stand for an empty cell among numbers."""
 _BLOCK = 2**20
 _LARGEST_BLOCK = 2**31 - 1
 _LONGEST_HEADER = 2**20
@@ -62,38 +64,38 @@ def from_columns(
     unlabelled: str | os.PathLike[str] | None = None,
     limit: int = LARGEST_BYTES,
 ) -> TaskSet:
-    r"""Read a task set from a ``.csv``, ``.tsv`` or ``.parquet`` file, or from a folder of them; needs the extra
+    r"""Read a task set from a ``.csv``, ``.tsv`` or ``.parquet`` file, or from a folder of them. Needs the extra
     ``tables``.
 
-    In a folder every file is a source, named by the file; a file alone has a column ``source`` that names the source of
-    each row. Rows keep their order. Where sources are named ``validation`` and ``test`` these are the target's rows.
+    In a folder every file is a source with the name of the file. A single file has a column ``source`` that names the
+    source of each row. Rows keep their order. Sources called ``validation`` and ``test`` are the target's rows.
 
     A row of the target may have an empty label. Such rows are ``TaskSet.unlabelled``. By default all labelled rows of
     the target are then for validation, and none for test.
 
     Args:
         path: the file or folder.
-        target: the source that is the target; its rows are divided into validation and test.
-        target_labels: how many of them are for validation, in proportion to the labels; by default half, at most 100,
-            or all if the target has unlabelled rows.
-        seed: draws these rows.
+        target: the source that is the target. Its rows are divided into validation and test.
+        target_labels: how many of them are for validation, in proportion to the labels; by default half, but at most
+            100, or all if the target has unlabelled rows.
+        seed: the seed that draws these rows.
         label: the column to predict: text, whole numbers (classes), or other numbers (regression).
-        source: the column that names the source of a row, in a file alone.
-        categorical: columns of numbers that stand for categories; columns of text are categories anyway.
+        source: the column that names the source of a row, for a single file.
+        categorical: columns of numbers that stand for categories. Columns of text are always categories.
         drop: columns to leave out.
         keep: columns to use although they look like row numbers. Without it, a column is left out if it is
             called ``id``, ``index``, ``…_id`` or ``Unnamed: 0``, or has no name, and if its whole numbers or texts are
             all different in every file.
-        missing: ``"mean"`` fills an empty number with the mean of the source rows and makes an empty text a category of
-            its own; by default empty cells are refused.
+        missing: ``"mean"`` fills an empty number with the mean of the source rows and makes an empty text its own
+            category. By default empty cells are refused.
         standardise: scale numbers to mean 0 and standard deviation 1 over the source rows.
         regression: whether to predict numbers; by default only if the labels are numbers that are not all whole.
         bins: number of bins of these numbers, which schedulers see as labels.
-        separator: between the cells of a CSV file; by default a comma, or a tab in ``.tsv``.
+        separator: the character between the cells of a CSV file. By default a comma, or a tab in ``.tsv``.
         decimal: the decimal point of a CSV file.
         allow_overlap: allow rows that are both validation and test rows.
-        unlabelled: a file with more rows of the target that have no label; its label column is empty or not there.
-        limit: files with more bytes than this, all together, are refused unread.
+        unlabelled: a file with more rows of the target without a label. Its label column is empty or missing.
+        limit: the largest total size of the files in bytes. Larger files are refused without reading them.
 
     Returns:
         The task set.
@@ -113,9 +115,9 @@ def from_columns(
     every = files if more is None else [*files, more]
     sizes = {file: file_size(file) for file in every}
     if label in unused or label in codes:
-        raise ConfigError(f"'{label}' is the column to predict; leave it out of drop and categorical")
+        raise ConfigError(f"'{label}' is the column to predict; remove it from drop and categorical")
     for name in {*unused} & {*kept}:
-        raise ConfigError(f"'{name}' is in drop and in keep; leave it out of one of them")
+        raise ConfigError(f"'{name}' is in both drop and keep; remove it from one of them")
     names = {name for file in every for name in column_names(file, separator)} if unused else set()
     for name in unused:
         if name not in names:
@@ -141,7 +143,7 @@ def from_columns(
             tables[file.stem] = read(file)
     else:
         tables = by_source(read(path), source)
-    wanted = None if target is None else str(target)  # sources may be named by numbers
+    wanted = None if target is None else str(target)  # sources may have numbers as names
     goal = Goal(wanted, target_labels, seed, label, regression, bins, allow_overlap)
     return from_tables(
         path.stem,
@@ -156,7 +158,7 @@ def from_columns(
 
 
 def listed(names: Sequence[str] | str) -> tuple[str, ...]:
-    """Names as a sequence, or as one text with commas."""
+    """Names as a sequence, or as one text with commas between them."""
     return tuple(name.strip() for name in names.split(",") if name.strip()) if isinstance(names, str) else tuple(names)
 
 
@@ -172,13 +174,11 @@ def read_columns(
 ) -> dict[str, NDArray[Any]]:
     """The columns of a ``.csv``, ``.tsv`` or ``.parquet`` file by name, rows in their order.
 
-    Numbers are integers or floats with NaN where a cell is empty, texts objects with None or ``""`` there. The first
-    line of a CSV file names its columns, and its text is UTF-8; its columns in ``text`` are text even where they look
-    like numbers (``01`` stays ``01``). So is ``label``; there, numbers with a decimal comma get a point, and ``NA``
-    among numbers is an empty cell.
-
-    A file of more bytes than ``limit``, as it lies or unpacked, is refused unread. The other arguments are those of
-    :func:`from_columns`.
+    Numbers are integers, or floats with NaN for an empty cell. Texts are objects with None or ``""`` for an empty cell.
+    The first line of a CSV file names its columns, and its text is UTF-8; the columns in ``text`` are text even if they
+    look like numbers (``01`` stays ``01``). So is ``label``. In this column numbers with a decimal comma get a point,
+    and ``NA`` among numbers is an empty cell. A file with more bytes than ``limit``, packed or unpacked, is refused
+    without reading it. The other arguments are those of :func:`from_columns`.
     """
     refuse_large(path, file_size(path), limit)
     if path.suffix.lower() == ".parquet":
@@ -198,7 +198,7 @@ def read_columns(
 
 
 def _label_cells(cells: NDArray[np.object_], decimal: str) -> NDArray[np.object_]:
-    """Labels, which are read as text, with numbers as a column of numbers would have them."""
+    """Labels are read as text. Give numbers among them the form that they would have in a column of numbers."""
     if decimal == ",":
         cells = np.array([_with_point(cell) for cell in cells], object)
     said = {cell for cell in cells if cell}
@@ -209,7 +209,7 @@ def _label_cells(cells: NDArray[np.object_], decimal: str) -> NDArray[np.object_
 
 
 def _with_point(cell: Any) -> Any:
-    """A number with a decimal comma as one with a point; any other cell as it is."""
+    """Replace the decimal comma of a number by a point. Leave any other cell as it is."""
     if not isinstance(cell, str) or "," not in cell:
         return cell
     pointed = cell.replace(",", ".", 1)
@@ -217,7 +217,7 @@ def _with_point(cell: Any) -> Any:
 
 
 def column_names(path: Path, separator: str | None = None) -> list[str]:
-    """The names of a file's columns, without its rows; none where it is no table."""
+    """The names of a file's columns, without reading its rows. Empty if it is not a table."""
     if path.suffix.lower() == ".parquet":
         arrow, reader = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
         try:
@@ -228,12 +228,12 @@ def column_names(path: Path, separator: str | None = None) -> list[str]:
         first = stream.readline(_LONGEST_HEADER)
         try:
             return next(csv.reader([first], delimiter=_separator(path, separator)), [])
-        except csv.Error:  # a name too long for that reader
+        except csv.Error:  # a name that is too long for that reader
             return []
 
 
 def refuse_large(path: Path, size: int, limit: int) -> None:
-    """Raise if there is more to read than the limit allows."""
+    """Refuse a file with more bytes to read than the limit allows."""
     if size > limit:
         raise DataError(
             f"{path}: {size:,} bytes to read, more than the limit of {limit:,}; give fewer rows, or raise the limit "
@@ -242,7 +242,7 @@ def refuse_large(path: Path, size: int, limit: int) -> None:
 
 
 def bytes_of_cells(path: Path, size: int, drop: Collection[str]) -> int:
-    """Bytes, about, of a file's columns in memory: of a text file its size, of a Parquet file what it declares."""
+    """About how many bytes a file's columns take in memory: the size of a text file, what a Parquet file declares."""
     if path.suffix.lower() != ".parquet":
         return size
     arrow, reader = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
@@ -251,11 +251,11 @@ def bytes_of_cells(path: Path, size: int, drop: Collection[str]) -> int:
             names = [name for name in file.schema_arrow.names if name not in drop]
             return 8 * int(file.metadata.num_rows) * len(names)
     except (arrow.ArrowException, OSError, ValueError):
-        return 0  # reading it will say what is wrong
+        return 0  # reading the file will say what is wrong
 
 
 def row_name_in(path: Path, separator: str | None = None) -> RowName:
-    """Where a row of that file is: ``mine/a.csv line 7`` in a text file (the header is line 1), else ``… row 6``."""
+    """The place of a row in a file: ``mine/a.csv line 7`` in a text file (line 1 is the header), else ``… row 6``."""
     if path.suffix.lower() == ".parquet":
         return lambda row: f"{path} row {row + 1}"
     lines = cache(lambda: _line_numbers(path, _separator(path, separator)))
@@ -270,7 +270,7 @@ def _separator(path: Path, separator: str | None) -> str:
 
 
 def _line(path: Path, record: int, separator: str) -> str:
-    """Where a record is, the header being record 0."""
+    """The place of a record. The header is record 0."""
     return _named(path, record, _line_numbers(path, separator))
 
 
@@ -279,11 +279,11 @@ def _named(path: Path, record: int, lines: Sequence[int]) -> str:
 
 
 def _line_numbers(path: Path, separator: str) -> Sequence[int]:
-    """The line on which each record ends, that of the header first; blank lines are none."""
+    """The line on which each record ends, including the header. Blank lines are not records."""
     lines = array("q")
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         reader = csv.reader(stream, delimiter=separator)
-        with suppress(csv.Error):  # a cell too long for that reader: what follows has no known line
+        with suppress(csv.Error):  # A cell is too long for that reader, so the lines of what follows are unknown.
             lines.extend(reader.line_num for cells in reader if cells)
     return lines
 
@@ -298,7 +298,7 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
 
     if decimal not in (".", ",") or decimal == separator:
         raise ConfigError(
-            f"{path}: decimal is {decimal!r} and the separator {separator!r}; give {given('decimal', '.')} or ','"
+            f"{path}: decimal is {decimal!r} and separator is {separator!r}; give {given('decimal', '.')} or ','"
         )
     quotes = _check_text(path)
 
@@ -317,10 +317,11 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
         try:
             table = table_of(_BLOCK)
         except arrow.ArrowException:
-            # Types are inferred from the first block, and a later one may have other cells: then all is one block.
+            # Types are inferred from the first block. If a later block has other cells, the file is read as a single
+            # block.
             table = table_of(min(path.stat().st_size + 1, _LARGEST_BLOCK))
     except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]}); correct it") from None
+        raise DataError(f"{path}: cannot be read as a CSV file ({str(error).splitlines()[0]}); correct it") from None
     _check_header(path, table.column_names, separator, separator == _separator(path, None))
     if ragged:
         row = ragged[0]
@@ -336,7 +337,7 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
 
 
 def _check_text(path: Path) -> int:
-    """How many quotes the file has; raise unless it is UTF-8."""
+    """How many quotes the file has. Raise unless it is UTF-8."""
     quotes, decoder = 0, getincrementaldecoder("utf-8")()
     with path.open("rb") as stream:
         try:
@@ -373,7 +374,7 @@ def _check_header(path: Path, names: list[str], separator: str, usual: bool) -> 
             "without them"
         )
     if all(is_number(name) for name in names):
-        raise DataError(f"{path}: the first line holds numbers; put a line with the names of the columns before it")
+        raise DataError(f"{path}: the first line contains numbers; put a line with the names of the columns before it")
 
 
 def _read_parquet(path: Path, drop: Collection[str], limit: int) -> Any:
@@ -392,4 +393,4 @@ def _read_parquet(path: Path, drop: Collection[str], limit: int) -> Any:
         raise
     except (arrow.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{path}: not a readable Parquet file ({reason}); write it again") from None
+        raise DataError(f"{path}: cannot be read as a Parquet file ({reason}); write it again") from None

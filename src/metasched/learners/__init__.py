@@ -1,1 +1,1 @@
-"""Algorithm 1: networks, the inner loop, the outer step, and the loop over meta-updates."""
+"""The learners: networks, joint training, Algorithm 1, rewards, evaluation, and the compiled loop over updates."""

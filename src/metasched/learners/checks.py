@@ -15,7 +15,7 @@ from metasched.learners.settings import AlgorithmOne, LearnerSettings
 from metasched.tasks import TaskSet
 
 USABLE = 0.8
-"""Share of a device's memory that a run may plan with."""
+"""The share of a device's memory that a run may use."""
 
 
 def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -39,7 +39,7 @@ def check_network(tasks: TaskSet, network: Network, settings: LearnerSettings) -
 
 
 def check_losses(tasks: TaskSet, losses: Losses) -> None:
-    """Refuse a loss that gives anything but one number for one row."""
+    """Refuse a loss that returns anything but one number for one row."""
     regression = tasks.target_size is not None
     width = num_outputs(tasks, shared=True)
     outputs = _shape((width,), jnp.float32)
@@ -53,13 +53,13 @@ def check_losses(tasks: TaskSet, losses: Losses) -> None:
 
 
 def weight_bytes(tasks: TaskSet, network: Network) -> int:
-    """Bytes of one set of weights."""
+    """The bytes of one set of weights."""
     weights = jax.eval_shape(network.init, jax.random.key(0), _shape((1, *tasks.shape), jnp.float32))
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(weights))
 
 
 def device_memory() -> int:
-    """Bytes of the first device, or of the machine where that is the device."""
+    """The bytes of memory of the first device, or of the machine if the device is a CPU."""
     device = jax.devices()[0]
     stats = device.memory_stats() if device.platform != "cpu" else None
     if stats and "bytes_limit" in stats:
@@ -68,9 +68,10 @@ def device_memory() -> int:
 
 
 def kept_weights(settings: LearnerSettings) -> int:
-    """Sets of weights alive at once: the model, Adam's two, gradients and copies, and what the meta-gradient keeps.
+    """How many sets of weights exist at once: the model, two for Adam, gradients and copies, and those of the
+    meta-gradient.
 
-    The same again for each copy of the learner that ``reward_folds`` asks for.
+    Each copy of the learner that ``reward_folds`` asks for needs the same again.
     """
     kept = gradients.find(settings.gradient).kept(settings) if isinstance(settings, AlgorithmOne) else 0
     return (1 + settings.reward_folds) * (10 + kept)
@@ -85,10 +86,9 @@ def checked_objective(
     abstain: bool = False,
     replicas: int = 1,
 ) -> Objective:
-    """What is learned, with the network built and the settings resolved; refuses what cannot run on these tasks.
+    """Build the network and resolve the settings. Refuse anything that cannot run on these tasks.
 
-    ``replicas`` runs are to go side by side, and must fit into memory. Whoever has an objective from here need not
-    check it again.
+    ``replicas`` runs will run side by side, and must fit into memory. An objective from here needs no further check.
     """
     settings = settings.resolve(tasks)
     if isinstance(settings, AlgorithmOne) and settings.gradient != "auto":
@@ -101,7 +101,7 @@ def checked_objective(
 
 
 def fit_memory(tasks: TaskSet, network: Network, settings: LearnerSettings, replicas: int = 1) -> LearnerSettings:
-    """Choose the gradient of Algorithm 1 where it is left open, and refuse what does not fit, naming what to change."""
+    """Choose the gradient of Algorithm 1 if it is left open, and refuse a run that does not fit into memory."""
     one = weight_bytes(tasks, network)
     rows = sum(task.inputs.nbytes for task in tasks.tasks) + tasks.validation.inputs.nbytes
     room = USABLE * device_memory() - rows
@@ -123,9 +123,9 @@ def fit_memory(tasks: TaskSet, network: Network, settings: LearnerSettings, repl
 
 
 def replicas_that_fit(tasks: TaskSet, objective: Objective) -> int:
-    """Runs of which the weights of every step fit on one device at once; at least one."""
+    """How many runs, whose weights are kept at every step, fit on a device at once; at least one."""
     settings = objective.settings
     kept = kept_weights(settings)
-    if not isinstance(settings, AlgorithmOne):  # as much as the weights of every step leaves room for activations
+    if not isinstance(settings, AlgorithmOne):  # activations may take as much memory as the weights of every step
         kept += (1 + settings.reward_folds) * (settings.batches_per_update or 0)
     return max(1, int(USABLE * device_memory() / 2 / (weight_bytes(tasks, objective.network) * kept)))

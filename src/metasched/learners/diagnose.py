@@ -1,6 +1,6 @@
-"""``diagnose``: does order matter, do tasks move together, is the reward stationary, and what follows from that.
+"""``diagnose``: does order matter, do tasks move together, is the reward stationary, and which scheduler follows?
 
-What follows is never more than our own results bear out (:mod:`~metasched.learners.reference_results`).
+The recommendation never goes beyond what our own results support (:mod:`~metasched.learners.reference_results`).
 """
 
 from collections.abc import Callable
@@ -27,11 +27,11 @@ from metasched.tasks import TaskSet
 OnStep = Callable[[int, int, str], None]
 
 LARGEST_VARIATION = 0.25
-"""Above this coefficient of variation √t·e(t) is not called constant."""
+"""With a larger coefficient of variation, √t·e(t) is not called constant."""
 
 
 class Stationarity(NamedTuple):
-    """How validation errors e(t) fall over the first T steps on each task, by class.
+    """How the validation errors e(t) fall over the first T steps on each task, by class.
 
     Attributes:
         errors: e (N, T, C'); NaN for a class without validation rows.
@@ -52,11 +52,11 @@ class Diagnosis:
         tasks: the task set.
         orders: the order test of each task.
         p_values: their permutation p-values (N,) after Holm's correction over tasks.
-        association: between tasks, at equal positions; None when their labels mean different things.
-        association_p_values: (N, N), after Holm's correction over pairs; None likewise.
-        stationarity: of the scaled reward; None when it was not asked for.
+        association: the association between tasks at equal positions, or None if their labels mean different things.
+        association_p_values: (N, N), after Holm's correction over pairs, or None in the same case.
+        stationarity: of the scaled reward, or None if it was not asked for.
         recommendation: a scheduler, one of ``ms.schedulers.names()``.
-        reason: why, in a sentence.
+        reason: the reason, in a sentence.
 
     Examples:
         >>> evidence = ms.diagnose(tasks, permutations=500, steps=0)
@@ -90,16 +90,17 @@ def diagnose(
 
     Args:
         tasks: the task set, or the name or path of a data set that needs no options.
-        network: whose reward is followed; a :class:`Network`, ``"auto"``, ``"mlp"`` or ``"cnn"``.
-        learner: whom the recommendation is for; its settings give the batch size and the rate of that reward.
-        permutations: number of shuffles for every p-value.
+        network: the network whose reward is followed: a :class:`Network`, ``"auto"``, ``"mlp"`` or ``"cnn"``.
+        learner: the learner that the recommendation is for. Its settings give the batch size and the learning rate.
+        permutations: the number of shuffles for every p-value.
         steps: inner steps over which the paper's reward is followed; 0 skips this. Skipped in regression.
-        alpha: level of the verdicts, after correction.
-        seed: of shuffles and initial weights.
-        on_step: called before each step with how many are done, of how many, and what comes next.
+        alpha: the level of the verdicts, after correction.
+        seed: the seed of shuffles and initial weights.
+        on_step: called before each step with the number of steps done, the number of all steps, and the next step in
+            words.
 
     Returns:
-        The evidence, and the scheduler that it and our results recommend.
+        The evidence, and the recommended scheduler.
 
     Examples:
         >>> ms.diagnose(tasks, permutations=500, steps=0).orders[0].verdict().split(" (")[0]
@@ -152,7 +153,7 @@ def recommend(
     if not ordered:
         return usual, (
             f"the order of {_listed(drifting)} is not random, but looks like drift rather than dependence between "
-            f"neighbours; rewards follow drift by themselves, and {why}"
+            f"neighbours; rewards follow drift anyway, and {why}"
         )
     found = (
         f"in {len(ordered)} of {len(names)} tasks ({_listed(ordered)}) the label at the cursor predicts the next ones"
@@ -173,10 +174,10 @@ def _listed(names: list[str], most: int = 4) -> str:
 def stationarity(
     model: InitialModel, weights: Weights, rate: float, tasks: TaskSet, steps: int, batch_size: int
 ) -> Stationarity:
-    """Train on each task alone from ``weights``, batch after batch, and follow the validation error by class.
+    """Train on each task alone from ``weights``, batch after batch, and record the validation error by class.
 
-    The paper's Figure 2 shows √t·e(t) nearly constant over the first 120 steps, and defines the reward
-    r = 1 − √t·e(t) from that.
+    The paper's Figure 2 shows √t·e(t) nearly constant over the first 120 steps, and therefore defines the reward r = 1
+    − √t·e(t).
     """
 
     def follow(weights: Weights, batch: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[Weights, jax.Array]:
@@ -194,12 +195,12 @@ def stationarity(
 
 
 def summarise_errors(errors: NDArray[np.float64]) -> Stationarity:
-    """Variation of √t·e(t) and fitted exponent, for errors e (…, T, C')."""
+    """The variation of √t·e(t) and the fitted exponent, for errors e (…, T, C')."""
     time = np.arange(1, errors.shape[-2] + 1)[:, None]
     scaled = np.sqrt(time) * errors
     mean = scaled.mean(axis=-2)
     variation = np.divide(scaled.std(axis=-2), mean, out=np.zeros_like(mean), where=mean != 0)
-    # Errors of zero have no logarithm: fit on the times at which something is still wrong.
+    # Errors of zero have no logarithm, so fit only the times at which something is still wrong.
     weight = (errors > 0).astype(np.float64)
     x, y = np.log(time) * weight, np.log(np.where(errors > 0, errors, 1.0))
     count = np.maximum(weight.sum(axis=-2, keepdims=True), 1)

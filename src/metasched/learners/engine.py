@@ -1,7 +1,8 @@
-"""Any learner from the first update to the last: chunks of updates as one compiled program, many runs side by side.
+"""Runs any learner from the first update to the last: chunks of updates as one compiled program, many runs side by
+side.
 
-Read it top to bottom. A *program* holds one learner, compiled. A *replica* is one run in it. Python only decides how
-many updates the next chunk has, and reads what came of them.
+Read it from top to bottom. A *program* is one compiled learner. A *replica* is one run in it. Python only decides how
+many updates the next chunk has, and reads the results.
 """
 
 import time
@@ -42,27 +43,28 @@ from metasched.learners.stream import Data, device_data, host_rows, target_rows
 from metasched.tasks import TaskSet
 
 LEARNERS: Mapping[type[LearnerSettings], MakeLearner] = {AlgorithmOne: meta, Joint: joint}
-"""What makes the learner that settings are for."""
+"""Makes the learner for given settings."""
 CHUNK = 64
-"""Most updates of one call to the compiled program."""
+"""The most updates of one call to the compiled program."""
 LOGGED_NUMBERS = 2**24
-"""Most outputs on test rows that one call writes down for a replica; fewer updates then make a chunk."""
+"""The most outputs on test rows that one call records for a replica. If necessary, a chunk has fewer updates."""
 CHUNK_SECONDS = 1.0
-"""About how long one call should take, so that progress is seen and little is lost."""
+"""About how many seconds one call should take, so that progress is visible and little work is lost."""
 
 Record = dict[str, Any]
-"""What happened in one update, as JSON types."""
+"""The events of one update, as JSON types."""
 Replica = TypeVar("Replica", bound=Hashable)
-"""How the caller names a run."""
+"""The caller's name for a run."""
 
 
-# The program: scheduler, learner and evaluation, compiled as one.
+# The program: scheduler, learner and evaluation, compiled as one
 
 
 class Log(NamedTuple):
-    """What a chunk writes down, one row for each update (CHUNK, …); ``drawn`` are rows by task so far.
+    """What a chunk records, one row for each update (CHUNK, …).
 
-    ``outputs`` on the test subset are there where the metric is no mean over rows.
+    ``drawn`` has the rows by task so far. ``outputs`` on the test subset are recorded if the metric is not a mean over
+    rows.
     """
 
     loss: jax.Array
@@ -75,14 +77,14 @@ class Log(NamedTuple):
 
 
 class Models(NamedTuple):
-    """The models of the latest update: the one it started from, and the one it ended with."""
+    """The models before and after the latest update."""
 
     initial: Weights
     weights: Weights
 
 
 class ReplicaRows(NamedTuple):
-    """The rows that a replica learns from and is evaluated on: on the device, and the task set they come from."""
+    """The rows that a replica learns from and is evaluated on, on the device, and their task set."""
 
     data: Data
     test: Rows
@@ -90,10 +92,10 @@ class ReplicaRows(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A learner with its rows and compiled loop; :func:`prepare` makes one, any number of runs use it.
+    """A learner with its rows and compiled loop. :func:`prepare` makes a program, and any number of runs use it.
 
-    ``together`` replicas run side by side; 1 means one after another. With ``own_rows`` every replica has target rows
-    of its own, of the same shapes; the sources are the same for all.
+    ``together`` replicas run side by side; 1 means one after another. With ``own_rows`` every replica has its own
+    target rows, of the same shapes. The sources are the same for all.
     """
 
     objective: Objective
@@ -109,7 +111,7 @@ class Program(NamedTuple):
 def prepare(
     tasks: TaskSet, objective: Objective, schedule: Schedule, together: int = 1, own_rows: bool = False
 ) -> Program:
-    """Copy the rows to the device and set up compilation; ``objective`` has been checked against the tasks."""
+    """Copy the rows to the device and set up the compilation. ``objective`` was already checked against the tasks."""
     settings = objective.settings
     make = LEARNERS[type(settings)]
     built = make(objective, schedule)
@@ -120,14 +122,16 @@ def prepare(
     elif together > 1:
         chunk = over_replicas(chunk, (None, None, 0, None, None))
     rows = ReplicaRows(device_data(tasks, settings), evaluation_subset(tasks, settings.eval_rows), tasks)
-    # An accelerator would launch hundreds of small kernels; on a CPU compiling costs more than it saves.
+    # An accelerator would start hundreds of small kernels. On a CPU, compiling costs more than it saves.
     start = built.init if jax.default_backend() == "cpu" else jax.jit(built.init)
     scored, read = full_scorer(objective), full_reader(objective)
     return Program(objective, rows, together, start, jax.jit(chunk), scored, read, own_rows)
 
 
 def replica_rows(program: Program, tasks: TaskSet) -> ReplicaRows:
-    """The target's rows of a task set whose sources are the program's; its own are on the device already."""
+    """The target's rows of a task set whose sources are those of the program. The program's own are on the device
+    already.
+    """
     if tasks is program.rows.tasks:
         return program.rows
     settings = program.objective.settings
@@ -136,7 +140,7 @@ def replica_rows(program: Program, tasks: TaskSet) -> ReplicaRows:
 
 
 def refill(program: Program, tasks: TaskSet) -> Program:
-    """The same program with other rows of the same shapes; nothing is compiled again."""
+    """The same program with other rows of the same shapes. Nothing is compiled again."""
     objective = program.objective._replace(unit=unit_of(tasks))
     settings = objective.settings
     rows = ReplicaRows(device_data(tasks, settings), evaluation_subset(tasks, settings.eval_rows), tasks)
@@ -144,7 +148,9 @@ def refill(program: Program, tasks: TaskSet) -> Program:
 
 
 def side_by_side(tasks: TaskSet, objective: Objective, replicas: int, most: int = 128) -> int:
-    """Replicas of one program: one on a CPU; on accelerators equal groups that fit, a multiple of the devices."""
+    """How many replicas of a program run side by side: one on a CPU, on accelerators equal groups that fit on each
+    device.
+    """
     if jax.default_backend() == "cpu":
         return 1
     devices = len(jax.devices())
@@ -154,7 +160,7 @@ def side_by_side(tasks: TaskSet, objective: Objective, replicas: int, most: int 
 
 
 def hyperparameters_of(settings: LearnerSettings, reward_index: int = 0) -> Hyperparameters:
-    """The settings that a run does not share with the others of its program."""
+    """The settings that may differ between runs of a program."""
     return Hyperparameters(jnp.int32(reward_index), jnp.float32(settings.probe_rate), jnp.float32(settings.rates[-1]))
 
 
@@ -167,12 +173,12 @@ def _chunk(
     first: Any,
     count: Any,
 ) -> tuple[State, Log, Models]:
-    """``count`` updates, a chunk at most, after the first ``first``; the test subset is evaluated where that is due.
+    """Make ``count`` updates, at most a chunk, after the first ``first``. Evaluate the test subset when that is due.
 
-    ``first`` is the number that ``state.update`` has. It is an argument of its own because it is then one number for
-    all replicas: under ``vmap`` a condition on a replica's number would become a select, which always evaluates.
+    ``first`` equals ``state.update``. It is a separate argument, so that it is one number for all replicas: under
+    ``vmap`` a condition on the number of a replica would become a select, which always evaluates.
     """
-    # The unit of numbers to predict is an input, like the rows, so the learner is made of it while this is compiled.
+    # The unit of numbers to predict is an input, like the rows. So the learner is made from it during compilation.
     objective = measured(objective, data.unit)
     learner, settings = make(objective), objective.settings
     every = settings.eval_every or 1
@@ -201,7 +207,7 @@ def _chunk(
         log = jax.tree.map(lambda column, value: column.at[number].set(value), log, entry(state, update, found))
         return state, log, Models(update.initial, update.weights)
 
-    # The log has as many rows whatever ``count`` is, so that one compiled program serves chunks of every length.
+    # The log has the same number of rows for any ``count``, so one compiled program serves chunks of every length.
     _, like = jax.eval_shape(learner.update, data, state)
     nothing = jax.eval_shape(evaluated, like)
     row = jax.eval_shape(entry, state, like, nothing)
@@ -212,17 +218,18 @@ def _chunk(
 
 
 def _longest_chunk(objective: Objective, test: Rows) -> int:
-    """Most updates of one call: CHUNK, or fewer where outputs on the test subset are written down."""
+    """The most updates of one call: CHUNK, or fewer if outputs on the test subset are recorded."""
     if judge(objective).by_row:
         return CHUNK
     width = objective.heads.width if test.targets is None else test.targets.shape[-1]
     return max(1, min(CHUNK, LOGGED_NUMBERS // (2 * len(test.labels) * width)))
 
 
-# The loop: chunk after chunk, group after group of replicas.
+# The loop: chunk after chunk, group after group of replicas
 
 Chunk = tuple[Callable[[], dict[Replica, tuple[State, Models]]], list[tuple[Replica, Record]]]
-"""State and models of every replica after a chunk, made when asked for; and a record for each update of each."""
+"""The state and models of every replica after a chunk, made on request, and a record for each update of each replica.
+"""
 
 
 def run(
@@ -231,11 +238,11 @@ def run(
     ended: Collection[Replica] = (),
     rows: Mapping[Replica, ReplicaRows] | None = None,
 ) -> Iterator[Chunk[Replica]]:
-    """All updates that are left to ``states``, at most ``together`` replicas at a time.
+    """Make all remaining updates of ``states``, with at most ``together`` replicas at a time.
 
-    The last record of a replica has ``final``. One whose loss is no longer finite ends with a record that has
-    ``diverged``; the others go on. Replicas that ``ended`` so before stay as they are. ``rows`` are the replicas' own,
-    for a program made for that.
+    The last record of a replica has ``final``. If the loss of a replica is no longer finite, it ends with a record that
+    has ``diverged``, and the others continue. Replicas that ``ended`` earlier stay as they are. ``rows`` are the
+    replicas' own rows, if the program was made for that.
     """
     for group in _groups(program, states):
         own = [rows[replica] if rows else program.rows for replica in group]
@@ -243,7 +250,7 @@ def run(
 
 
 def _groups(program: Program, states: Mapping[Replica, State]) -> Iterator[list[Replica]]:
-    """Neighbouring replicas that have made as many updates, at most ``together`` of them."""
+    """Neighbouring replicas with the same number of updates, at most ``together`` of them."""
     group: list[Replica] = []
     for replica, state in states.items():
         if group and (len(group) == program.together or int(state.update) != int(states[group[0]].update)):
@@ -287,12 +294,13 @@ def _run_together(
                 if alive[replicas[index]]:
                     last[replicas[index]]["final"] = final
         yield partial(_by_replica, program, (stacked, models), replicas), records
-        # From one update on, at most four times as many in each chunk: the first chunk's time includes compilation.
+        # Each chunk has at most four times as many updates as the last, starting with one, because the first time
+        # includes compilation.
         count = max(1, min(4 * count, int(count * CHUNK_SECONDS / max(seconds, 1e-3))))
 
 
 def _stack_rows(program: Program, rows: Sequence[ReplicaRows]) -> tuple[Data, Rows]:
-    """The rows that the compiled program is given: one set for all replicas, or their own, stacked like the states."""
+    """The rows for the compiled program: one set for all replicas, or their own rows, stacked like the states."""
     if program.together == 1 or not program.own_rows:
         return rows[0].data, rows[0].test
     names = ("validation", "reward_rows", "folds", "unit")
@@ -302,7 +310,7 @@ def _stack_rows(program: Program, rows: Sequence[ReplicaRows]) -> tuple[Data, Ro
 
 
 def _stack_states(program: Program, states: Sequence[State]) -> State:
-    """States along a first axis, spread over all devices."""
+    """States stacked along a first axis and spread over all devices."""
     if program.together == 1:
         return states[0]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *_full(program, states))
@@ -314,7 +322,7 @@ def _stack_states(program: Program, states: Sequence[State]) -> State:
 
 
 def _full(program: Program, each: Sequence[Any]) -> list[Any]:
-    """A short group filled up with its last replica: the compiled program takes ``together`` of them, no fewer."""
+    """Fill up a short group with copies of its last replica, because the program takes exactly ``together``."""
     return [*each, *[each[-1]] * (program.together - len(each))]
 
 
@@ -326,11 +334,13 @@ def _by_replica(program: Program, stacked: Any, replicas: Sequence[Replica]) -> 
     return {replica: _replica(program, stacked, index) for index, replica in enumerate(replicas)}
 
 
-# The records: what the compiled loop logged, for people and files.
+# The records: what the compiled loop logged, for people and files
 
 
 def _records(program: Program, began: Hyperparameters, log: Log, test: Rows, done: int, count: int) -> list[Record]:
-    """Records of one replica and chunk, after ``done`` updates; one whose loss is not finite is the last."""
+    """The records of one replica and chunk, after ``done`` updates. A record with a loss that is not finite is the
+    last.
+    """
     counts = _class_counts(program, test.labels)
     records: list[Record] = []
     for number in range(count):
@@ -345,7 +355,9 @@ def _records(program: Program, began: Hyperparameters, log: Log, test: Rows, don
 
 
 def _record(program: Program, row: Log, update: int, counts: NDArray[np.int64], test: Rows) -> Record:
-    """One update; ``counts`` (width,) are rows by class of ``test``, the subset that is evaluated along the way."""
+    """The record of one update. ``counts`` (width,) are the rows by class of ``test``, the subset for evaluation during
+    training.
+    """
     objective, settings = program.objective, program.objective.settings
     drawn = int(row.drawn.sum())
     record: Record = {
@@ -376,12 +388,12 @@ def _record(program: Program, row: Log, update: int, counts: NDArray[np.int64], 
 
 
 def _class_counts(program: Program, labels: ArrayLike) -> NDArray[np.int64]:
-    """How many of the labels there are of each class (width,)."""
+    """How many of the labels are in each class (width,)."""
     return np.bincount(np.asarray(labels), minlength=program.objective.heads.width)
 
 
 def _final(program: Program, rows: Sequence[ReplicaRows], stacked: State, models: Models) -> list[Record]:
-    """For every replica: the last models on all of its test rows, and the source rows drawn by task and label."""
+    """For every replica: the scores of its last models on all test rows, and the source rows by task and label."""
     by_task_set: dict[int, list[int]] = {}
     for index, each in enumerate(rows):
         by_task_set.setdefault(id(each.tasks), []).append(index)
@@ -391,7 +403,7 @@ def _final(program: Program, rows: Sequence[ReplicaRows], stacked: State, models
     for indices in by_task_set.values():
         own = rows[indices[0]]
         test = host_rows(own.tasks.test)
-        # Most programs have one task set: then all models are scored as they are, and nothing is copied.
+        # Most programs have a single task set. Then all models are scored as they are, and nothing is copied.
         some = stack
         if len(indices) < len(rows):
             some = jax.tree.map(lambda leaf, indices=indices: leaf[np.array(indices)], stack)

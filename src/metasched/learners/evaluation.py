@@ -1,4 +1,4 @@
-"""Evaluating a model on the target's test rows: a fixed subset inside the compiled loop, all of them at the end."""
+"""Evaluates models on the target's test rows: a fixed subset inside the compiled loop, all rows at the end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -18,18 +18,18 @@ from metasched.tasks import RowNumbers, TaskSet
 
 ROWS_AT_ONCE = 1000
 MOST_JUDGED = 5000
-"""Test rows of which a run's outcome has the predictions, at most."""
+"""The outcome of a run has predictions for at most this many test rows."""
 
 
 class ScoreSums(NamedTuple):
-    """For two models, the sum of row scores by class (width,); how many rows there are, the caller knows."""
+    """Sums of row scores by class (width,) for two models. The caller knows the number of rows."""
 
     adapted: jax.Array
     initial: jax.Array
 
 
 class Outputs(NamedTuple):
-    """For two models, what the target's head says of every row (n, width)."""
+    """The outputs of the target's head for every row (n, width), for two models."""
 
     adapted: jax.Array
     initial: jax.Array
@@ -42,37 +42,37 @@ def judge(objective: Objective) -> Metric:
 
 
 def evaluation_order(tasks: TaskSet) -> NDArray[np.int64]:
-    """Test rows in the order in which subsets are cut from them, the same for every run."""
+    """The test rows in the order from which subsets are taken, the same for every run."""
     return np.random.default_rng(0).permutation(len(tasks.test.labels))
 
 
 def evaluation_subset(tasks: TaskSet, count: int) -> Rows:
-    """The first ``count`` test rows of that order, on the device."""
+    """The first ``count`` test rows in this order, on the device."""
     return to_device(host_rows(tasks.test).take(evaluation_order(tasks)[:count]))
 
 
 def judged_rows(tasks: TaskSet) -> RowNumbers:
-    """Numbers of the test rows of which outcomes have predictions, in order: all, or a fixed random subset."""
+    """The numbers of the test rows that have predictions in outcomes, in order: all rows, or a fixed random subset."""
     return np.sort(evaluation_order(tasks)[:MOST_JUDGED])
 
 
 def score_sums(objective: Objective, weights: Weights, rows: Rows, real: jax.Array | bool = True) -> jax.Array:
-    """Sum of row scores (width,) by label, over the rows that are ``real`` (n,)."""
+    """The sums of row scores (width,) by label, over the rows that are ``real`` (n,)."""
     scores = jnp.where(real, row_scores(objective, weights, rows), 0)
     return jnp.zeros(objective.heads.width).at[rows.labels].add(scores)
 
 
 def target_outputs(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
-    """What the target's head says of every row (n, width)."""
+    """The outputs of the target's head for every row (n, width)."""
     return outputs(objective, weights, rows.inputs, objective.heads.target)
 
 
 Scorer: TypeAlias = Callable[[Weights, Rows, Unit | None], NDArray[np.float64]]
-"""Sums of row scores by class (replicas, width) of stacked weights, over rows in host memory, in that unit."""
+"""Sums of row scores by class (replicas, width) for stacked weights, over rows in host memory, in this unit."""
 
 
 def full_scorer(objective: Objective) -> Scorer:
-    """Passes rows through models stacked along a first axis, some rows at a time."""
+    """Pass rows through models stacked along a first axis, some rows at a time."""
 
     @jax.jit
     def part(weights: Weights, rows: Rows, count: int, unit: Unit | None) -> jax.Array:
@@ -87,11 +87,11 @@ def full_scorer(objective: Objective) -> Scorer:
 
 
 Reader: TypeAlias = Callable[[Weights, Rows, Unit | None], NDArray[np.float32]]
-"""Outputs of the target's head (replicas, n, width) of stacked weights, for rows in host memory, in that unit."""
+"""Outputs of the target's head (replicas, n, width) for stacked weights and rows in host memory, in this unit."""
 
 
 def full_reader(objective: Objective) -> Reader:
-    """Passes rows through models stacked along a first axis, and hands out what the target's head says of each."""
+    """Pass rows through models stacked along a first axis, and return the outputs of the target's head for each row."""
 
     @jax.jit
     def part(weights: Weights, rows: Rows, unit: Unit | None) -> jax.Array:
@@ -106,16 +106,16 @@ def full_reader(objective: Objective) -> Reader:
 
 
 def predictions(objective: Objective, read: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What outputs (…, width) of the target's head say: probabilities (…, C) of its classes; in regression numbers."""
+    """Turn outputs (…, width) of the target's head into probabilities (…, C) of classes or, in regression, numbers."""
     if objective.variance is not None:
         return read
     return np.asarray(softmax(read[..., : objective.heads.classes[objective.heads.target]], axis=-1))
 
 
 def pieces(rows: Rows) -> Iterator[tuple[Rows, int]]:
-    """Rows in host memory, some at a time, and how many of each piece are real.
+    """Yield rows in host memory in pieces, and how many rows of each piece are real.
 
-    A last, short piece is grown to the common size, so that one compiled function serves all.
+    A short last piece is filled up to the common size, so that one compiled function serves all.
     """
     number = len(rows.labels)
     at_once = min(ROWS_AT_ONCE, number)
@@ -130,7 +130,7 @@ def _pad(size: int, part: NDArray[np.generic]) -> NDArray[np.generic]:
 
 
 class Score(NamedTuple):
-    """The score of the settings' metric, balanced accuracy, and accuracy by class (None for one without rows)."""
+    """The score by the settings' metric, balanced accuracy, and accuracy by class (None for a class without rows)."""
 
     main: float
     balanced: float
@@ -144,9 +144,9 @@ def read_score(
     read: NDArray[np.float32] | None = None,
     rows: Rows | None = None,
 ) -> Score:
-    """The score that follows from sums of row scores and numbers of rows by class (width,).
+    """Compute the score from sums of row scores and numbers of rows by class (width,).
 
-    A metric that is no mean over rows needs what the target's head ``read`` of the ``rows``, too.
+    A metric that is not a mean over rows also needs the outputs of the target's head, ``read``, for the ``rows``.
     """
     metric, present = judge(objective), counts > 0
     shares = sums[present] / counts[present]

@@ -1,8 +1,8 @@
-"""Folds stratified by label, and copies of a learner that each hold one fold out.
+"""Folds stratified by label, and copies of a learner, each of which never sees one of the folds.
 
-A row that a model has been trained on says little about what the next batch would teach it. With K folds the reward of
-a draw is the mean over k of the reward of that batch, computed on fold k at the weights of copy k. All copies get the
-same scheduled batches as the learner itself; only their target rows differ.
+A row that a model was trained on says little about what the next batch would teach it. With K folds, the reward of a
+draw is the mean over k of the reward of its batch, computed on fold k with the weights of copy k. All copies get the
+same scheduled batches as the learner itself. Only their target rows differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class Folds(NamedTuple):
 
 
 def stratified_folds(labels: ArrayLike, folds: int, *, equal: bool = False, seed: int = 0) -> NDArray[np.int64]:
-    """The fold (n,) of every row: rows sorted by label, at random among equals, are dealt out like cards.
+    """The fold (n,) of every row. Rows are sorted by label, in random order within a label, and dealt out like cards.
 
     Every fold has its share of every label, up to one row. The first n % K folds have one row more than the others.
     With ``equal`` all folds have n // K rows, and those left over are in none (−1). Equal seeds give equal folds.
@@ -49,9 +49,9 @@ def stratified_folds(labels: ArrayLike, folds: int, *, equal: bool = False, seed
 
 
 def equal_splits(labels: ArrayLike, folds: int) -> list[tuple[RowNumbers, RowNumbers]]:
-    """Row numbers (rest, held out) of folds of equal size; rows that are left over are in every rest.
+    """Row numbers (rest, held out) of folds of equal size. Rows that are left over are in every rest.
 
-    Equal sizes let one compiled program serve all folds. There are none when there are fewer rows than folds.
+    Because of the equal sizes, one compiled program serves all folds. With fewer rows than folds there are no splits.
     """
     numbers = stratified_folds(labels, folds, equal=True)
     if len(numbers) < folds:
@@ -60,9 +60,10 @@ def equal_splits(labels: ArrayLike, folds: int) -> list[tuple[RowNumbers, RowNum
 
 
 def folds_of(rows: Rows, folds: int) -> tuple[Folds, ...]:
-    """The K = ``folds`` ways to hold rows out; none with 0.
+    """The K = ``folds`` ways to hold out rows. With 0 there are none.
 
-    Arrays of one shape can be stacked, so there are up to two groups: the folds with one row more, and the others.
+    Only arrays of the same shape can be stacked, so there are up to two groups: the folds with one more row, and the
+    others.
     """
     if folds == 0:
         return ()
@@ -79,11 +80,11 @@ def folds_of(rows: Rows, folds: int) -> tuple[Folds, ...]:
 
 
 def over_replicas(function: Callable[..., Any], axes: Sequence[int | None]) -> Callable[..., Any]:
-    """``function`` for stacked replicas: the arguments whose axis is 0 are stacked, the others are shared."""
+    """Make ``function`` work on stacked replicas: arguments with axis 0 are stacked, the others are shared."""
     if jax.default_backend() != "cpu" or len(jax.devices()) > 1:
         return jax.vmap(function, in_axes=tuple(axes))
 
-    # On a CPU one after another costs nothing, and rounds exactly as a replica alone does: batched matrix products
+    # On a CPU one after another costs nothing extra, and rounds exactly like a replica alone. Batched matrix products
     # would differ in the last bits, and a run would depend on its neighbours.
     def one_by_one(*arguments: Any) -> Any:
         def one(mine: Sequence[Any]) -> Any:
@@ -107,10 +108,12 @@ def copies_of(model: Any, folds: tuple[Folds, ...]) -> tuple[Any, ...]:
 
 
 def each_copy(function: Callable[[Folds, Any], Any], folds: tuple[Folds, ...], copies: tuple[Any, ...]) -> list[Any]:
-    """``function(fold, copy)`` for every copy and the fold that it does not know: stacked results for each group."""
+    """Call ``function(fold, copy)`` for every copy and the fold that it never saw. The results of each group are
+    stacked.
+    """
     return [over_replicas(function, (0, 0))(group, mine) for group, mine in zip(folds, copies, strict=True)]
 
 
 def mean_reward(done: list[tuple[Any, jax.Array]]) -> tuple[tuple[Any, ...], jax.Array]:
-    """Copies and rewards (k, …) of each group: the copies, and the mean reward over all of them."""
+    """From the copies and rewards (k, …) of each group: the copies, and the mean reward over all of them."""
     return tuple(copy for copy, _ in done), jnp.concatenate([rewards for _, rewards in done]).mean(axis=0)

@@ -1,8 +1,8 @@
-"""How the meta-gradient is found: estimators by name. A new one is a function and a line in ``_REGISTRY``.
+"""How the meta-gradient is computed: estimators by name. A new estimator is a function and a line in ``_REGISTRY``.
 
-Three are exact and differ in memory and in arithmetic. With w' = w − ρ·g(w), g the gradient of a batch's loss, and v
-the derivative of the outer loss by w', that by w is v − ρ·H·v, H the Hessian of the batch's loss; by the rate ρ it is
-−⟨v, g⟩.
+Three estimators are exact and differ in memory and time. Let w' = w − ρ·g(w), where g is the gradient of a batch's loss
+and H its Hessian, and let v be the derivative of the outer loss with respect to w'. Then its derivative with respect to
+w is v − ρ·H·v, and with respect to the rate ρ it is −⟨v, g⟩.
 """
 
 import math
@@ -30,27 +30,28 @@ class MetaParameters(NamedTuple):
 
 
 Found: TypeAlias = tuple[tuple[jax.Array, Adapted], MetaParameters]
-"""The outer loss and the adapted model, and the derivative of the loss by λ."""
+"""The outer loss, the adapted model, and the derivative of the loss with respect to λ."""
 Adapt: TypeAlias = Callable[[Scene, Start], Adapted]
-"""Train from a start on m scheduled batches of B rows; differentiable by all of the start."""
+"""Train from a start on m scheduled batches of B rows. Differentiable with respect to the start."""
 
 
 class Estimator(NamedTuple):
-    """A way to the meta-gradient, and the sets of weights that it keeps for the way back."""
+    """A way to compute the meta-gradient, and how many sets of weights it keeps for the backward pass."""
 
     find: Callable[[Scene, MetaParameters], Found]
     kept: Callable[[AlgorithmOne], int]
 
 
 def start_of(parameters: MetaParameters) -> Start:
-    """What the inner loop starts from, given λ."""
+    """The start of the inner loop, given λ."""
     return Start(parameters.weights, jnp.exp(parameters.log_rate))
 
 
 def through(adapt: Adapt) -> Callable[[Scene, MetaParameters], Found]:
-    """The derivative by λ of ℓ(f_w(x), y) on the target's rows ``scene.batch``, with w adapted from λ in that way.
+    """The derivative with respect to λ of ℓ(f_w(x), y) on the target's rows ``scene.batch``, where w is adapted from λ.
 
-    For an exact way of adapting it is the full second-order meta-gradient: the inner gradients are part of the graph.
+    If the adaptation is exact, this is the full second-order meta-gradient, because the inner gradients are part of the
+    graph.
     """
 
     def loss(parameters: MetaParameters, scene: Scene) -> tuple[jax.Array, Adapted]:
@@ -61,7 +62,7 @@ def through(adapt: Adapt) -> Callable[[Scene, MetaParameters], Found]:
 
 
 def scanned(scene: Scene, start: Start) -> Adapted:
-    """JAX keeps every intermediate value of every step: least arithmetic, most memory."""
+    """JAX keeps every intermediate value of every step: the least computation and the most memory."""
 
     def step(journey: Journey, number: jax.Array) -> tuple[Journey, jax.Array]:
         journey, (batch, _) = one_batch(scene, start, journey, number)
@@ -72,12 +73,12 @@ def scanned(scene: Scene, start: Start) -> Adapted:
 
 
 def rematerialised(scene: Scene, start: Start) -> Adapted:
-    """√m segments: only the weights between segments are kept, and each segment is walked again on the way back."""
+    """√m segments: only the weights between segments are kept, and the backward pass computes each segment again."""
     numbers = batch_numbers(scene)
     length = max(1, math.isqrt(len(numbers)))
     whole = len(numbers) // length * length
 
-    # Two levels: a segment keeps its first weights only, and while it is walked again each step keeps only its own.
+    # Two levels: a segment keeps only its first weights, and when it is computed again each step keeps only its own.
     @jax.checkpoint
     def segment(carry: tuple[Journey, Start], numbers: jax.Array) -> tuple[Journey, jax.Array]:
         journey, start = carry
@@ -99,9 +100,9 @@ def rematerialised(scene: Scene, start: Start) -> Adapted:
 
 
 def stored(scene: Scene, start: Start) -> Adapted:
-    """Only the weights before each step are kept; the way back takes one Hessian-vector product for each step."""
+    """Only the weights before each step are kept. The backward pass needs one Hessian-vector product for each step."""
 
-    # A custom derivative may not close over traced arrays, so those of the scene are arguments.
+    # A custom derivative may not close over traced arrays, so the arrays of the scene are arguments.
     def walk_all(start: Start, data: Data, stream: Stream, reward_index: jax.Array) -> tuple[Adapted, Any]:
         objective = measured(scene.objective, data.unit)
         here = scene._replace(objective=objective, data=data, stream=stream, reward_index=reward_index)
@@ -126,7 +127,9 @@ def stored(scene: Scene, start: Start) -> Adapted:
 def _walk_back(
     objective: Objective, start: Start, data: Data, batches: Batch, weights: Weights, cotangent: Weights
 ) -> Start:
-    """Derivatives by ``start`` from the weights (m, R, …) before every step and the derivative by the last ones."""
+    """The derivatives with respect to ``start``, from the weights (m, R, …) before every step and the derivative at the
+    end.
+    """
 
     def unfit(carry: Start, kept: tuple[Batch, Weights]) -> tuple[Start, None]:
         batch, before = kept
@@ -138,7 +141,7 @@ def _walk_back(
 
         back, _ = lax.scan(unstep, carry, before, reverse=True)
         if objective.abstain and not batch.trains.ndim:
-            # A batch that trained nothing left the weights as they were, so derivatives pass through it unchanged.
+            # A batch that trained nothing left the weights unchanged, so derivatives pass through it unchanged.
             back = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), back, carry)
         return back, None
 
@@ -148,10 +151,11 @@ def _walk_back(
 
 
 def _step_back(objective: Objective, start: Start, scheduled: Any, v: Weights) -> Start:
-    """What one step subtracts from the derivatives: that of φ = ⟨ρ·v, g(w)⟩ by the weights and by the rate, φ/ρ.
+    """What one step subtracts from the derivatives: that of φ = ⟨ρ·v, g(w)⟩ with respect to the weights and to the
+    rate, φ/ρ.
 
-    φ is the derivative of the loss in the direction ρ·v, found in forward mode, so this is reverse over forward: the
-    gradient g itself is never formed.
+    φ is the derivative of the loss in the direction ρ·v, computed in forward mode. So this is reverse mode over forward
+    mode, and the gradient g itself is never formed.
     """
     direction = jax.tree.map(lambda v: start.rate * v, v)
 
@@ -164,9 +168,9 @@ def _step_back(objective: Objective, start: Start, scheduled: Any, v: Weights) -
 
 
 def first_order(scene: Scene, start: Start) -> Adapted:
-    """FOMAML: with the inner gradients g as constants w' = w − ρ·Σg, whose derivative needs no way back.
+    """FOMAML: the inner gradients g count as constants, so w' = w − ρ·Σg needs no backward pass through the steps.
 
-    By w it is 1 and by ρ it is −Σg = (w' − w) / ρ.
+    The derivative with respect to w is 1, and with respect to ρ it is −Σg = (w' − w) / ρ.
     """
     still = lax.stop_gradient(start)
     adapted = lax.stop_gradient(scanned(scene, still))
@@ -194,12 +198,12 @@ _REGISTRY: Mapping[str, Estimator] = {
 
 
 def names() -> tuple[str, ...]:
-    """The estimators that settings know by name, besides ``auto``."""
+    """The names of the estimators for the settings, apart from ``auto``."""
     return tuple(_REGISTRY)
 
 
 def find(gradient: str | Estimator) -> Estimator:
-    """The estimator of that name; one of your own is handed back."""
+    """Find an estimator by name. Your own estimator is returned unchanged."""
     if isinstance(gradient, Estimator):
         return gradient
     if not isinstance(gradient, str):

@@ -1,4 +1,4 @@
-"""The inner loop: scheduled batches, SGD on each, from the initial weights to the adapted ones."""
+"""The inner loop: SGD on scheduled batches, from the initial weights to the adapted weights."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -16,10 +16,10 @@ from metasched.schedulers.rows import RowScheduler
 
 
 class Schedule(NamedTuple):
-    """Who decides, and the rewards it may be told: which of them is a run's own.
+    """The scheduler, and the rewards among which a run chooses its own.
 
-    Mixed batches have a :class:`RowScheduler`. With ``sums`` the stream adds up rewards by source, which computes them
-    for every scheduler, also for one that ignores them.
+    Mixed batches have a :class:`RowScheduler`. With ``sums`` the stream adds up rewards by source. They are then
+    computed for every scheduler, even for one that ignores them.
     """
 
     scheduler: Scheduler | RowScheduler
@@ -28,10 +28,10 @@ class Schedule(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """What a meta-update works with beside λ.
+    """What a meta-update needs in addition to λ.
 
-    ``batch`` are the target's rows of the outer loss. ``reward_index`` says which of the schedule's rewards the
-    scheduler is told: runs with different rewards share one compiled program.
+    ``batch`` has the target's rows of the outer loss. ``reward_index`` says which of the schedule's rewards the
+    scheduler gets, so that runs with different rewards share one compiled program.
     """
 
     objective: Objective
@@ -43,16 +43,16 @@ class Scene(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What the inner loop starts from and can be differentiated by."""
+    """The start of the inner loop, with respect to which it is differentiated."""
 
     weights: Weights
     rate: jax.Array
 
 
 class Adapted(NamedTuple):
-    """What came of m batches: weights, the stream after them, and the tasks int32 drawn (N: none).
+    """The result of m batches: weights, the stream after them, and the drawn tasks int32 (N: none).
 
-    Those are (m,), or (m, B) where batches are mixed.
+    The tasks are (m,), or (m, B) if batches are mixed.
     """
 
     weights: Weights
@@ -61,7 +61,7 @@ class Adapted(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What one batch leaves to the next of a model; ``slope`` where it is kept for several batches."""
+    """What one batch passes on to the next: the weights, and ``slope`` if it is kept for several batches."""
 
     weights: Weights
     evaluation: Evaluation
@@ -69,29 +69,29 @@ class Walk(NamedTuple):
 
 
 Journey: TypeAlias = tuple[Walk, Stream]
-"""A model on its way, and where the schedule stands."""
+"""The present model and the stream."""
 
 
 def fit(objective: Objective, data: Data, start: Start, batch: Batch) -> tuple[Weights, Weights]:
-    """R = ``steps_per_batch`` steps w ← w − ρ·∇loss(w) on one batch; also the weights before each step (R, …)."""
+    """R = ``steps_per_batch`` steps w ← w − ρ·∇loss(w) on one batch. Also returns the weights (R, …) before each."""
     scheduled = loss_arguments(objective, data, batch)
 
     def step(weights: Weights, _: None) -> tuple[Weights, Weights]:
         gradient = jax.grad(task_loss, argnums=1)(objective, weights, *scheduled)
         return jax.tree.map(lambda w, g: w - start.rate * g, weights, gradient), weights
 
-    if objective.settings.inner_steps == 1:  # the usual case, without a loop of one turn
+    if objective.settings.inner_steps == 1:  # the usual case, without a loop
         after, before = step(start.weights, None)
         return after, jax.tree.map(lambda leaf: leaf[None], before)
     return lax.scan(step, start.weights, None, length=objective.settings.inner_steps)
 
 
 def one_batch(scene: Scene, start: Start, journey: Journey, number: jax.Array) -> tuple[Journey, tuple[Batch, Weights]]:
-    """Select, train, evaluate, tell: one turn of the inner loop, T = ``number``.
+    """Select, train, evaluate, tell: one iteration of the inner loop, T = ``number``.
 
-    For a scheduler that ignores rewards this costs nothing: the compiler drops what nobody reads. With ``abstain`` the
-    scheduler has an arm N. Such a batch trains nothing, moves no cursor and draws no rows, and the scheduler is told
-    its reward as after any other.
+    If a scheduler ignores rewards they cost nothing, because the compiler drops values that are not used. With
+    ``abstain`` the scheduler has an arm N. Such a batch trains nothing, moves no cursor and draws no rows, and the
+    scheduler gets its reward as after any other batch.
     """
     walk, stream = journey
     batch = next_batch(scene.schedule.scheduler, scene.objective, scene.data, stream)
@@ -101,15 +101,15 @@ def one_batch(scene: Scene, start: Start, journey: Journey, number: jax.Array) -
 
 
 def learn(scene: Scene, start: Start, walk: Walk, batch: Batch, number: jax.Array) -> tuple[Walk, jax.Array, Weights]:
-    """What a batch makes of a model, its reward, and the weights (R, …) before each step on it."""
+    """Train a model on a batch. Returns the model, the reward of the batch, and the weights (R, …) before each step."""
     objective, schedule, data, *_ = scene
     weights, before = fit(objective, data, start._replace(weights=walk.weights), batch)
-    if objective.abstain and not batch.trains.ndim:  # in a mixed batch, rows that do not train have no weight
-        # A select and not a condition: replicas side by side may differ here.
+    if objective.abstain and not batch.trains.ndim:  # in a mixed batch, rows that do not train have weight 0
+        # A select and not a condition, because replicas side by side may differ here.
         weights = jax.tree.map(lambda new, old: jnp.where(batch.trains, new, old), weights, walk.weights)
     evaluation = evaluate(objective, weights, data.reward_rows)
     _, rows, head = loss_arguments(objective, data, batch)
-    # A reward informs the scheduler, whose choices have no derivative: nothing may flow back through it.
+    # A reward informs the scheduler, whose choices have no derivative, so no gradient may flow through it.
     old, new = lax.stop_gradient((walk.weights, weights))
     slope = slope_now(objective, data, old, walk.slope, number)
     turn = Turn(number, old, new, walk.evaluation, evaluation, rows, head, batch.trains, data.reward_rows, slope)
@@ -118,12 +118,12 @@ def learn(scene: Scene, start: Start, walk: Walk, batch: Batch, number: jax.Arra
 
 
 def first_slope(settings: LearnerSettings, weights: Weights) -> Weights | None:
-    """Room for a slope that is kept for several batches; one that is computed for each batch needs none."""
+    """Space for a slope that is kept for several batches. A slope that is computed for each batch needs none."""
     return None if settings.slope_every == 1 else jax.tree.map(jnp.zeros_like, lax.stop_gradient(weights))
 
 
 def slope_now(objective: Objective, data: Data, weights: Weights, before: Weights | None, number: jax.Array) -> Weights:
-    """The target's slope for batch ``number`` ≥ 1: computed every ``slope_every`` batches, else that of the last."""
+    """The target's slope for batch ``number`` ≥ 1. It is computed every ``slope_every`` batches and kept in between."""
     if before is None:
         return target_slope(objective, weights, data.reward_rows)
     due = (number - 1) % objective.settings.slope_every == 0
@@ -131,7 +131,7 @@ def slope_now(objective: Objective, data: Data, weights: Weights, before: Weight
 
 
 def first_walk(scene: Scene, start: Start) -> Walk:
-    """Where a meta-update begins."""
+    """The beginning of a meta-update."""
     evaluation = evaluate(scene.objective, start.weights, scene.data.reward_rows)
     return Walk(start.weights, evaluation, first_slope(scene.objective.settings, start.weights))
 

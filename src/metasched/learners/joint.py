@@ -1,4 +1,4 @@
-"""Joint training: one model, every step one batch of source rows and one batch of the target together."""
+"""Joint training: one model, and each step uses a batch of source rows and a batch of target rows."""
 
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -33,13 +33,13 @@ EPSILON = 1e-5
 
 
 class Parameters(NamedTuple):
-    """What is trained."""
+    """The trained parameters."""
 
     weights: Weights
 
 
 class ModelState(NamedTuple):
-    """What one step hands to the next of a model; ``slope`` is there where it is kept for several steps."""
+    """What one step passes on to the next: the model, and ``slope`` if it is kept for several steps."""
 
     parameters: Parameters
     optimiser: Any
@@ -47,7 +47,9 @@ class ModelState(NamedTuple):
 
 
 class JointState(NamedTuple):
-    """All that one step hands to the next; storing it is a checkpoint. ``copies`` are stacked like the folds."""
+    """Everything that one step passes on to the next. Storing it makes a checkpoint. ``copies`` are stacked like the
+    folds.
+    """
 
     model: ModelState
     copies: tuple[ModelState, ...]
@@ -58,17 +60,17 @@ class JointState(NamedTuple):
 
     @property
     def parameters(self) -> Parameters:
-        """What is trained on all of the target's rows."""
+        """The parameters that are trained on all of the target's rows."""
         return self.model.parameters
 
 
 def joint(objective: Objective, schedule: Schedule) -> Learner:
     """Joint training as a learner: w ← optimiser(w, ∇[s·ℓ(w; S) + ℓ(w; T)]), s = ``source_weight``.
 
-    S is the scheduled batch, under the head of its task; T are ``batch_size`` of the target's labelled rows, drawn anew
-    for every step, or all (``target_batch="all"``, or where there are no more). An update is m such steps. Where
-    the scheduler abstains, the step is on T alone. The optimiser's rate falls geometrically from the first step to
-    the last.
+    S is the scheduled batch, under the head of its task; T are ``batch_size`` of the target's labelled rows, drawn
+    again for every step, or all of them (``target_batch="all"``, or if there are no more). An update has m such steps.
+    If the scheduler abstains, the step uses only T. The optimiser's rate falls geometrically from the first step to the
+    last.
     """
     settings = cast(Joint, objective.settings)
     batches = settings.batches_per_update or 0
@@ -114,7 +116,7 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
     def valued(
         data: Data, state: JointState, before: ModelState, after: ModelState, batch: Batch, number: jax.Array
     ) -> tuple[ModelState, jax.Array]:
-        """The model after the step, with the slope it keeps, and the batch's reward."""
+        """The model after the step, the slope that it keeps, and the reward of the batch."""
         old, new = before.parameters.weights, after.parameters.weights
         slope = slope_now(objective, data, old, before.slope, number + 1)
         was, now = (evaluate(objective, weights, data.reward_rows) for weights in (old, new))
@@ -158,20 +160,21 @@ def joint(objective: Objective, schedule: Schedule) -> Learner:
 
 
 def step_sizes(optimiser: Any, parameters: Parameters) -> Weights | None:
-    """1 / (√v + ε) of Adam and its relatives, from their state; None for an optimiser that keeps no v for each weight.
+    """1 / (√v + ε) of Adam and its variants, from their state. None for an optimiser without a v for each weight.
 
-    In the first few steps v is made of so few gradients that dividing by it would amplify noise: then all are 1.
+    In the first few steps v comes from so few gradients that dividing by it would amplify noise. Then all values are 1.
     """
     squares, counts = (
         [found for _, found in optax.tree_utils.tree_get_all_with_path(optimiser, name)] for name in ("nu", "count")
     )
     shapes = jax.tree.map(jnp.shape, parameters)
-    # One that treats some weights apart, or all as one vector, has mean squares of another form.
+    # An optimiser that treats some weights separately, or all as one vector, has mean squares in another form.
     fitting = [found for found in squares if jax.tree.map(jnp.shape, found) == shapes]
     if not fitting or not counts:
         return None
     mean, steps = fitting[0], counts[0]
-    # Bias correction of Adam's usual decay. For another decay it is off by a factor that is the same for all weights.
+    # Bias correction for Adam's usual decay. For another decay it is wrong by a factor that is the same for all
+    # weights.
     unbiased = 1 - 0.999 ** jnp.maximum(steps, 1).astype(jnp.float32)
     sizes = jax.tree.map(lambda v: jnp.where(steps > FIRST_STEPS, 1 / (jnp.sqrt(v / unbiased) + EPSILON), 1.0), mean)
     return cast(Weights, sizes.weights)

@@ -14,14 +14,14 @@ from metasched.learners.settings import LearnerSettings
 from metasched.tasks import TaskSet
 
 WORST_ERROR = 4.0
-"""Squared error, in variances of the validation targets, beyond which a row counts as hopeless."""
+"""A row whose squared error is larger than this, in variances of the validation targets, counts as hopeless."""
 
 Loss: TypeAlias = Callable[[jax.Array, jax.Array], jax.Array]
-"""``loss(outputs (width,), answer) -> scalar`` of *one* row; the answer is a label, or targets (d,) in regression."""
+"""``loss(outputs (width,), answer) -> scalar`` of *one* row. The answer is a label or, in regression, targets (d,)."""
 
 
 def cross_entropy(outputs: jax.Array, label: jax.Array) -> jax.Array:
-    """−log softmax(outputs)[label]: the paper's cross-entropy and its multinomial logistic loss alike."""
+    """−log softmax(outputs)[label], the paper's cross-entropy and also its multinomial logistic loss."""
     return -jax.nn.log_softmax(outputs)[label]
 
 
@@ -31,18 +31,18 @@ def squared_error(outputs: jax.Array, targets: jax.Array) -> jax.Array:
 
 
 class Losses(NamedTuple):
-    """The loss of the tasks' rows and that of the target's."""
+    """The losses of the tasks' rows and of the target's rows."""
 
     task: Loss = cross_entropy
     target: Loss = cross_entropy
 
 
 class Unit(NamedTuple):
-    """How numbers to predict are measured: the network learns (target − centre) / scale, whatever their size.
+    """The unit of numbers to predict: the network learns (target − centre) / scale, so their size does not matter.
 
-    ``centre`` and ``scale`` (d,) are the mean and the standard deviation of the targets of all labelled rows, those of
-    the sources and the target's. ``variance`` is that of the validation targets, summed over their numbers: squared
-    errors are counted in it.
+    ``centre`` and ``scale`` (d,) are the mean and the standard deviation of the targets of all labelled rows, of the
+    sources and of the target. ``variance`` is the variance of the validation targets, summed over their numbers. It is
+    the unit of squared errors.
     """
 
     variance: Any
@@ -51,10 +51,10 @@ class Unit(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """What is learned and how it is scored: the network, the resolved settings, heads and losses.
+    """What to learn and how to score it: the network, the resolved settings, heads and losses.
 
-    ``unit`` is None for classification. In a compiled program it is one of its inputs (:func:`measured`), so that task
-    sets with other targets share the program. With ``abstain`` the scheduler has one more arm, which draws no rows.
+    ``unit`` is None for classification. In a compiled program it is an input (:func:`measured`), so that task sets with
+    other targets share the program. With ``abstain`` the scheduler has one more arm, which draws no rows.
     """
 
     network: Network
@@ -66,12 +66,12 @@ class Objective(NamedTuple):
 
     @property
     def variance(self) -> Any:
-        """In regression the variance of the validation targets, the unit of squared errors; None for classification."""
+        """The variance of the validation targets, the unit of squared errors in regression. None for classification."""
         return None if self.unit is None else self.unit.variance
 
 
 class Rows(NamedTuple):
-    """Labelled rows on the device: ``inputs`` (n, *shape), ``labels`` (n,), and in regression ``targets`` (n, d)."""
+    """Labelled rows on the device: ``inputs`` (n, *shape), ``labels`` (n,) and, in regression, ``targets`` (n, d)."""
 
     inputs: jax.Array
     labels: jax.Array
@@ -79,7 +79,7 @@ class Rows(NamedTuple):
 
     @property
     def answers(self) -> jax.Array:
-        """What a loss compares outputs with."""
+        """The answers with which a loss compares outputs."""
         return self.labels if self.targets is None else self.targets
 
     def take(self, index: Any) -> "Rows":
@@ -91,7 +91,7 @@ class Rows(NamedTuple):
 def objective_of(
     tasks: TaskSet, network: Network, settings: LearnerSettings, losses: Losses | None = None
 ) -> Objective:
-    """The objective of a task set; losses are cross-entropy, or the squared error in regression, unless given."""
+    """The objective of a task set. By default the loss is cross-entropy or, in regression, the squared error."""
     heads = heads_of(tasks, settings.heads == "shared")
     if tasks.target_size is None or tasks.validation.targets is None:
         return Objective(network, settings, heads, losses or Losses())
@@ -102,14 +102,14 @@ def objective_of(
 
 
 def unit_of(tasks: TaskSet) -> Unit | None:
-    """The unit of the numbers of a task set, as Python's numbers; None for classification."""
+    """The unit of the numbers of a task set, as Python numbers. None for classification."""
     if tasks.validation.targets is None:
         return None
     known = tasks.validation.targets.astype(np.float64)
     sources = [task.targets.astype(np.float64) for task in tasks.tasks if task.targets is not None]
     every = np.concatenate([*sources, known])
     centre, scale = every.mean(axis=0), every.std(axis=0)
-    # A number that is the same everywhere, up to the rounding of float32, cannot be scaled.
+    # A number that is the same everywhere, apart from the rounding of float32, cannot be scaled.
     scale = np.where(scale > 1e-6 * np.abs(centre), scale, 1.0)
     return Unit(float(np.var(known, axis=0).sum()), tuple(centre.tolist()), tuple(scale.tolist()))
 
@@ -120,20 +120,21 @@ def device_unit(unit: Unit | None) -> Unit | None:
 
 
 def measured(objective: Objective, unit: Unit | None) -> Objective:
-    """The objective in that unit; as it is, if there is none."""
+    """The objective in this unit, or unchanged if there is none."""
     return objective if unit is None else objective._replace(unit=unit)
 
 
 def deviation_of(tasks: TaskSet) -> float | None:
-    """The standard deviation of the validation targets, over all their numbers; None for classification."""
+    """The standard deviation of the validation targets, over all their numbers. None for classification."""
     known = tasks.validation.targets
     return None if known is None else float(np.sqrt(np.var(known.astype(np.float64), axis=0).mean()))
 
 
 def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any) -> jax.Array:
-    """Outputs (n, width) of one head, or of a head for each row (n,); a class that a head lacks is never predicted.
+    """The outputs (n, width) of one head, or of a head for each row (n,).
 
-    In regression they are numbers (n, d) in the unit of the targets.
+    A class that a head lacks is never predicted. In regression the outputs are numbers (n, d) in the unit of the
+    targets.
     """
     raw = _raw(objective, weights, inputs)
     if objective.unit is not None:
@@ -152,9 +153,9 @@ def outputs(objective: Objective, weights: Weights, inputs: jax.Array, head: Any
 
 
 def _raw(objective: Objective, weights: Weights, inputs: jax.Array) -> jax.Array:
-    """What the network says (n, outputs) of all heads; in regression of standardised targets.
+    """The raw outputs (n, outputs) of all heads; in regression, standardised targets.
 
-    With ``precision="bfloat16"`` the network runs in that type; what comes out is float32 again.
+    With ``precision="bfloat16"`` the network computes in this type. The outputs are always float32.
     """
     if objective.settings.precision == "bfloat16":
         weights, inputs = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (weights, inputs))
@@ -167,8 +168,8 @@ def _raw(objective: Objective, weights: Weights, inputs: jax.Array) -> jax.Array
 def row_losses(objective: Objective, weights: Weights, rows: Rows, head: Any, loss: Loss) -> jax.Array:
     """The loss (n,) of every row.
 
-    The usual loss in regression is that of standardised targets. A loss of one's own gets outputs and targets as they
-    are, for it may mean something by their size.
+    In regression the default loss uses standardised targets. A user's own loss gets outputs and targets in their own
+    unit, because their size may matter to it.
     """
     if objective.unit is not None and loss is squared_error:
         return jax.vmap(loss)(*_standardised(objective, objective.unit, weights, rows))
@@ -176,7 +177,7 @@ def row_losses(objective: Objective, weights: Weights, rows: Rows, head: Any, lo
 
 
 def _standardised(objective: Objective, unit: Unit, weights: Weights, rows: Rows) -> tuple[jax.Array, jax.Array]:
-    """Outputs and targets (n, d) as the network learns them."""
+    """Outputs and targets (n, d) in the standardised form that the network learns."""
     known = (rows.answers - jnp.asarray(unit.centre)) / jnp.asarray(unit.scale)
     return _raw(objective, weights, rows.inputs), known
 
@@ -184,7 +185,7 @@ def _standardised(objective: Objective, unit: Unit, weights: Weights, rows: Rows
 def _squared_errors(objective: Objective, unit: Unit, weights: Weights, rows: Rows) -> jax.Array:
     """‖outputs − targets‖² (n,) in variances of the validation targets."""
     read, known = _standardised(objective, unit, weights, rows)
-    # Differences are taken before they are scaled back: far from 0, outputs and targets have few digits left.
+    # Differences are computed before scaling back, because large outputs and targets have few digits left.
     errors: jax.Array = (((read - known) * jnp.asarray(unit.scale)) ** 2).sum(axis=1) / unit.variance
     return errors
 
@@ -192,13 +193,13 @@ def _squared_errors(objective: Objective, unit: Unit, weights: Weights, rows: Ro
 def task_loss(
     objective: Objective, weights: Weights, row_weights: jax.Array | None, batch: Rows, head: Any
 ) -> jax.Array:
-    """Σ_u row_weights_u · loss_u over a batch; without ``row_weights`` (B,) the plain mean."""
+    """Σ_u row_weights_u · loss_u over a batch, or the plain mean without ``row_weights`` (B,)."""
     losses = row_losses(objective, weights, batch, head, objective.losses.task)
     return losses.mean() if row_weights is None else jnp.sum(row_weights * losses)
 
 
 def target_loss(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
-    """Mean loss of the target's rows under the target's head."""
+    """The mean loss of the target's rows under the target's head."""
     return row_losses(objective, weights, rows, objective.heads.target, objective.losses.target).mean()
 
 
@@ -214,7 +215,7 @@ def row_scores(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
 
 
 def average(settings: LearnerSettings, row_scores: jax.Array, labels: jax.Array, classes: int) -> jax.Array:
-    """The mean score. With ``balanced_accuracy`` it is the mean over the classes that occur of the mean of each."""
+    """The mean score. With ``balanced_accuracy``, the mean over the occurring classes of the mean of each class."""
     if not settings.balanced_accuracy:
         return row_scores.mean()
     counts = jnp.zeros(classes).at[labels].add(1)
@@ -224,16 +225,16 @@ def average(settings: LearnerSettings, row_scores: jax.Array, labels: jax.Array,
 
 
 def score(objective: Objective, weights: Weights, rows: Rows) -> jax.Array:
-    """Accuracy on the target's rows, balanced where the settings say so; in regression 1 − scaled error."""
+    """Accuracy on the target's rows, balanced if the settings say so; in regression 1 − scaled error."""
     return average(objective.settings, row_scores(objective, weights, rows), rows.labels, objective.heads.width)
 
 
 def goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> jax.Array:
-    """a(w; rows): the score made smooth, so that it has a gradient.
+    """a(w; rows): a smooth version of the score, so that it has a gradient.
 
     It is the mean probability of the right label (with ``balanced_accuracy`` averaged by class). In regression it is
     −½·squared error / variance of the validation targets, where errors beyond two standard deviations count as two.
-    So rows that are already learned have hardly any gradient, and hopeless ones none.
+    So rows that are already learned have hardly any gradient, and hopeless rows have none.
     """
     each = row_goodness(objective, weights, rows, head)
     if objective.variance is not None:
@@ -242,7 +243,7 @@ def goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> j
 
 
 def row_goodness(objective: Objective, weights: Weights, rows: Rows, head: Any) -> jax.Array:
-    """The smooth score (n,) of each row; :func:`goodness` is their average."""
+    """The smooth score (n,) of each row. :func:`goodness` is their average."""
     if objective.unit is not None and rows.targets is not None:
         return -0.5 * jnp.minimum(_squared_errors(objective, objective.unit, weights, rows), WORST_ERROR)
     read = outputs(objective, weights, rows.inputs, head)

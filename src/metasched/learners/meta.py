@@ -1,4 +1,6 @@
-"""Algorithm 1: schedule and adapt, then a step of the initial weights and the inner rate on the target's loss."""
+"""Algorithm 1: schedule batches and adapt to them, then change the initial weights and the inner rate by the target's
+loss.
+"""
 
 from typing import Any, NamedTuple, cast
 
@@ -22,7 +24,9 @@ from metasched.schedulers.rows import Cursors, RowScheduler
 
 
 class ClassBandit(NamedTuple):
-    """UCB over the target's classes: rewards so far, the class last taken, validation accuracy then."""
+    """UCB over the target's classes: the rewards so far, the class that was taken last, and the validation accuracy
+    then.
+    """
 
     arms: Arms
     taken: jax.Array
@@ -37,7 +41,7 @@ class Copy(NamedTuple):
 
 
 class MetaState(NamedTuple):
-    """All that one meta-update hands to the next; storing it is a checkpoint."""
+    """Everything that one meta-update passes on to the next. Storing it makes a checkpoint."""
 
     parameters: MetaParameters
     optimiser: Any
@@ -50,7 +54,7 @@ class MetaState(NamedTuple):
 
 
 def meta(objective: Objective, schedule: Schedule) -> Learner:
-    """Algorithm 1 as a learner: λ starts as the network's initial weights and the inner rate of the run."""
+    """Algorithm 1 as a learner. λ starts with the network's initial weights and the inner rate of the run."""
     settings, width = cast(AlgorithmOne, objective.settings), objective.heads.width
 
     def outer(hyperparameters: Hyperparameters) -> optax.GradientTransformation:
@@ -80,9 +84,10 @@ def meta(objective: Objective, schedule: Schedule) -> Learner:
 
 
 def optimiser(settings: LearnerSettings, rate: Any, steps: int) -> optax.GradientTransformation:
-    """The optimiser of the settings. One given by name has no weight decay, and its rate falls from ``rate``.
+    """The optimiser of the settings.
 
-    It falls geometrically, over so many steps. With ``clip_norm`` a longer gradient is scaled down to that norm first.
+    An optimiser given by name has no weight decay, and its rate falls geometrically from ``rate`` over the given number
+    of steps. With ``clip_norm`` a longer gradient is first scaled down to this norm.
     """
     made = settings.optimiser
     if isinstance(made, str):
@@ -93,7 +98,7 @@ def optimiser(settings: LearnerSettings, rate: Any, steps: int) -> optax.Gradien
 
 
 def seed_keys(seed: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The keys of the initial weights, of the scheduler and of the target's batches: every chance of a run."""
+    """The keys of the initial weights, of the scheduler and of the target's batches: all random numbers of a run."""
     weights, scheduler, target = jax.random.split(jax.random.key(seed), 3)
     return weights, scheduler, target
 
@@ -103,7 +108,7 @@ def meta_update(
 ) -> tuple[MetaState, Update]:
     """Step k of Algorithm 1: schedule and adapt, then λ ← optimiser(λ, ∇_λ ℓ).
 
-    With folds the copies find the schedule; then they and the learner itself adapt along it.
+    With folds, the copies find the schedule. Then they and the learner itself adapt along it.
     """
     estimator = gradients.find(cast(AlgorithmOne, objective.settings).gradient)
     batch, bandit = validation_batch(objective, data.validation, state)
@@ -111,10 +116,10 @@ def meta_update(
     after = None
     if data.folds:
         # Rewards must come from rows that a model has not seen, and every model must see the same source batches. So
-        # the copies walk the inner loop first, without derivatives, and what they chose together is fixed for all.
+        # the copies go through the inner loop first, without derivatives, and the learner then follows their choices.
         tasks, after = held_out_schedule(scene, tuple(copy.parameters for copy in state.copies))
         follower, first = follow(tasks)
-        stream = state.stream._replace(scheduler=first, rewards=None)  # the copies have added them up
+        stream = state.stream._replace(scheduler=first, rewards=None)  # the copies have already added them up
         scene = scene._replace(schedule=schedule._replace(scheduler=follower), stream=stream)
 
     def outer_step(scene: Scene, copy: Copy) -> tuple[Copy, jax.Array, Adapted]:
@@ -145,8 +150,8 @@ def meta_update(
 def held_out_schedule(scene: Scene, copies: tuple[MetaParameters, ...]) -> tuple[jax.Array, Stream]:
     """The tasks int32 (m,) or (m, B) of an update's batches, and the stream after them.
 
-    ``copies`` are stacked like the folds. They walk the inner loop in step. After each batch the scheduler is told the
-    mean over copies of its reward on the fold that the copy does not train on.
+    ``copies`` are stacked like the folds, and go through the inner loop together. After each batch the scheduler gets
+    the mean, over the copies, of the reward on the fold that the copy does not train on.
     """
     objective, schedule, data, *_ = scene
 
@@ -171,10 +176,10 @@ def held_out_schedule(scene: Scene, copies: tuple[MetaParameters, ...]) -> tuple
 
 
 def follow(tasks: jax.Array) -> tuple[Scheduler | RowScheduler, Any]:
-    """The scheduler that draws ``tasks`` (m,) or (m, B) in turn, whatever it is told, and its first state."""
+    """A scheduler that draws ``tasks`` (m,) or (m, B) in this order, whatever it is told, and its first state."""
 
     def choose(state: Any, cursors: Cursors, count: int) -> tuple[jax.Array, jax.Array]:
-        labels = cursors.labels_at(cursors.position)  # at the first row: nobody reads them
+        labels = cursors.labels_at(cursors.position)  # at the first row, because nobody reads them
         return state[1][state[0]], jnp.broadcast_to(labels, (count, *labels.shape))
 
     def select(state: Any, labels: jax.Array) -> jax.Array:
@@ -194,10 +199,10 @@ def follow(tasks: jax.Array) -> tuple[Scheduler | RowScheduler, Any]:
 
 
 def validation_batch(objective: Objective, validation: Rows, state: MetaState) -> tuple[Rows, ClassBandit | None]:
-    """The validation rows of one outer step: B drawn without replacement, or all when there are no more than B.
+    """The validation rows of one outer step: B rows drawn without replacement, or all if there are no more than B.
 
-    With ``ucb`` the rows are those of the class with the highest upper confidence bound, then of the next, in random
-    order within a class; the class is told by how much validation accuracy had risen one meta-update later.
+    With ``ucb`` these are the rows of the class with the highest upper confidence bound, then of the next class, in
+    random order within a class. The reward of a class is the rise of the validation accuracy one meta-update later.
     """
     settings, rows = objective.settings, len(validation.labels)
     if state.classes is None or rows <= settings.batch_size:
@@ -212,7 +217,7 @@ def validation_batch(objective: Objective, validation: Rows, state: MetaState) -
 
 
 def _rewarded(bandit: ClassBandit, accuracy: jax.Array) -> ClassBandit:
-    """The bandit with the reward of the class it took; the first accuracy has nothing to be compared with."""
+    """The bandit with the reward of the class that was taken. The first accuracy has no predecessor."""
     first = bandit.arms.turn == 0
     gain = jnp.where(first, 0.0, accuracy - bandit.accuracy)
     return ClassBandit(arms.observe(bandit.arms, bandit.taken, gain), bandit.taken, accuracy)

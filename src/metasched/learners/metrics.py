@@ -1,7 +1,7 @@
-"""The metrics that models are judged by, in NumPy, for one set of row weights or many at once.
+"""The metrics by which models are judged, in NumPy, for one set of row weights or many at once.
 
-A *value* is what people know: a log-loss of 0.4, an error of 12 euros. A *score* is the same number turned so that
-higher is better: runs and outcomes store scores, and tables and sentences show values.
+A *value* is the number that people know: a log-loss of 0.4, an error of 12 euros. A *score* is the same number with a
+sign such that higher is better. Runs and outcomes store scores, and tables and sentences show values.
 """
 
 import math
@@ -16,9 +16,9 @@ Floats: TypeAlias = NDArray[np.float64]
 MetricName: TypeAlias = Literal["accuracy", "balanced-accuracy", "auc", "f1", "log-loss", "r2", "mae"]
 NAMES: tuple[MetricName, ...] = get_args(MetricName)
 SMALLEST = 1e-7
-"""Probabilities below this count as this in the log-loss, so that one bold error does not make it infinite."""
+"""Smaller probabilities count as this in the log-loss, so that a single bold error does not make it infinite."""
 MARGIN = 0.02
-"""Differences below this count as alike."""
+"""Scores that differ by less than this count as alike."""
 
 Values: TypeAlias = Callable[[Floats, NDArray[np.generic], Floats, float | None], Floats]
 """Outputs (n, k), answers (n,) or (n, d), weights (B, n) and the unit of squared errors to values (B,)."""
@@ -30,14 +30,14 @@ class Metric:
 
     Attributes:
         name: the word for it in settings and on the command line.
-        word: what sentences and headings call it.
+        word: its name in sentences and headings.
         kind: whether it judges probabilities of classes or predicted numbers.
         higher_is_better: False for losses and errors.
         margin: differences below this count as alike. With ``relative`` it is a share of the standard deviation of the
             target's labelled numbers; :meth:`margin_of` says how much that is.
         relative: whether its size depends on the unit of the numbers to predict.
         by_row: whether it is a mean of one score for each row, overall or by class.
-        by_class: whether every class counts the same, however rare, and probabilities are cut to a decision.
+        by_class: whether every class counts the same, however rare, and only the predicted class matters.
     """
 
     name: MetricName
@@ -52,23 +52,23 @@ class Metric:
 
     @property
     def lowest(self) -> float:
-        """The smallest value that there is; R² has none."""
+        """The smallest possible value; R² has none."""
         return -math.inf if self.name == "r2" else 0.0
 
     @property
     def highest(self) -> float:
-        """The largest value that there is; losses and errors have none."""
+        """The largest possible value; losses and errors have none."""
         return 1.0 if self.higher_is_better else math.inf
 
     @property
     def title(self) -> str:
-        """What axes and columns call it where it was measured on test rows."""
+        """Its name on axes and columns, if it was measured on test rows."""
         return f"test {self.word}"
 
     def score(
         self, outputs: ArrayLike, answers: ArrayLike, weights: ArrayLike | None = None, *, unit: float | None = None
     ) -> float:
-        """The value of this metric, as scikit-learn has it; :meth:`oriented` makes a score of it.
+        """The value of this metric, as in scikit-learn. :meth:`oriented` turns it into a score.
 
         ``outputs`` are probabilities (n, C), or predicted numbers (n, d). ``answers`` are labels (n,), or the true
         numbers (n, d). ``weights`` (n,) are at least 0; a row with weight 0 is left out. ``unit`` is the variance that
@@ -92,22 +92,22 @@ class Metric:
         return self.values(read, known, given, unit)
 
     def oriented(self, value: float) -> float:
-        """A value turned so that higher is better: the score that runs store."""
+        """Turn a value into a score, for which higher is better. Runs store scores."""
         return value if self.higher_is_better else -value
 
     def shown(self, score: float) -> float:
-        """A stored score turned back into the value that people know."""
+        """Turn a stored score back into a value."""
         return score if self.higher_is_better else 0.0 - score
 
     def margin_of(self, deviation: float | None = None) -> float:
-        """Scores that differ by less than this count as alike; ``deviation`` is that of the target's labelled numbers.
+        """Scores that differ by less than this count as alike. ``deviation`` is that of the target's labelled numbers.
 
-        Without it a relative margin is 0: only equal scores count as alike.
+        Without it a relative margin is 0, so only equal scores count as alike.
         """
         return self.margin * (deviation or 0.0) if self.relative else self.margin
 
     def guess(self, classes: int, deviation: float | None = None) -> float:
-        """The score of a model that knows nothing: one that guesses among the classes, or predicts the mean."""
+        """The score of a model that knows nothing: it guesses among the classes, or predicts the mean."""
         if self.kind == "regression":
             return 0.0 if not self.relative else -(deviation or 0.0)
         if self.name == "auc":
@@ -116,7 +116,7 @@ class Metric:
 
 
 def _mean(rows: Floats, weights: Floats) -> Floats:
-    """Weighted means (B,) of one number for each row (n,)."""
+    """The weighted means (B,) of one number for each row (n,)."""
     return np.asarray((weights @ rows) / weights.sum(axis=1))
 
 
@@ -135,7 +135,7 @@ def _mean_over(known: NDArray[np.bool_], parts: Floats) -> Floats:
 
 
 def _balanced_accuracy(outputs: Floats, labels: NDArray[np.generic], weights: Floats, _: float | None) -> Floats:
-    """The mean over the classes that occur of the share of their rows that is recognised."""
+    """The mean, over the classes that occur, of the share of their rows that are predicted correctly."""
     truth = _one_hot(labels, outputs.shape[1])
     right = outputs.argmax(axis=1) == labels
     counts, found = weights @ truth, weights @ (truth * right[:, None])
@@ -143,9 +143,10 @@ def _balanced_accuracy(outputs: Floats, labels: NDArray[np.generic], weights: Fl
 
 
 def _f1(outputs: Floats, labels: NDArray[np.generic], weights: Floats, _: float | None) -> Floats:
-    """The mean over classes of 2·hits / (rows of the class + rows said to be): macro-F1, with two classes as well.
+    """The mean over classes of 2·hits / (rows of the class + rows predicted as the class): macro-F1, also for two
+    classes.
 
-    Classes count that occur among the answers or the predictions.
+    Classes count if they occur among the answers or the predictions.
     """
     classes = outputs.shape[1]
     truth, said = _one_hot(labels, classes), _one_hot(outputs.argmax(axis=1), classes)
@@ -156,15 +157,15 @@ def _f1(outputs: Floats, labels: NDArray[np.generic], weights: Floats, _: float 
 def _auc(outputs: Floats, labels: NDArray[np.generic], weights: Floats, _: float | None) -> Floats:
     """The probability that a row of a class gets a higher probability of it than a row of another; ties count half.
 
-    With more than two classes it is the mean over the classes that occur, each against all others. Where one class
-    alone occurs there is nothing to rank, and the value is ½, that of a guess.
+    With more than two classes it is the mean over the classes that occur, each against all others. If only one class
+    occurs, there is nothing to rank, and the value is ½, that of a guess.
     """
     classes = [1] if outputs.shape[1] == 2 else range(outputs.shape[1])
     areas, known = [], []
     for label in classes:
         area, positive, negative = _area(outputs[:, label], labels == label, weights)
         areas.append(area)
-        # With two classes one area speaks for both. A class that has all rows has no others to be ranked against.
+        # With two classes, one area is enough. A class that has all rows cannot be ranked against others.
         known.append((positive > 0) & (negative > 0))
     found = np.where(known, areas, 0).sum(axis=0)
     count = np.sum(known, axis=0)
@@ -176,7 +177,7 @@ def _area(scores: Floats, positive: NDArray[np.bool_], weights: Floats) -> tuple
     order = np.argsort(scores, kind="stable")
     sorted_scores, mine = scores[order], positive[order]
     starts = np.flatnonzero(np.append(True, np.diff(sorted_scores) > 0))
-    # Rows of equal scores are one group: half of the others in it count as lying below.
+    # Rows with equal scores are one group. Half of the others in the group count as lying below.
     above = np.add.reduceat(weights[:, order] * mine, starts, axis=1)
     below = np.add.reduceat(weights[:, order] * ~mine, starts, axis=1)
     pairs = (above * (np.cumsum(below, axis=1) - below / 2)).sum(axis=1)
@@ -228,7 +229,7 @@ METRICS: dict[str, Metric] = {
 
 
 def metric_of(name: str | None, *, balanced: bool = False, regression: bool = False) -> Metric:
-    """The metric of a name; None stands for accuracy, balanced accuracy where that was asked for, or R²."""
+    """The metric of a name. None means accuracy, balanced accuracy if that was asked for, or R²."""
     if name is None:
         name = "r2" if regression else "balanced-accuracy" if balanced else "accuracy"
     return METRICS[name]

@@ -1,4 +1,4 @@
-"""What comes out of a run: a network with its weights, which names what it sees."""
+"""The result of a run: a network with its weights, and what it needs to read rows."""
 
 import os
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ from metasched.tasks import Inputs, Labels, Targets, TaskSet
 class Model(Predictor):
     """A trained network. ``run.model()`` returns one, and :func:`metasched.load_model` reads one.
 
-    Rows are read as in training: an array ``(n, *shape)`` of numbers, or of ``uint8`` pixels, which are divided by
-    255; or, where training had a table, its columns by name (a dict or a DataFrame), as files have them.
+    Rows are read as in training: as an array ``(n, *shape)`` of numbers, or of ``uint8`` pixels, which are divided by
+    255. If training used a table, rows are columns by name (a dict or a DataFrame), as they are in files.
 
     Attributes:
         about: what it was trained on, and how it reads rows.
         network: its two functions.
-        weights: theirs.
+        weights: its weights.
 
     Examples:
         >>> model = run.model()
@@ -54,23 +54,23 @@ class Model(Predictor):
 
     @property
     def title(self) -> str:
-        """Which network, and what it was trained on."""
+        """The network, and what it was trained on."""
         layers = "own network" if self.about.network is None else type(self.about.network).__name__.lower()
         return f"{layers} trained on {self.about.data}"
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write ``model.safetensors`` and ``model.json`` into a folder; a model that is there is replaced.
+        """Write ``model.safetensors`` and ``model.json`` into a folder. A model that is already there is replaced.
 
         Args:
-            folder: the folder; it is made if it does not exist.
+            folder: the folder, which is made if it does not exist.
         """
         model_file.write(Path(folder), self.about, self.weights)
 
     def save_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write the network as ONNX, for programs without Python or JAX (extra ``onnx``).
 
-        It takes inputs ``(rows, *shape)`` float32, prepared as in training, and gives the probabilities of
-        ``predict_proba``, or in regression the numbers of ``predict``.
+        The network takes inputs ``(rows, *shape)`` float32, prepared as in training. It returns the probabilities of
+        ``predict_proba`` or, in regression, the numbers of ``predict``.
 
         Args:
             path: the file.
@@ -92,7 +92,7 @@ class Model(Predictor):
         about = self.about
         settings = Joint(precision=about.precision, balanced_accuracy=about.balanced_accuracy, metric=about.metric)
         unit = None
-        if about.variance is not None:  # the first models were trained on targets as they were
+        if about.variance is not None:  # the first models were trained on targets in their own unit
             unit = Unit(about.variance, about.centre or (0.0,), about.scale or (1.0,))
         return Objective(self.network, settings, Heads(len(about.heads), about.width, about.heads), unit=unit)
 
@@ -101,7 +101,7 @@ class Model(Predictor):
         return jax.jit(partial(outputs, self._objective, head=self._objective.heads.target))
 
     def _logits(self, rows: Inputs) -> NDArray[np.float32]:
-        """What the target's head says (n, width); in regression (n, d)."""
+        """The outputs of the target's head (n, width); in regression (n, d)."""
         unlabelled = Rows(rows, np.zeros(len(rows), np.int32))  # type: ignore[arg-type]
         with one_thread():
             found = [np.asarray(self._read(self.weights, piece.inputs))[:count] for piece, count in pieces(unlabelled)]
@@ -111,11 +111,11 @@ class Model(Predictor):
         return predictions(self._objective, self._logits(rows))
 
     def _choices(self, rows: Inputs) -> NDArray[np.int64]:
-        # Of the outputs, as a run counts right answers: rounding can make two probabilities equal.
+        # Based on the outputs, as a run counts right answers, because rounding can make two probabilities equal.
         return np.asarray(np.argmax(self._logits(rows), axis=1))
 
     def _score(self, rows: Inputs, answers: Labels | Targets) -> float:
-        """As the run computed it, to the bit."""
+        """Compute the score as the run did, bit for bit."""
         if not self.about.judge.by_row:
             return super()._score(rows, answers)
         known = (np.zeros(len(rows), np.int32), answers) if self.about.variance is not None else (answers, None)
@@ -127,9 +127,9 @@ class Model(Predictor):
 
 
 def model_of(objective: Objective, tasks: TaskSet, weights: Weights) -> Model:
-    """The model that an objective measures with those weights.
+    """The model of an objective with these weights.
 
-    Where sources that have more classes than the target share its head, their surplus is called ``#4``, ``#5``, ….
+    If sources with more classes than the target share its head, the extra classes are called ``#4``, ``#5``, ….
     """
     settings, heads, layers = objective.settings, objective.heads, objective.network.apply
     surplus = (f"#{number + 1}" for number in range(len(tasks.classes), heads.classes[heads.target]))
@@ -152,5 +152,5 @@ def model_of(objective: Objective, tasks: TaskSet, weights: Weights) -> Model:
 
 
 def read_model(folder: Path, network: Network | None = None) -> Model:
-    """The model in that very folder; ``network`` for one that was trained with a network made in Python."""
+    """Read the model in exactly this folder. ``network`` is for a model whose network was made in Python."""
     return Model(*model_file.read(folder, network))

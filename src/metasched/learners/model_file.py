@@ -1,6 +1,7 @@
-"""A model as two files: ``model.safetensors`` has the weights, ``model.json`` everything else that predicting takes.
+"""A model as two files: ``model.safetensors`` has the weights, ``model.json`` everything else that is needed to
+predict.
 
-``model.json`` has the SHA-256 of both, so that damage is noticed. Reading them runs no code.
+``model.json`` contains the SHA-256 of both, so that damage is noticed. Reading them runs no code.
 """
 
 import hashlib
@@ -32,17 +33,17 @@ FORMAT = 1
 WEIGHTS = "model.safetensors"
 ABOUT = "model.json"
 LARGEST_HEADER = 100 * 1024**2
-"""Bytes that safetensors itself allows for names and shapes."""
+"""The most bytes that safetensors itself allows for names and shapes."""
 LATER: Mapping[str, Any] = {"metric": None, "centre": (), "scale": ()}
-"""Fields that the first models did not have, and what they stand for there."""
+"""Fields that the first models did not have, and their values for these models."""
 REPAIR = "copy the folder again, or train again"
 
 
 class About(Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of a trained network but its weights.
+    """Everything about a trained network except its weights.
 
-    ``network`` is None for one of the user's own. ``heads`` has the number of classes of every head, the target's last;
-    each is ``width`` outputs wide. In regression the network says (number − ``centre``) / ``scale``.
+    ``network`` is None for a user's own network. ``heads`` has the number of classes of every head, with the target's
+    head last. Each head has ``width`` outputs. In regression the network predicts (number − ``centre``) / ``scale``.
     """
 
     network: Mlp | Cnn | None
@@ -54,7 +55,7 @@ class About(Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every ``model.json`` holds; each kind of model has fields of its own beside these."""
+    """The fields of every ``model.json``. Each kind of model has more fields."""
 
     format: int
     model: Facts
@@ -62,30 +63,31 @@ class Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Content(Content, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What that of a network holds."""
+    """The content of the ``model.json`` of a network."""
 
     model: About
     weights_sha256: str
 
 
 def write(folder: Path, about: About, weights: Weights) -> None:
-    """Write both files, each whole or not at all; the folder is made when it is not there."""
+    """Write both files, each completely or not at all. The folder is made if it does not exist."""
     make_folder(folder)
-    # Weights first: a crash in between leaves a model.json whose checksum does not match, which is refused, and never
-    # one that matches weights that are not there.
+    # Weights first. A crash in between leaves a model.json whose checksum does not match. Such a model is refused. A
+    # checksum that matches weights that are missing would be worse.
     digest = write_tensors(folder / WEIGHTS, flatten(weights))
     content = _Content(format=FORMAT, model=about, model_sha256=digest_of(about), weights_sha256=digest)
     write_content(folder, content)
 
 
 def read(folder: Path, network: Network | None) -> tuple[About, Network, Weights]:
-    """Read what :func:`write` wrote; ``network`` is used in place of the one that ``model.json`` names, if any."""
+    """Read what :func:`write` wrote. ``network`` replaces the network that ``model.json`` names, if any."""
     content = read_content(folder, _Content)
     about = content.model
     if network is None:
         if about.network is None:
             raise RunError(
-                f"{folder}: was trained with a network made in Python; load it there, with ms.load_model(…, network=…)"
+                f"{folder}: was trained with a network made in Python; load it in Python with ms.load_model(…, "
+                "network=…)"
             )
         network = build(about.network)
     template = _template(folder, about, network)
@@ -93,9 +95,9 @@ def read(folder: Path, network: Network | None) -> tuple[About, Network, Weights
 
 
 def digest_of(about: Facts) -> str:
-    """The SHA-256 of what ``model.json`` says of a model."""
+    """The SHA-256 of the content of a model's ``model.json``."""
     plain = msgspec.to_builtins(about)
-    # Earlier models have other digests if a field that they lack is among what is hashed.
+    # Earlier models would get other digests if a field that they lack were part of the hash.
     known = {name: value for name, value in plain.items() if name not in LATER or getattr(about, name) != LATER[name]}
     return hashlib.sha256(msgspec.json.encode(known, order="sorted")).hexdigest()
 
@@ -106,7 +108,7 @@ def write_content(folder: Path, content: Content) -> None:
 
 
 def read_content(folder: Path, form: type[Kind]) -> Kind:
-    """``model.json`` of a kind of model, whose checksum is checked."""
+    """Read the ``model.json`` of a kind of model, and check its checksum."""
     path = folder / ABOUT
     if not path.is_file():
         raise RunError(f"{folder}: has no model (no {ABOUT}); give a saved model or a run that has ended")
@@ -124,16 +126,19 @@ def read_content(folder: Path, form: type[Kind]) -> Kind:
 
 
 def _template(folder: Path, about: About, network: Network) -> Weights:
-    """Shapes and types of the weights, without computing any; refuses a network whose outputs do not fit the model."""
+    """Shapes and types of the weights, without computing any. Refuse a network whose outputs do not fit the model."""
     inputs = jax.ShapeDtypeStruct((1, *about.shape), "float32")  # type: ignore[no-untyped-call]
     template = jax.eval_shape(network.init, jax.random.key(0), inputs)
     found = jax.eval_shape(network.apply, template, inputs).shape
     wanted = len(about.heads) * about.width
     named = about.variance is not None or len(about.classes) == about.heads[-1] <= about.width
     if len(found) != 2 or not named or (about.variance is None and found[1] != wanted):
-        raise RunError(f"{folder}: the network gives {found}, the model needs (1, {wanted}); give its own network")
+        raise RunError(
+            f"{folder}: the network returns outputs {found}, but the model needs (1, {wanted}); give the network "
+            "that it was trained with"
+        )
     if any(len(part) not in (0, found[1]) for part in (about.centre, about.scale)):
-        raise RunError(f"{folder / ABOUT}: is damaged (centre and scale are not those of {found[1]} numbers); {REPAIR}")
+        raise RunError(f"{folder / ABOUT}: is damaged (centre and scale are not for {found[1]} numbers); {REPAIR}")
     return template
 
 
@@ -144,14 +149,14 @@ def _read_weights(path: Path, template: Weights, digest: str) -> Weights:
 
 
 def write_tensors(path: Path, tensors: Tensors) -> str:
-    """Write named arrays; the SHA-256 of the file."""
+    """Write named arrays, and return the SHA-256 of the file."""
     stored = format_tensors(tensors)
     write_whole(path, stored)
     return hashlib.sha256(stored).hexdigest()
 
 
 def read_tensors(path: Path, largest: int, digest: str) -> Tensors:
-    """The named arrays of a file of at most ``largest`` bytes with that SHA-256."""
+    """Read the named arrays of a file with at most ``largest`` bytes and this SHA-256."""
     stored = untrusted.read_bytes(path, largest, REPAIR)
     if hashlib.sha256(stored).hexdigest() != digest:
         raise RunError(f"{path}: is damaged (its SHA-256 is not the one in {ABOUT}); {REPAIR}")
@@ -161,7 +166,7 @@ def read_tensors(path: Path, largest: int, digest: str) -> Tensors:
         raise RunError(f"{path}: is damaged ({error}); {REPAIR}") from None
 
 
-# Pytrees of arrays as named arrays, and back: what models and checkpoints store.
+# Pytrees of arrays as named arrays, and back: how models and checkpoints store them
 
 
 def flatten(tree: Any) -> Tensors:
@@ -175,7 +180,7 @@ def flatten(tree: Any) -> Tensors:
 
 
 def size(tree: Any) -> int:
-    """Bytes of all arrays of a pytree.
+    """The bytes of all arrays of a pytree.
 
     >>> size([{"w": np.zeros(2, np.float32)}])
     8
@@ -184,9 +189,9 @@ def size(tree: Any) -> int:
 
 
 def unflatten(template: Tree, tensors: Mapping[str, NDArray[Any]], holder: str, kind: str) -> Tree:
-    """The pytree that :func:`flatten` took apart; ``template`` gives its structure, shapes and types.
+    """Rebuild the pytree that :func:`flatten` took apart. ``template`` gives its structure, shapes and types.
 
-    An error names the ``holder`` of the arrays, and the ``kind`` of thing (run, network) that they seem to belong to.
+    An error names the ``holder`` of the arrays, and the ``kind`` of thing (run, network) that they should belong to.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     restored = []
@@ -194,7 +199,7 @@ def unflatten(template: Tree, tensors: Mapping[str, NDArray[Any]], holder: str, 
         name = jax.tree_util.keystr(path)
         stored = tensors.get(name)
         if stored is None or stored.shape != leaf.shape or stored.dtype != leaf.dtype:
-            raise RunError(f"{holder} has no array '{name}' of shape {leaf.shape}; it is of another {kind}")
+            raise RunError(f"{holder} has no array '{name}' of shape {leaf.shape}; it belongs to another {kind}")
         restored.append(jnp.asarray(stored))
     tree: Tree = jax.tree_util.tree_unflatten(structure, restored)
     return tree

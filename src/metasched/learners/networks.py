@@ -18,13 +18,13 @@ Weights: TypeAlias = Any
 
 
 class Network(NamedTuple):
-    """A model as two pure functions; a Flax module fits as ``Network(module.init, module.apply)``.
+    """A model as two pure functions. A Flax module fits as ``Network(module.init, module.apply)``.
 
     Attributes:
         init: ``init(key, inputs) -> weights``; ``inputs`` is a batch that shows the shape.
         apply: ``apply(weights, inputs (n, *shape)) -> outputs (n, classes)``.
-        head: ``head(weights) -> bools`` of the same structure, true for the arrays of the output layer. Where tasks
-            have heads of their own, the rewards ``transfer`` and ``alignment`` leave these arrays out.
+        head: ``head(weights) -> bools`` of the same structure, true for the arrays of the output layer. If tasks have
+            their own heads, the rewards ``transfer`` and ``alignment`` leave out these arrays.
 
     Examples:
         >>> import jax
@@ -45,13 +45,13 @@ Size: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 class Mlp(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag="mlp", weakref=True):
-    """Fully connected, rectified; called, it applies weights to inputs. As JSON it is what a saved model keeps."""
+    """A fully connected, rectified network. Calling it applies weights to inputs. A saved model stores it as JSON."""
 
     outputs: Size
     hidden: tuple[Size, ...]
 
     def init(self, key: jax.Array, inputs: jax.Array) -> Weights:
-        """Weights of every layer, for inputs of that shape."""
+        """The weights of every layer, for inputs of this shape."""
         sizes = [math.prod(inputs.shape[1:]), *self.hidden, self.outputs]
         keys = jax.random.split(key, len(sizes) - 1)
         return [_dense(key, fan_in, fan_out) for key, fan_in, fan_out in zip(keys, sizes, sizes[1:], strict=False)]
@@ -65,14 +65,16 @@ class Mlp(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag
 
 
 class Cnn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag="cnn", weakref=True):
-    """Strided convolutions, rectified; called, it applies weights to inputs. As JSON it is what a saved model keeps."""
+    """A network of strided, rectified convolutions. Calling it applies weights to inputs. A saved model stores it as
+    JSON.
+    """
 
     outputs: Size
     filters: Size
     layers: Annotated[int, Meta(ge=0, le=64)]
 
     def init(self, key: jax.Array, inputs: jax.Array) -> Weights:
-        """Weights of every layer, for inputs of that shape."""
+        """The weights of every layer, for inputs of this shape."""
         height, width, channels = inputs.shape[1:]
         keys = jax.random.split(key, self.layers + 1)
         sizes = [channels] + [self.filters] * self.layers
@@ -90,11 +92,11 @@ class Cnn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name", tag
 
 
 def mlp(outputs: int, hidden: Sequence[int] = (300, 300, 300)) -> Network:
-    """Fully connected, rectified: the paper's four layers for digits are three of 300 nodes and the output.
+    """Make a fully connected, rectified network. The paper's network for digits has three hidden layers of 300 nodes.
 
     Args:
-        outputs: nodes of the last layer: as many as there are classes.
-        hidden: nodes of each layer before it.
+        outputs: the number of nodes of the last layer, one per class.
+        hidden: the number of nodes of each hidden layer.
 
     Returns:
         The network.
@@ -110,12 +112,12 @@ def mlp(outputs: int, hidden: Sequence[int] = (300, 300, 300)) -> Network:
 
 
 def cnn(outputs: int, filters: int = 64, layers: int = 4) -> Network:
-    """3 × 3 convolutions with stride 2, rectified, and a linear output: the paper's network for CIFAR and weather.
+    """Make a network of 3 × 3 convolutions with stride 2 and a linear output, as in the paper for CIFAR and weather.
 
     Args:
-        outputs: nodes of the last layer: as many as there are classes.
-        filters: of each convolution.
-        layers: convolutions.
+        outputs: the number of nodes of the last layer, one per class.
+        filters: the number of filters of each convolution.
+        layers: the number of convolutions.
 
     Returns:
         The network, for inputs (height, width, channels).
@@ -131,20 +133,20 @@ def cnn(outputs: int, filters: int = 64, layers: int = 4) -> Network:
 
 
 def build(layers: Mlp | Cnn) -> Network:
-    """The network of these layers."""
+    """The network with these layers."""
     return Network(layers.init, layers, _last_layer)
 
 
 def strided_patches(images: jax.Array) -> jax.Array:
     """3 × 3 patches at stride 2, one pixel of zero padding: (n, h, w, c) to (n, ⌈h/2⌉, ⌈w/2⌉, 9c).
 
-    A convolution is then one matrix product, whose second derivatives are matrix products too: several times faster
-    to differentiate twice than the native convolution.
+    A convolution is then a matrix product, and its second derivatives are matrix products, too. This is several times
+    faster to differentiate twice than the native convolution.
     """
     number, height, width, channels = images.shape
     rows, columns = -(-height // 2), -(-width // 2)
     padded = jnp.pad(images, ((0, 0), (1, 2 * rows + 1 - height), (1, 2 * columns + 1 - width), (0, 0)))
-    # Pairs of columns side by side: two of a patch's three columns are then one slice without gaps.
+    # Pairs of columns side by side, so that two of a patch's three columns are one slice without gaps.
     pairs = padded.reshape(number, rows + 1, 2, columns + 1, 2 * channels)
     lines = (pairs[:, :rows, 0], pairs[:, :rows, 1], pairs[:, 1:, 0])
     return jnp.concatenate(
@@ -158,7 +160,7 @@ def linear(values: jax.Array, layer: dict[str, jax.Array]) -> jax.Array:
 
 
 def _dense(key: jax.Array, fan_in: int, fan_out: int) -> dict[str, jax.Array]:
-    """He initialisation: variance 2 / fan_in keeps rectified layers at one scale."""
+    """He initialisation: the variance 2 / fan_in keeps rectified layers at the same scale."""
     scale = math.sqrt(2 / fan_in)
     return {"w": scale * jax.random.normal(key, (fan_in, fan_out)), "b": jnp.zeros(fan_out)}
 
@@ -170,12 +172,12 @@ def _last_layer(weights: Weights) -> Weights:
 
 
 SMALL_INPUT = 100
-"""Up to this many values in an input ``"auto"`` takes one hidden layer: faster than three, and as good on such rows."""
+"""For inputs with at most this many values, ``"auto"`` takes one hidden layer. It is faster than three, and as good."""
 SMALL_HIDDEN = (300,)
 
 
 class Heads(NamedTuple):
-    """How outputs are read: ``number`` heads of ``width`` outputs each; head h has ``classes[h]`` real classes."""
+    """How outputs are read: ``number`` heads of ``width`` outputs each. Head h has ``classes[h]`` real classes."""
 
     number: int
     width: int
@@ -187,14 +189,15 @@ class Heads(NamedTuple):
         return self.number - 1
 
     def of_task(self, task: jax.Array) -> jax.Array:
-        """The head of a task: its own, or the one that all share."""
+        """The head of a task: its own, or the one that all tasks share."""
         return task if self.number > 1 else jnp.zeros_like(task)
 
 
 def heads_of(tasks: TaskSet, shared: bool = False) -> Heads:
-    """One head for a shared label set, or where ``shared`` forces it; else one for each task and, last, the target's.
+    """A single head if labels are shared or ``shared`` forces it. Otherwise one for each task, and the target's head
+    last.
 
-    All are as wide as the largest number of classes that a task or the target has.
+    All heads are as wide as the largest number of classes of a task or the target.
     """
     width = max(len(tasks.classes), *(len(task.classes) for task in tasks.tasks))
     if tasks.shared_labels or shared:
@@ -203,7 +206,7 @@ def heads_of(tasks: TaskSet, shared: bool = False) -> Heads:
 
 
 def num_outputs(tasks: TaskSet, shared: bool = False) -> int:
-    """Outputs that a network for these tasks must have: all heads end to end, or the targets of a regression."""
+    """The number of outputs that a network for these tasks needs: all heads, or the targets of a regression."""
     if tasks.target_size is not None:
         return tasks.target_size
     heads = heads_of(tasks, shared)
@@ -211,10 +214,11 @@ def num_outputs(tasks: TaskSet, shared: bool = False) -> int:
 
 
 def default_network(tasks: TaskSet, kind: Network | str = "auto", shared: bool = False) -> Network:
-    """``"mlp"``, ``"cnn"``, or ``"auto"``: convolutional when inputs are (height, width, channels), else connected.
+    """Make ``"mlp"``, ``"cnn"``, or ``"auto"``: convolutional for inputs (height, width, channels), otherwise
+    connected.
 
-    With at most 100 values in an input ``"auto"`` has one hidden layer of 300 nodes; ``"mlp"`` always has three.
-    A network that is built already is handed back. ``shared`` forces one head on tasks with label sets of their own.
+    With at most 100 values in an input, ``"auto"`` has one hidden layer of 300 nodes. ``"mlp"`` always has three. A
+    finished network is returned unchanged. ``shared`` forces a single head on tasks with their own labels.
     """
     if not isinstance(kind, str):
         return kind
@@ -228,5 +232,5 @@ def default_network(tasks: TaskSet, kind: Network | str = "auto", shared: bool =
     if kind != "cnn":
         raise ConfigError(f"unknown network '{kind}'; give auto, mlp or cnn")
     if len(tasks.shape) != 3:
-        raise ConfigError(f"a cnn needs inputs (height, width, channels), these are {tasks.shape}; use network mlp")
+        raise ConfigError(f"a cnn needs inputs (height, width, channels), but these are {tasks.shape}; use network mlp")
     return cnn(outputs)

@@ -1,8 +1,8 @@
-"""A CPU device of our own that computes with one thread, so that the number of cores changes no bit of a run.
+"""A CPU device that computes with one thread, so that the number of cores does not change a single bit of a run.
 
-XLA cuts products and sums into pieces by the number of its threads, and so rounds them differently on one core and on
-two. The number is that of a *client* and is read when the client is made. So we make a second one beside JAX's own, and
-the user's programs keep all cores.
+XLA cuts products and sums into pieces according to the number of its threads. So it rounds them differently on one core
+and on two. This number belongs to a *client*, which reads it when it is made. So we make a second client in addition to
+JAX's own, and the user's programs keep all cores.
 """
 
 import importlib
@@ -16,13 +16,13 @@ from typing import Any
 import jax
 
 _THREADS = dict.fromkeys(("PJRT_NPROC", "NPROC"), "1")
-"""XLA takes the number of threads of a new client from either, or else from the cores."""
+"""XLA takes the number of threads of a new client from either of these, or otherwise from the cores."""
 _lock = Lock()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Inside, JAX computes on a CPU with one thread, whatever the number of cores.
+    """Make JAX compute with one thread on a CPU, whatever the number of cores.
 
     Accelerators, several CPU devices and a device that the user has chosen stay as they are.
     """
@@ -38,7 +38,7 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def _device() -> Any:
-    """The device; JAX's own if this version of jaxlib makes clients in another way."""
+    """The device, or JAX's own if this version of jaxlib makes clients in another way."""
     with suppress(ImportError, AttributeError, TypeError):
         make = importlib.import_module("jaxlib.xla_client").make_cpu_client
         with _environment(_THREADS):
@@ -48,7 +48,7 @@ def _device() -> Any:
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Variables of the environment meanwhile; afterwards it is as before."""
+    """Set variables of the environment, and restore them afterwards."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

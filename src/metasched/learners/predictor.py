@@ -1,4 +1,4 @@
-"""What every model can do, whatever is inside: a network, linear weights, trees, or the mean of several models."""
+"""What every model can do, whatever its kind: a network, a linear model, trees, or the mean of several models."""
 
 import os
 from abc import ABC, abstractmethod
@@ -19,25 +19,25 @@ from metasched.tasks import Inputs, Labels, Preparation, Targets, as_inputs, as_
 
 @runtime_checkable
 class Frame(Protocol):
-    """A DataFrame of pandas or polars, as far as it is needed: cells by the names of its columns."""
+    """A DataFrame of pandas or polars, as far as it is needed: columns and their cells."""
 
     @property
     def columns(self) -> Iterable[str]:
-        """Names of the columns."""
+        """The names of the columns."""
 
     def __getitem__(self, name: str, /) -> ArrayLike:
-        """The cells of one."""
+        """The cells of a column."""
 
 
 Table: TypeAlias = Mapping[str, ArrayLike] | Frame
 
 
 class Facts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model of any kind was trained on, and how it reads and answers.
+    """What a model was trained on, how it reads rows, and what it predicts.
 
-    ``classes`` is empty in regression. ``variance`` is None for classification, else the unit of squared errors.
-    ``preparation`` is how columns of a table become inputs, where training had a table. ``metric`` is what the model
-    is judged by, None for the usual one: accuracy, or R².
+    ``classes`` is empty in regression. ``variance`` is the unit of squared errors in regression, and None otherwise.
+    ``preparation`` turns the columns of a table into inputs, if training used a table. ``metric`` is the metric by
+    which the model is judged; None means the usual one: accuracy, or R².
     """
 
     data: str
@@ -50,7 +50,7 @@ class Facts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def judge(self) -> Metric:
-        """What the model's scores are scores of."""
+        """The metric of the model's scores."""
         return metric_of(self.metric, balanced=self.balanced_accuracy, regression=self.variance is not None)
 
 
@@ -61,8 +61,8 @@ class Predictor(ABC):
     It is a trained network (:class:`metasched.Model`), a reference model (linear, forest, boosting), or the mean of
     several models.
 
-    Rows are read as in training: an array ``(n, *shape)`` of numbers, or of ``uint8`` pixels, which are divided by
-    255; or, where training had a table, its columns by name (a dict or a DataFrame), as files have them.
+    Rows are read as in training: as an array ``(n, *shape)`` of numbers, or of ``uint8`` pixels, which are divided by
+    255. If training used a table, rows are columns by name (a dict or a DataFrame), as they are in files.
 
     Attributes:
         about: what it was trained on, and how it reads rows.
@@ -91,7 +91,9 @@ class Predictor(ABC):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """What :meth:`predict` may answer, in the order of :meth:`predict_proba`'s columns; empty in regression."""
+        """The possible predictions of :meth:`predict`, in the order of the columns of :meth:`predict_proba`. Empty in
+        regression.
+        """
         return self.about.classes
 
     @property
@@ -101,10 +103,11 @@ class Predictor(ABC):
 
     @abstractmethod
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model into a folder, replacing a model that is there. :func:`metasched.load_model` reads it.
+        """Write the model into a folder, replacing a model that is already there. :func:`metasched.load_model` reads
+        it.
 
         Args:
-            folder: the folder; it is made if it does not exist.
+            folder: the folder, which is made if it does not exist.
         """
 
     def predict(self, inputs: Table | ArrayLike) -> NDArray[Any]:
@@ -114,7 +117,7 @@ class Predictor(ABC):
             inputs: the rows.
 
         Returns:
-            The class name (n,); in regression the number (n,), or the numbers (n, d).
+            The class names (n,). In regression the numbers (n,), or (n, d) for several numbers per row.
         """
         rows = self._inputs(inputs)
         if self.about.variance is None:
@@ -129,36 +132,36 @@ class Predictor(ABC):
             inputs: the rows.
 
         Returns:
-            (n, classes) float32; rows sum to one.
+            An array (n, classes) of float32. Rows sum to one.
         """
         if self.about.variance is not None:
             raise ConfigError("a regression model has no class probabilities; call predict")
         return self._outputs(self._inputs(inputs))
 
     def score(self, inputs: Table | ArrayLike, answers: ArrayLike) -> float:
-        """What a run reports as test accuracy, of these rows.
+        """Score the model on rows, as a run computes its test accuracy.
 
         Args:
             inputs: the rows.
-            answers: (n,) class names, or their numbers from 0; in regression targets (n,) or (n, d).
+            answers: the class names (n,), or their numbers from 0. In regression the targets (n,) or (n, d).
 
         Returns:
-            The score of the ``metric`` that the model was trained for. Without one, this is the accuracy (balanced over
+            The score by the ``metric`` that the model was trained for. Without one, this is the accuracy (balanced over
             classes if the run was), or in regression 1 − squared error / variance of the validation targets. The
             log-loss and the mean absolute error have a minus sign, so that higher is always better.
         """
         rows = self._inputs(inputs)
         given = np.asarray(answers) if self.about.variance is None else as_targets("answers", answers)
         if len(given) != len(rows):
-            raise DataError(f"there are {len(rows)} rows and {len(given)} answers; give one for each row")
+            raise DataError(f"there are {len(rows)} rows but {len(given)} answers; give one for each row")
         return self._score(rows, self._labels(given) if self.about.variance is None else given)
 
     @abstractmethod
     def _outputs(self, rows: Inputs) -> NDArray[np.float32]:
-        """Probabilities (n, classes) of checked rows (n, *shape); in regression numbers (n, d)."""
+        """The probabilities (n, classes) of checked rows (n, *shape); in regression numbers (n, d)."""
 
     def _choices(self, rows: Inputs) -> NDArray[np.int64]:
-        """The number (n,) of the class that is predicted."""
+        """The number (n,) of the predicted class."""
         return np.asarray(np.argmax(self._outputs(rows), axis=1))
 
     def _score(self, rows: Inputs, answers: Labels | Targets) -> float:
@@ -166,7 +169,10 @@ class Predictor(ABC):
         if self.about.variance is not None:
             found = self._outputs(rows)
             if found.shape != answers.shape:
-                raise DataError(f"answers have shape {answers.shape}, the model predicts {found.shape}; give as many")
+                raise DataError(
+                    f"answers have shape {answers.shape}, but the model predicts {found.shape}; give answers of "
+                    "that shape"
+                )
             if not self.about.judge.by_row:
                 return self._judged(found, answers)
             return float(1 - ((found - answers) ** 2).sum(axis=1, dtype=np.float64).mean() / self.about.variance)
@@ -178,7 +184,7 @@ class Predictor(ABC):
         return float(np.mean([right[answers == label].mean() for label in np.unique(answers)]))
 
     def _judged(self, outputs: NDArray[np.float32], answers: Labels | Targets) -> float:
-        """The score of a metric that is no mean over rows."""
+        """The score by a metric that is not a mean over rows."""
         return self.about.judge.oriented(self.about.judge.score(outputs, answers))
 
     def _inputs(self, inputs: Table | ArrayLike) -> Inputs:
@@ -193,11 +199,13 @@ class Predictor(ABC):
             raise DataError("there are no rows to predict; give at least one")
         bad = np.flatnonzero(~np.isfinite(rows).reshape(len(rows), -1).all(axis=1))
         if bad.size:
-            raise DataError(f"row {bad[0] + 1} holds NaN or infinity ({bad.size} such rows); drop or fill those rows")
+            raise DataError(
+                f"row {bad[0] + 1} contains NaN or infinity ({bad.size} such rows); drop or fill those rows"
+            )
         return rows
 
     def _labels(self, answers: NDArray[Any]) -> Labels:
-        """The number of every class name; a number stands for itself."""
+        """The number of every class name. A number stands for itself."""
         numbered = answers.dtype.kind in "iu"
         known = {str(number) if numbered else name: number for number, name in enumerate(self.classes)}
         labels = np.array([known.get(str(answer), -1) for answer in answers], np.int32)
@@ -205,7 +213,7 @@ class Predictor(ABC):
         if wrong.size:
             raise DataError(
                 f"row {wrong[0] + 1} is labelled '{answers[wrong[0]]}', which is not a class of the model "
-                f"({', '.join(self.classes)}); fix the label or leave the labels out"
+                f"({', '.join(self.classes)}); correct the label, or leave out the labels"
             )
         return labels
 

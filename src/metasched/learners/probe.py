@@ -1,4 +1,4 @@
-"""The reward of each label of each task at the initial model, and the plan that follows from it.
+"""The reward of each label of each task with the initial model, and the plan that follows from these rewards.
 
 The paper's reward of label c of task i is the validation accuracy after fitting the first row of that label from the
 initial model.
@@ -28,15 +28,15 @@ from metasched.seeds import check_seed
 from metasched.tasks import TaskSet
 
 Loss = Callable[[Weights, jax.Array, jax.Array, jax.Array], jax.Array]
-"""``loss(weights, inputs (n, *shape), labels (n,), task) -> scalar``, differentiable in the weights."""
+"""``loss(weights, inputs (n, *shape), labels (n,), task) -> scalar``, differentiable with respect to the weights."""
 Hits = Callable[[Weights], jax.Array]
-"""``hits(weights) -> bool (v,)``: which validation rows the model gets right."""
+"""``hits(weights) -> bool (v,)``: which validation rows the model predicts correctly."""
 
 PROBES_AT_ONCE = 16
 
 
 def first_rows(tasks: TaskSet) -> NDArray[np.int64]:
-    """Row number (N, C) of the first row of each label in each task; −1 where it never occurs."""
+    """The row number (N, C) of the first row of each label in each task; −1 if the label never occurs."""
     rows = np.full((len(tasks.tasks), max(len(task.classes) for task in tasks.tasks)), -1, np.int64)
     for number, task in enumerate(tasks.tasks):
         present, first = np.unique(task.labels, return_index=True)
@@ -45,7 +45,7 @@ def first_rows(tasks: TaskSet) -> NDArray[np.int64]:
 
 
 class InitialModel(NamedTuple):
-    """The model before any training: loss of a batch under a task, validation rows right, initial weights by seed."""
+    """The model before any training: the loss of a batch, correct validation rows, and initial weights by seed."""
 
     loss: Loss
     hits: Hits
@@ -53,10 +53,11 @@ class InitialModel(NamedTuple):
 
 
 def prober(model: InitialModel, steps: int, tasks: TaskSet) -> Callable[[Weights, float], Probe]:
-    """``probe(weights, rate)``: the first row of every label of every task is fitted, each time from those weights.
+    """Make ``probe(weights, rate)``, which fits the first row of every label of every task, each time from these
+    weights.
 
-    ``steps`` SGD steps (R) at ``rate`` on that one row; C is the most labels that a task has, C' those of the target.
-    All fits are one compiled call, and it is compiled once for any number of weights and rates.
+    A fit is ``steps`` SGD steps (R) with ``rate`` on this single row. C is the largest number of labels of a task, C'
+    that of the target. All fits are one compiled call, which is compiled once for any weights and rates.
     """
     rows = first_rows(tasks)
     numbers, classes = (found.tolist() for found in np.nonzero(rows >= 0))
@@ -91,16 +92,18 @@ def prober(model: InitialModel, steps: int, tasks: TaskSet) -> Callable[[Weights
 def right_by_class(
     right: NDArray[np.bool_], tasks: TaskSet, fallback: NDArray[np.float64] | float
 ) -> NDArray[np.float64]:
-    """Share of right validation rows (m, C') in each class, from (m, v); ``fallback`` for a class without rows."""
+    """The share of correct validation rows (m, C') in each class, from (m, v). ``fallback`` is for a class without
+    rows.
+    """
     member = tasks.validation.labels[:, None] == np.arange(len(tasks.classes))
     counts = member.sum(axis=0)
     return np.where(counts > 0, right.astype(np.float64) @ member / np.maximum(counts, 1), fallback)
 
 
 def initial_model(tasks: TaskSet, network: Network | str, settings: LearnerSettings) -> InitialModel:
-    """The initial model as the functions that a prober takes.
+    """The initial model as the functions that a prober needs.
 
-    In regression they raise an error when called: there are no rows that a model gets right.
+    In regression they raise an error when called, because no prediction of a number is simply correct.
     """
     if tasks.target_size is not None:
         return InitialModel(_no_labels, _no_labels, _no_labels)
@@ -144,15 +147,15 @@ def plan(
     Args:
         tasks: the sources and the target, or the name or path of a data set that needs no options.
         network: a :class:`Network`, or ``"auto"``, ``"mlp"``, ``"cnn"``.
-        learner: its settings give the batch size, and the rate and steps of the SGD that probes the model: with
-            Algorithm 1 its ``inner_rate`` and ``steps_per_batch``, otherwise 0.01 and 1.
+        learner: the learner whose settings give the batch size, and the rate and steps of the SGD that probes the
+            model: with Algorithm 1 its ``inner_rate`` and ``steps_per_batch``, otherwise 0.01 and 1.
         discount: γ in [0, 1).
         stride: ``"batch"`` uses P^B, the chain of batch starts; ``"row"`` uses P, as the paper writes it.
         smoothing: pseudo-counts in each row of P.
-        rewards: of the joint problem; ``"auto"`` is coupled where tasks and target share their labels, and separable
-            where they do not, since then no label of one task is a class of another.
-        method: of the joint problem; see :func:`metasched.planning.solve_joint`.
-        seed: of the initial weights, the same that :func:`metasched.train` starts from.
+        rewards: the rewards of the joint problem. ``"auto"`` is coupled if tasks and target share their labels.
+            Otherwise it is separable, because no label of one task is then a class of another.
+        method: the method for the joint problem; see :func:`metasched.planning.solve_joint`.
+        seed: the seed of the initial weights, as in :func:`metasched.train`.
 
     Returns:
         The plan. Its expensive parts are computed when they are first used.
@@ -172,9 +175,9 @@ def plan(
 def planner(
     tasks: TaskSet, network: Network | str, settings: LearnerSettings, **options: Any
 ) -> Callable[[int, float], Plan]:
-    """Makes a plan from the seed of the initial weights and the rate of the probes; what plans share is made once.
+    """Make plans from the seed of the initial weights and the rate of the probes. What plans share is computed once.
 
-    ``settings`` are resolved; ``options`` are those of :func:`plan`.
+    ``settings`` are resolved, and ``options`` are those of :func:`plan`.
     """
     model = initial_model(tasks, network, settings)
     probing = prober(model, settings.inner_steps, tasks)

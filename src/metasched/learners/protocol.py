@@ -1,4 +1,4 @@
-"""What the engine asks of a learner: two pure functions, as a scheduler has three."""
+"""What the engine needs from a learner: two pure functions, much as a scheduler has three."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -16,9 +16,9 @@ class Hyperparameters(NamedTuple):
     """Settings that may differ between runs of one compiled program.
 
     Attributes:
-        reward_index: which of the program's rewards the scheduler is told, int32 ().
-        inner_rate: the rate of SGD on scheduled batches that Algorithm 1 begins with.
-        outer_rate: the optimiser's rate at the first step, of any learner.
+        reward_index: which of the program's rewards the scheduler gets, int32 ().
+        inner_rate: the initial rate of SGD on scheduled batches in Algorithm 1.
+        outer_rate: the optimiser's rate at the first step, for every learner.
     """
 
     reward_index: jax.Array
@@ -27,20 +27,21 @@ class Hyperparameters(NamedTuple):
 
 
 State: TypeAlias = Any
-"""A NamedTuple of arrays with at least ``stream`` (:class:`Stream`), ``update`` (updates made, int32 ()) and
-``hyperparameters``. All but the last is a checkpoint."""
+"""A NamedTuple of arrays with at least ``stream`` (:class:`Stream`), ``update`` (the number of updates, int32 ()) and
+``hyperparameters``. Without the last, it is a checkpoint.
+"""
 
 
 class Update(NamedTuple):
-    """What one update did.
+    """The result of one update.
 
     Attributes:
-        loss: of the target's rows that it trained on.
-        validation_accuracy: on all of the target's labelled rows.
-        tasks: int32 (m,), the task of each scheduled batch; N where none was drawn. Empty where batches are mixed.
-        rate: the learning rate that was used, a scalar.
-        weights: the model to evaluate and to hand out.
-        initial: the model that the update started from.
+        loss: the loss of the target's rows that it trained on.
+        validation_accuracy: the accuracy on all of the target's labelled rows.
+        tasks: int32 (m,), the task of each scheduled batch; N if none was drawn. Empty if batches are mixed.
+        rate: the learning rate, a scalar.
+        weights: the model to evaluate and return.
+        initial: the model before the update.
     """
 
     loss: jax.Array
@@ -52,7 +53,7 @@ class Update(NamedTuple):
 
 
 def batch_tasks(tasks: jax.Array) -> jax.Array:
-    """The tasks of batches (m,); none of mixed ones (m, B), whose rows are counted by task instead."""
+    """The tasks of batches (m,). Empty for mixed batches (m, B), whose rows are counted by task instead."""
     return tasks if tasks.ndim == 1 else jnp.zeros(0, jnp.int32)
 
 
@@ -60,7 +61,7 @@ class Learner(NamedTuple):
     """Learns from the batches that a scheduler chooses.
 
     Attributes:
-        init: ``init(data, seed, hyperparameters) -> state``; every random number of a run follows from the seed.
+        init: ``init(data, seed, hyperparameters) -> state``. All random numbers of a run follow from the seed.
         update: ``update(data, state) -> state, update``: m scheduled batches, and one outer step where there is one.
     """
 
@@ -69,4 +70,4 @@ class Learner(NamedTuple):
 
 
 MakeLearner: TypeAlias = Callable[[Objective, Schedule], Learner]
-"""``make(objective, schedule) -> learner``; the objective has the learner's settings."""
+"""``make(objective, schedule) -> learner``. The objective contains the learner's settings."""

@@ -1,6 +1,6 @@
-"""What our own results say about the schedulers with reward ``transfer``: final accuracy less that of ``uniform``.
+"""What our own results say about the schedulers with reward ``transfer``: final accuracy minus that of ``uniform``.
 
-The numbers are those of ``results/``: ``make results`` writes ``reference_results.json``, and a test holds it to them.
+The numbers are those of ``results/``: ``make results`` writes ``reference_results.json``, and a test compares them.
 """
 
 import json
@@ -13,13 +13,14 @@ from metasched.errors import unknown
 from metasched.learners.settings import LEARNERS
 
 Gains = Mapping[str, float]
-"""By task set: final accuracy less that of ``uniform``, mean over ten seeds with 30 target labels each."""
+"""For each task set: final accuracy minus that of ``uniform``, mean over ten seeds with 30 target labels each."""
 _NUMBERS = json.loads(Path(__file__).with_name("reference_results.json").read_text())
 GAINS: Mapping[str, Mapping[str, Gains]] = _NUMBERS["gains"]
-"""By learner and scheduler."""
+"""The gains by learner and scheduler."""
 ORDER: Mapping[str, Mapping[str, Mapping[str, tuple[float, float, float]]]] = _NUMBERS["order"]
-"""On ``activity``, whose rows have an order, by learner: final accuracy of a scheduler that knows it less that of one
-that does not, with the 95 % interval."""
+"""On ``activity``, whose rows have an order, for each learner: the final accuracy of a scheduler that uses the order
+minus that of one that does not, with the 95 % interval.
+"""
 
 
 def best(learner: str) -> str:
@@ -34,7 +35,7 @@ def best(learner: str) -> str:
 
 
 def why(learner: str) -> str:
-    """The numbers behind :func:`best`, in a sentence without its stop."""
+    """The numbers behind :func:`best`, as a sentence without a full stop."""
     name = best(learner)
     gains = _of(learner)[name]
     least, most = (pick(gains, key=lambda each: gains[each]) for pick in (min, max))
@@ -45,7 +46,7 @@ def why(learner: str) -> str:
 
 
 def with_order(learner: str) -> tuple[str, str]:
-    """The scheduler to take where labels have an order, and why: one that uses it only if that is shown to pay."""
+    """The scheduler to use if labels have an order, and why. It uses the order only if that is shown to pay."""
     usual = best(learner)
     gaps = {knowing: blind[usual] for knowing, blind in ORDER[learner].items() if usual in blind}
     if not gaps:  # the best scheduler uses the order itself

@@ -1,4 +1,6 @@
-"""Names that changed since version 0.1: of settings, flags and arguments. An old name is answered with the new one."""
+"""Names that have changed since version 0.1: settings, flags and arguments. For an old name, the error gives the new
+one.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
@@ -14,7 +16,7 @@ SETTINGS = {
     "outer_clip": "clip_norm",
     "validation_batch": "target_batch",
 }
-"""Settings by their old names. With the joint learner ``outer_rate`` is ``learning_rate`` besides."""
+"""Settings by their old names. With the joint learner, ``outer_rate`` also became ``learning_rate``."""
 REMOVED = {
     "row_weights": False,
     "initial_share": 0.0,
@@ -22,20 +24,20 @@ REMOVED = {
     "inner_rates": "scalar",
     "inner_layers": "all",
 }
-"""Settings that no longer exist, and the values at which they did nothing."""
+"""Settings that no longer exist, and the values with which they had no effect."""
 ARGUMENTS = {
     "config": "learner=ms.Joint(…) or learner=ms.AlgorithmOne(…)",
     "scheduler_options": "options",
     "reward": "an argument of ms.train",
     "abstain": "an argument of ms.train",
 }
-"""What has become of arguments of ``train`` and its like, and of settings that are now arguments."""
+"""What has become of arguments of ``train`` and similar functions, and of settings that are arguments now."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse a name that a function or class does not take, in one line with the name to use instead."""
-    from metasched.learners.settings import LEARNERS  # which calls this function
+    """Refuse an unknown name of an argument in one line with the name to use instead."""
+    from metasched.learners.settings import LEARNERS  # the function that calls this one
 
     known = list(known)
     new = {**ARGUMENTS, **SETTINGS}
@@ -59,7 +61,7 @@ def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> No
 
 
 def clear_arguments(function: Function) -> Function:
-    """A function that answers wrong arguments with one line, which names the new argument for an old one."""
+    """Make a function answer wrong arguments with one line, which gives the new name of an old argument."""
     parameters: Mapping[str, Any] = signature(function).parameters
 
     @wraps(function)

@@ -1,4 +1,4 @@
-"""What a scheduled batch was worth, or each row of a mixed one: rewards by name.
+"""The reward of a scheduled batch, or of each row of a mixed batch: rewards by name.
 
 A new reward is a function and a line in ``_REGISTRY``.
 """
@@ -38,11 +38,11 @@ __all__ = [
 
 
 class Evaluation(NamedTuple):
-    """Loss and score of a model on the target's rows that decide rewards.
+    """The loss and the score of a model on the target rows that decide rewards.
 
     Attributes:
-        loss: mean loss.
-        score: accuracy; in regression 1 − squared error / variance.
+        loss: the mean loss.
+        score: the accuracy; in regression 1 − squared error / variance.
 
     Examples:
         >>> ms.rewards.Evaluation(loss=0.7, score=0.5).score
@@ -54,24 +54,24 @@ class Evaluation(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """One scheduled batch, as a reward sees it.
+    """One scheduled batch, as a reward function sees it.
 
     Attributes:
-        number: t, batches since the weights that the learner starts from, counting from 1.
+        number: t, the number of batches since the learner's initial weights, counting from 1.
         before: the weights before the batch.
-        after: the weights that the batch made of them.
-        was: the model before the batch, judged.
-        now: the model after it, judged.
+        after: the weights after the batch.
+        was: the evaluation of the model before the batch.
+        now: the evaluation of the model after it.
         batch: its rows (B, …), read under head ``head``.
-        head: int32 scalar; of a mixed batch (B,), the head of each row.
-        trains: whether the batch trained anything; false where the scheduler abstained. Of a mixed batch (B,).
+        head: int32 scalar. In a mixed batch (B,), the head of each row.
+        trains: whether the batch trained anything. False if the scheduler abstained. In a mixed batch (B,).
         target: the target's labelled rows that rewards are measured on.
-        slope: where the target's accuracy rises, ∇a(w; T), at weights that are at most ``slope_every`` − 1 batches old.
-        step_sizes: what the optimiser multiplies each weight's gradient by, up to a common factor: 1 / (√v + ε) of
-            Adam. None where it steps along the gradient itself.
+        slope: the direction in which the target's accuracy rises, ∇a(w; T), at most ``slope_every`` − 1 batches old.
+        step_sizes: the factors by which the optimiser multiplies each weight's gradient, up to a common factor: 1 / (√v
+            + ε) for Adam. None if it steps along the gradient itself.
 
     Examples:
-        >>> def rise(objective, turn):  # a reward of one's own: by how much the batch raised the score
+        >>> def rise(objective, turn): # your own reward: by how much the batch raised the score
         ...     return turn.now.score - turn.was.score
         >>> learner = ms.Joint(batch_size=10, updates=1)
         >>> len(ms.train(tasks, "ucb", learner=learner, reward=rise).records)
@@ -92,17 +92,18 @@ class Turn(NamedTuple):
 
 
 Reward: TypeAlias = Callable[[Objective, Turn], jax.Array]
-"""``reward(objective, turn) -> scalar``, traceable; larger is better. What it does not read is never computed.
+"""``reward(objective, turn) -> scalar``, traceable; larger is better. Values that it does not use are never computed.
+For a mixed batch a reward may return one number for each row, (B,). A scalar is credited to all rows alike.
 
 For a mixed batch a reward may return one number for each row, (B,). A scalar is credited to every row alike.
 """
 
 
 def scaled(objective: Objective, turn: Turn) -> jax.Array:
-    """The paper's time-invariant reward r = 1 − √t·(1 − accuracy); t counts batches since the initial weights.
+    """The paper's time-invariant reward r = 1 − √t·(1 − accuracy), where t counts batches since the initial weights.
 
     Args:
-        objective: what is learned; not used here.
+        objective: the objective; not used here.
         turn: the batch.
 
     Returns:
@@ -120,7 +121,7 @@ def accuracy(objective: Objective, turn: Turn) -> jax.Array:
     """The score of the model after the batch.
 
     Args:
-        objective: what is learned; not used here.
+        objective: the objective; not used here.
         turn: the batch.
 
     Returns:
@@ -138,7 +139,7 @@ def gain(objective: Objective, turn: Turn) -> jax.Array:
     """How much the batch lowered the target's loss.
 
     Args:
-        objective: what is learned; not used here.
+        objective: the objective; not used here.
         turn: the batch.
 
     Returns:
@@ -156,14 +157,15 @@ def gain(objective: Objective, turn: Turn) -> jax.Array:
 def transfer(objective: Objective, turn: Turn) -> jax.Array:
     """How fast the target's accuracy rises when the model learns this batch: ⟨∇a(w; S), ∇a(w; T)⟩ / ‖∇a(w; T)‖.
 
-    a is the mean probability of the right label, w the weights before the batch S, T the target's labelled rows. No
-    step size, no clock. Shuffled labels average to zero, consistently wrong ones earn less, so zero is the reward of
-    abstaining. Tasks with heads of their own share the body: only its weights count. It is one derivative of a(·; S)
-    along ∇a(w; T): ∇a(w; S) itself is never formed. So the rows of a mixed batch have a reward each at the same cost:
-    the derivative of each row's own probability.
+    Here a is the mean probability of the right label, w are the weights before the batch S, and T are the target's
+    labelled rows. The reward does not depend on the step size or the time. Rows with shuffled labels average to zero,
+    and rows with consistently wrong labels earn less, so zero is the reward of abstaining. If tasks have their own
+    heads, only the weights of the shared body count. The reward is one derivative of a(·; S) along ∇a(w; T), so ∇a(w;
+    S) itself is never formed. At the same cost, every row of a mixed batch has its own reward: the derivative of its
+    own probability.
 
     Args:
-        objective: what is learned.
+        objective: the objective.
         turn: the batch.
 
     Returns:
@@ -180,11 +182,11 @@ def adam_transfer(objective: Objective, turn: Turn) -> jax.Array:
     """:func:`transfer` along the step that the optimiser makes: ⟨∇a(w; S), d⟩ / ‖d‖ with d = ∇a(w; T) / (√v + ε).
 
     Adam divides every gradient by √v, the root of its running mean square. A batch moves the weights along
-    ∇a(w; S) / √v, and so raises the target's accuracy by its inner product with ∇a(w; T). Where the optimiser keeps no
-    such v, and on the inner steps of Algorithm 1, it is :func:`transfer`.
+    ∇a(w; S) / √v, and so raises the target's accuracy by its inner product with ∇a(w; T). If the optimiser has no v,
+    and on the inner steps of Algorithm 1, this is the same as :func:`transfer`.
 
     Args:
-        objective: what is learned.
+        objective: the objective.
         turn: the batch.
 
     Returns:
@@ -200,7 +202,7 @@ def adam_transfer(objective: Objective, turn: Turn) -> jax.Array:
 
 
 def _transfer(objective: Objective, turn: Turn, slope: Weights) -> jax.Array:
-    """The derivative along a slope, by batch or by row, divided by the slope's length."""
+    """The derivative along a slope, by batch or by row, divided by the length of the slope."""
     direction, rows, head = _shared(objective, slope), turn.batch, turn.head
     length = _inner(direction, direction)
     score = row_goodness if jnp.ndim(turn.trains) else goodness
@@ -211,13 +213,13 @@ def _transfer(objective: Objective, turn: Turn, slope: Weights) -> jax.Array:
 def alignment(objective: Objective, turn: Turn) -> jax.Array:
     """The cosine between the gradients of the batch's loss and of the target's, over the weights that tasks share.
 
-    In a mixed batch every row has a cosine of its own, which takes a backward pass for each row.
+    In a mixed batch every row has its own cosine, which needs a backward pass for each row.
 
     Reference: Albalak, Raffel, Wang, *Improving Few-Shot Generalization by Exploring and Exploiting Auxiliary Data*,
     arXiv:2302.00674.
 
     Args:
-        objective: what is learned.
+        objective: the objective.
         turn: the batch.
 
     Returns:
@@ -244,17 +246,17 @@ def alignment(objective: Objective, turn: Turn) -> jax.Array:
 
         return cosine(jax.grad(loss)(turn.before))
 
-    # A cosine needs the length of each row's own gradient, so here every row has a gradient of its own.
+    # A cosine needs the length of each row's gradient, so here every row has its own gradient.
     return jnp.where(turn.trains, jax.vmap(row_cosine)(turn.batch, turn.head), 0)
 
 
 def target_slope(objective: Objective, weights: Weights, rows: Rows) -> Weights:
-    """∇a(w; T): where the target's accuracy rises."""
+    """∇a(w; T), the direction in which the target's accuracy rises."""
     return jax.grad(goodness, argnums=1)(objective, lax.stop_gradient(weights), rows, objective.heads.target)
 
 
 def _shared(objective: Objective, slope: Weights) -> Weights:
-    """A slope by the weights that all tasks share: all of them, or all but the output layer with its heads."""
+    """The part of a slope that belongs to weights shared by all tasks: all of it, or all except the output layer."""
     if objective.heads.number == 1 or objective.network.head is None:
         return slope
     head = objective.network.head(slope)
@@ -267,7 +269,7 @@ def _inner(left: Weights, right: Weights) -> jax.Array:
 
 
 DEFAULT = "adam_transfer"
-"""The reward outside the paper's experiments."""
+"""The default reward outside the paper's experiments."""
 _REGISTRY: Mapping[str, Reward] = {
     "scaled": scaled,
     "accuracy": accuracy,
@@ -279,7 +281,7 @@ _REGISTRY: Mapping[str, Reward] = {
 
 
 def names() -> tuple[str, ...]:
-    """The names of the built-in rewards.
+    """List the names of the built-in rewards.
 
     Returns:
         Their names.
@@ -314,7 +316,7 @@ def find(reward: str | Reward) -> Reward:
 
 
 def evaluate(objective: Objective, weights: Weights, rows: Rows) -> Evaluation:
-    """What most rewards are made from; no gradient flows through it."""
+    """The evaluation from which most rewards are computed. No gradient flows through it."""
     fixed = lax.stop_gradient(weights)
     return Evaluation(target_loss(objective, fixed, rows), score(objective, fixed, rows))
 

@@ -1,4 +1,4 @@
-"""The settings of the learners: one frozen dataclass each. The command line's flags are made from their fields."""
+"""The settings of the learners, each a frozen dataclass. The flags of the command line are made from their fields."""
 
 import math
 import statistics
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from metasched.learners.gradients import Estimator
 
 OPTIMISERS = ("adam", "adamw", "nadam", "rmsprop", "sgd", "lion")
-"""Optax transformations that need only a rate."""
+"""Optax optimisers that need only a rate."""
 EVALUATION_SHARE = 0.1
-"""The largest share of a run that evaluation on test rows may take, where ``eval_every`` is left open."""
+"""The largest share of a run that evaluation on test rows may take, if ``eval_every`` is left open."""
 SECOND_ORDER_COST = 8
 """The cost of one differentiated inner step in forward passes: 3 for the gradient, 5 for its derivative."""
 Batching: TypeAlias = Literal["mixed", "per_source"]
@@ -27,16 +27,16 @@ _MAY_BE_ZERO = ("batches_per_update", "reward_folds")
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerSettings:
-    """What the learners have in common."""
+    """The settings that all learners share."""
 
     name: ClassVar[str]
-    """The word for the learner: ``learner="joint"`` is ``learner=Joint()``."""
+    """The name of the learner: ``learner="joint"`` is ``learner=Joint()``."""
     title: ClassVar[str]
-    """How messages call the learner."""
+    """The name of the learner in messages."""
     rate_names: ClassVar[tuple[str, ...]]
     """The learning rates among the settings. Runs that differ only in these share a compiled program."""
     logged_rate: ClassVar[str]
-    """What the rate of an update is called in its record."""
+    """The name of the learning rate in the records of updates."""
 
     updates: int = 30
     """Number of updates in a run (K). There is one record per update."""
@@ -104,17 +104,17 @@ class LearnerSettings:
 
     @property
     def probe_rate(self) -> float:
-        """The rate of the SGD steps that probe the initial model for a plan: the inner rate, where there is one."""
+        """The rate of the SGD steps that probe the initial model for a plan: the inner rate, if there is one."""
         return getattr(self, "inner_rate", 0.01)
 
     @property
     def rows_per_choice(self) -> int:
-        """Rows that a scheduler chooses at a time: one of a mixed batch, else all."""
+        """How many rows a scheduler chooses at a time: one in mixed batches, otherwise all."""
         return 1 if self.batching == "mixed" else self.batch_size
 
     @property
     def inner_steps(self) -> int:
-        """SGD steps on one scheduled batch."""
+        """The number of SGD steps on one scheduled batch."""
         return getattr(self, "steps_per_batch", 1)
 
     def resolve(self, tasks: TaskSet) -> Self:
@@ -134,7 +134,7 @@ class LearnerSettings:
                 f"give at most {len(smallest)}, leave the task out, or mix batches"
             )
         if settings.batches_per_update is None:
-            # One small source among larger ones must not shorten a run of mixed batches.
+            # A single small source among larger ones must not shorten a run of mixed batches.
             rows = len(smallest) if settings.batching == "per_source" else int(statistics.median_low(tasks.sizes))
             settings = replace(settings, batches_per_update=max(1, rows // settings.batch_size))
         settings._check_folds(len(tasks.validation.labels))
@@ -144,7 +144,7 @@ class LearnerSettings:
         return settings
 
     def _checked(self) -> Self:
-        """The same settings with every value checked against the type of its field."""
+        """Check every value against the type of its field."""
         checked: dict[str, Any] = {}
         for field in fields(self):
             name, hint, value = field.name, field.type, getattr(self, field.name)
@@ -165,7 +165,7 @@ class LearnerSettings:
         return replace(self, **checked)
 
     def _check_folds(self, labelled: int) -> None:
-        """Every fold needs a row, and so does every copy of the learner."""
+        """Check that every fold has a row, and so has every copy of the learner."""
         if self.reward_folds == 0:
             return
         if self.reward_folds == 1:
@@ -181,14 +181,14 @@ class LearnerSettings:
             raise ConfigError("reward_folds cannot be used with target_batch ucb; give uniform or all")
 
     def _check_metric(self, kind: str) -> None:
-        """A metric of classes cannot judge numbers, nor the other way round."""
+        """Check that a metric for classes does not judge numbers, and the other way round."""
         if self.metric is not None and METRICS[self.metric].kind != kind:
             fitting = " or ".join(metric.name for metric in METRICS.values() if metric.kind == kind)
             have = "classes" if kind == "classification" else "numbers to predict"
             raise ConfigError(f"metric is {self.metric}, but these tasks have {have}; give {fitting}")
 
     def _affordable(self, tasks: TaskSet) -> int:
-        """Updates between evaluations such that these are ``EVALUATION_SHARE`` of all rows passed forward.
+        """The updates between evaluations for which these are ``EVALUATION_SHARE`` of all rows passed forward.
 
         Each evaluation scores two models, the one before the update and the one after it.
         """
@@ -261,11 +261,11 @@ class AlgorithmOne(LearnerSettings):
 
 
 LEARNERS: dict[str, type[Joint] | type[AlgorithmOne]] = {kind.name: kind for kind in (AlgorithmOne, Joint)}
-"""The learners by the words for them."""
+"""The learners by name."""
 
 
 def settings_of(learner: str | LearnerSettings) -> LearnerSettings:
-    """The settings that ``learner`` stands for: a word for its defaults, or the object itself."""
+    """The settings that ``learner`` stands for: a name with default settings, or the object itself."""
     if isinstance(learner, LearnerSettings):
         return learner
     if not isinstance(learner, str):
@@ -278,7 +278,7 @@ def settings_of(learner: str | LearnerSettings) -> LearnerSettings:
 def why_diverged(settings: LearnerSettings, inner: float, outer: float, rate: float) -> str:
     """The likely reason for a loss that is no longer finite at ``rate``, and what to do about it.
 
-    ``inner`` and ``outer`` are the rates that the run began with.
+    ``inner`` and ``outer`` are the rates at the start of the run.
     """
     if isinstance(settings, Joint):
         what = f" at learning rate {rate:.3g}; lower learning_rate (now starts at {outer:g})"

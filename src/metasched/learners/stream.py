@@ -1,4 +1,4 @@
-"""The rows a learner may see, and where the schedule through them stands."""
+"""The rows that a learner may see, and the position of the schedule in them."""
 
 from typing import Any, NamedTuple
 
@@ -17,9 +17,9 @@ from metasched.tasks import TaskSet, cursors
 class Data(NamedTuple):
     """All tasks end to end, and the target's validation rows.
 
-    Row u of task i is ``sources`` row ``starts[i] + u``; ``starts`` and ``sizes`` are int32 (N,). ``reward_rows`` are
-    the validation rows that rewards are computed on. ``log_weights`` (rows,) weigh the source rows, where the inner
-    loss is balanced. ``folds`` are there where rewards come from held-out rows, and ``unit`` in regression.
+    Row u of task i is row ``starts[i] + u`` of ``sources``; ``starts`` and ``sizes`` are int32 (N,). ``reward_rows``
+    are the validation rows that rewards are computed on. ``log_weights`` (rows,) weigh the source rows if the inner
+    loss is balanced. ``folds`` are used if rewards come from held-out rows, and ``unit`` in regression.
     """
 
     sources: Rows
@@ -33,10 +33,10 @@ class Data(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Where the schedule stands: scheduler state, cursors int32 (N,), rows drawn by task and label int32 (N, C).
+    """The position of the schedule: scheduler state, cursors int32 (N,), rows drawn by task and label int32 (N, C).
 
     ``rewards`` float32 (N,) are the sums of rewards by task so far: of each row, or of each batch of one source. They
-    are there where some scheduler reads rewards.
+    exist if some scheduler reads rewards.
     """
 
     scheduler: Any
@@ -46,10 +46,10 @@ class Stream(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A scheduled batch: the labels (N,) at the cursors when it was drawn, the task named (N: none), its rows.
+    """A scheduled batch: the labels (N,) at the cursors when it was drawn, the chosen task (N: none), its rows.
 
-    ``rows`` (B,) are row numbers among the sources, of ``task``, which is the last one where none was named: such a
-    batch does not train (``trains``). In a mixed batch every row has labels, a task and ``trains`` of its own: all
+    ``rows`` (B,) are row numbers among the sources, from ``task``. If no task was chosen, ``task`` is the last one, and
+    the batch does not train (``trains``). In a mixed batch every row has its own labels, task and ``trains``, so all
     fields have an axis B in front.
     """
 
@@ -61,7 +61,7 @@ class Batch(NamedTuple):
 
 
 def device_data(tasks: TaskSet, settings: LearnerSettings | None = None) -> Data:
-    """Copy what the learner may see to the default device; the test rows stay behind."""
+    """Copy everything that the learner may see to the default device. The test rows stay on the host."""
     settings = settings or Joint()
     starts = cursors.starts_of(np.asarray(tasks.sizes))
     sources = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), *map(host_rows, tasks.tasks))
@@ -76,7 +76,7 @@ def device_data(tasks: TaskSet, settings: LearnerSettings | None = None) -> Data
 
 
 def target_rows(tasks: TaskSet, settings: LearnerSettings) -> dict[str, Any]:
-    """The target's part of :class:`Data`: labelled rows, those that rewards are computed on, their folds and unit."""
+    """The target's part of :class:`Data`: labelled rows, the rows that rewards are computed on, folds and unit."""
     validation = to_device(host_rows(tasks.validation))
     reward_rows, count = validation, len(tasks.validation.labels)
     if settings.reward_rows is not None and settings.reward_rows < count:
@@ -97,21 +97,21 @@ def to_device(rows: Rows) -> Rows:
 
 
 def without(data: Data, fold: Folds) -> Data:
-    """What a copy of the learner sees: it never trains on ``fold``, and its rewards are computed there."""
+    """What a copy of the learner sees. It never trains on ``fold``, and its rewards are computed there."""
     return data._replace(validation=fold.kept, reward_rows=fold.held)
 
 
 def first_stream(
     scheduler: Scheduler | RowScheduler, data: Data, width: int, key: jax.Array, sums: bool = False
 ) -> Stream:
-    """All cursors at the first row, nothing drawn; with ``sums`` rewards are added up by task."""
+    """The initial stream: all cursors at the first row, nothing drawn. With ``sums`` rewards are added up by task."""
     nothing = jnp.zeros((len(data.sizes), width), jnp.int32)
     rewards = jnp.zeros(len(data.sizes), jnp.float32) if sums else None
     return Stream(scheduler.init(key), jnp.zeros_like(data.sizes), nothing, rewards)
 
 
 def next_batch(scheduler: Scheduler | RowScheduler, objective: Objective, data: Data, stream: Stream) -> Batch:
-    """The batch that the scheduler wants now."""
+    """The next batch that the scheduler wants."""
     if isinstance(scheduler, RowScheduler):
         return _mixed_batch(scheduler, objective.settings, data, stream)
     labels = cursors.labels_at(data.sources.labels, data.starts, stream.cursors)
@@ -138,22 +138,22 @@ def _mixed_batch(scheduler: RowScheduler, settings: LearnerSettings, data: Data,
 
 
 def loss_arguments(objective: Objective, data: Data, batch: Batch) -> tuple[jax.Array | None, Rows, jax.Array]:
-    """What :func:`~metasched.learners.losses.task_loss` takes of a batch: row weights (B,), rows, and the head."""
+    """The arguments of :func:`~metasched.learners.losses.task_loss` from a batch: row weights (B,), rows, head."""
     rows, head = data.sources.take(batch.rows), objective.heads.of_task(batch.task)
     mixed = batch.trains.ndim == 1
     if data.log_weights is None:
-        # Also where nobody may abstain: a run must not depend on which others share its program.
+        # Also if nobody may abstain, because a run must not depend on which other runs share its program.
         return batch.trains / len(batch.rows) if mixed else None, rows, head
     log_weights = data.log_weights[batch.rows]
     if not mixed:
         return jax.nn.softmax(log_weights), rows, head
-    # A label is rare or frequent among the rows of its own task, however large that is.
+    # Whether a label is rare is decided among the rows of its own task, whatever the size of the task.
     log_weights = log_weights + jnp.log(data.sizes[batch.task])
     return jax.nn.softmax(log_weights) * batch.trains, rows, head
 
 
 def target_batch(settings: LearnerSettings, validation: Rows, key: jax.Array, number: jax.Array) -> Rows:
-    """The target's rows of step ``number``: B drawn without replacement, or all when there are no more than B."""
+    """The target's rows of step ``number``: B rows drawn without replacement, or all if there are no more than B."""
     count = len(validation.labels)
     if settings.target_batch == "all" or count <= settings.batch_size:
         return validation
@@ -169,7 +169,7 @@ def advance(
     batch: Batch,
     reward: jax.Array,
 ) -> Stream:
-    """The stream after one batch: the scheduler has its reward, cursors have moved, rows are counted."""
+    """The stream after one batch: the scheduler got its reward, cursors have moved, rows are counted."""
     # A batch or row without a source has the number N, which is out of range and dropped.
     rewards = None if stream.rewards is None else stream.rewards.at[batch.chosen].add(reward, mode="drop")
     if isinstance(scheduler, RowScheduler):

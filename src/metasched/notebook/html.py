@@ -1,6 +1,6 @@
 """Tables and small drawings as HTML, for ``_repr_html_``, which a notebook asks objects for.
 
-They have no colours of their own, so that they can be read on light and on dark pages.
+They use the text colour of the page, so they are readable on light and dark pages.
 """
 
 import math
@@ -13,11 +13,11 @@ _DRAWING = 'role="img" style="vertical-align:middle;overflow:visible"'
 
 
 class Html(str):
-    """Text that is HTML already and is not escaped again."""
+    """Text that already is HTML and is not escaped again."""
 
 
 def page(*parts: Html) -> str:
-    """What ``_repr_html_`` returns, from its parts."""
+    """Join the parts of the page that ``_repr_html_`` returns."""
     return f'<div style="overflow-x:auto">{"".join(parts)}</div>'
 
 
@@ -28,12 +28,12 @@ def line(words: str, strong: bool = False) -> Html:
 
 
 def text(words: object) -> Html:
-    """Text in which nothing is markup, and nothing hides."""
+    """Escape markup and hidden characters of a text."""
     return words if isinstance(words, Html) else Html(escape(printable(str(words))))
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]], strong: Sequence[str] = ()) -> Html:
-    """A table, columns of numbers aligned right; rows whose first cell is in ``strong`` are bold."""
+    """A table with numbers aligned right. Rows whose first cell is in ``strong`` are bold."""
     columns = enumerate(zip(*rows, strict=True))
     sides = ["right" if place and any(map(_is_number, own)) else "left" for place, own in columns]
     head = f"<thead><tr>{_cells('th', headings, sides, 'vertical-align:bottom;')}</tr></thead>" if any(headings) else ""
@@ -81,7 +81,7 @@ def interval(value: float, low: float, high: float, least: float, most: float) -
 
 
 def intervals(found: Sequence[tuple[float, float, float] | None]) -> list[Html]:
-    """Numbers with their intervals as :func:`interval` draws them, all on the same axis; nothing for None."""
+    """Numbers with intervals as :func:`interval` draws them, all on the same axis. None is drawn as an empty cell."""
     ends = [0.0, *(end for each in found if each for end in each if math.isfinite(end))]
     return [Html("") if each is None else interval(*each, min(ends), max(ends)) for each in found]
 

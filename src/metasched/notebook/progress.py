@@ -1,4 +1,4 @@
-"""A line that shows progress in a notebook. IPython is used only where it is running already."""
+"""A line that shows progress in a notebook. IPython is used only if it is already running."""
 
 import sys
 import time
@@ -12,15 +12,15 @@ from metasched.notebook.html import text
 from metasched.printing import printable
 
 OnStep = Callable[[int, int, str], None]
-"""Called with the steps done, the steps in all, and what is being done."""
+"""Called with the steps done, all steps, and the present step in words."""
 
 UPDATE_SECONDS = 0.2
-"""Between two versions of the progress line; more often, it would only slow down the notebook."""
+"""Seconds between two versions of the progress line. More versions would only slow down the notebook."""
 
 
 @contextmanager
 def progress(name: str, unit: str, clock: Callable[[], float] = time.monotonic) -> Iterator[OnStep | None]:
-    """What to call whenever a step is done: it keeps one line up to date in a notebook. None anywhere else."""
+    """A function to call at every step, which updates one line in a notebook. None outside of notebooks."""
     display = _display()
     if display is None:
         yield None
@@ -35,7 +35,7 @@ def progress(name: str, unit: str, clock: Callable[[], float] = time.monotonic) 
 
 
 def _display() -> Callable[..., Any] | None:
-    """The function that shows things in the notebook that is running, if one is."""
+    """The function that shows things in the running notebook, or None."""
     loaded: Any = sys.modules.get("IPython")
     shell = loaded.get_ipython() if loaded is not None and hasattr(loaded, "get_ipython") else None
     if getattr(shell, "kernel", None) is None:  # IPython in a terminal has no kernel

@@ -1,5 +1,6 @@
-"""What people would fit without a scheduler: linear models, forests and boosting, on the same rows.
+"""Models that people would fit without a scheduler: linear models, forests and boosting, on the same rows.
 
-``fit`` turns rows and weights into the numbers of a model, ``recipes`` says which rows with which weights, ``greedy``
-chooses sources one after another, and ``model`` and ``mean`` are what comes out, to be used and stored like a network.
+``fit`` turns rows and weights into the parameters of a model. ``recipes`` says which rows and which weights. ``greedy``
+chooses sources one after another. ``model`` and ``mean`` are the resulting models, which are used and stored like a
+network.
 """

@@ -1,6 +1,6 @@
-"""What any method must beat: a linear model on the target's labelled rows alone.
+"""The baseline that any method must beat: a linear model on the target's labelled rows alone.
 
-Logistic regression with an L2 penalty where rows have labels, ridge regression where they have numbers to predict.
+This is logistic regression with an L2 penalty for labels, and ridge regression for numbers to predict.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from metasched.tasks import TaskSet
 
 
 class Baseline(NamedTuple):
-    """A linear model on the target's labelled rows: what it is called, and its score on the test rows."""
+    """A linear model on the target's labelled rows: its name, and its score on the test rows."""
 
     name: str
     score: float
@@ -22,7 +22,9 @@ class Baseline(NamedTuple):
 
 
 def baseline(tasks: TaskSet, balanced: bool = False) -> Baseline:
-    """Fit on the target's labelled rows, standardised by themselves, and score on the test rows as runs are scored."""
+    """Fit the model on the target's labelled rows, standardised by themselves, and score it on the test rows as runs
+    are scored.
+    """
     rows = fit_rows(tasks, [0.0] * len(tasks.tasks), 1.0)
     fitted, penalty = fit_linear(rows, 0)
     outputs = fitted.outputs(flat(tasks.test.inputs), rows.classes)

@@ -1,4 +1,4 @@
-"""Fit an estimator on rows with weights: what comes out is plain arrays."""
+"""Fits an estimator on rows with weights. The result is plain arrays."""
 
 import warnings
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Constant:
         return np.tile(self.answer, (len(rows), 1))
 
     def fault(self, _: int, classes: int) -> str | None:
-        """What is wrong with an array that anybody may have made, or None; ``classes`` is 0 in regression."""
+        """What is wrong with an array from an untrusted file, or None. ``classes`` is 0 in regression."""
         count = len(self.answer)
         return f"it has {count} outputs" if not count or count != (classes or count) else None
 
@@ -54,8 +54,8 @@ Parameters: TypeAlias = Constant | Linear | Trees
 def fit(estimator: Estimator, rows: FitRows, seed: int) -> Parameters:
     """The parameters of a fitted estimator.
 
-    They depend on the rows and on ``seed``, and not on the number of threads. Where all rows are of one class, every
-    estimator answers with that class.
+    They depend on the rows and on ``seed``, and not on the number of threads. If all rows have the same class, every
+    estimator predicts this class.
     """
     if estimator == "majority" or (rows.classes and len(np.unique(rows.labels)) == 1):
         return Constant(np.average(rows.answers, axis=0, weights=rows.weights))
@@ -64,7 +64,7 @@ def fit(estimator: Estimator, rows: FitRows, seed: int) -> Parameters:
     fit_trees = _forest if estimator == "forest" else _boosting
     ensemble = require("sklearn.ensemble", EXTRA)
     with one_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of many classes among few rows, which is what we have
+        warnings.simplefilter("ignore")  # for many classes with few rows, the usual case here
         return fit_trees(ensemble, rows, seed)
 
 
@@ -80,8 +80,9 @@ def _forest(ensemble: Any, rows: FitRows, seed: int) -> Trees:
 
 
 def _boosting(ensemble: Any, rows: FitRows, seed: int) -> Trees:
-    # scikit-learn would find the same bins, but sorts all rows anew for every edge of every feature that rows with
-    # weights have: that is two thirds of a fit. With as many values as bins it takes each for a bin.
+    # scikit-learn would find the same bins. But if rows have weights, it sorts all rows again for every edge of every
+    # feature, which takes two thirds of the time of a fit. If there are as many values as bins, it makes each value a
+    # bin.
     edges = bin_edges(rows.inputs, rows.weights, BINS)
     inputs = np.column_stack([np.searchsorted(own, column) for own, column in zip(edges, rows.inputs.T, strict=True)])
     if rows.classes:
@@ -94,11 +95,11 @@ def _boosting(ensemble: Any, rows: FitRows, seed: int) -> Trees:
 
 
 def bin_edges(inputs: NDArray[Any], weights: NDArray[np.float64], bins: int) -> list[NDArray[np.float64]]:
-    """By feature, rising numbers that divide the rows (n, d) into at most so many bins of about equal weight.
+    """For each feature, rising numbers that divide the rows (n, d) into at most this many bins of about equal weight.
 
-    A value is in the first bin whose edge is not below it. Edges are quantiles of the rows that weigh something, the
-    mean of two neighbours where a quantile lies between them (Hyndman and Fan 1996, their second definition); of few
-    distinct values they are the midpoints.
+    A value is in the first bin whose edge is not below it. Edges are quantiles of the rows with a weight above 0, or
+    the mean of two neighbours if a quantile lies between them (Hyndman and Fan 1996, their second definition). If there
+    are few distinct values, edges are their midpoints.
     """
     some = weights > 0
     columns, weights = inputs[some].T.astype(np.float64), weights[some]

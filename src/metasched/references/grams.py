@@ -1,9 +1,9 @@
-"""Sums over the rows of each source from which ridge fits on any of them follow, whatever the target's rows.
+"""Sums over the rows of each source, from which ridge fits on any sources follow for any rows of the target.
 
-With rows x (a 1 for the bias among them) and answers y, a fit on sources S and the target's rows, which weigh 10, is
-w = (Σ_S G + 10·G_target + λ)⁻¹ (Σ_S c + 10·c_target), where G = Σ x xᵀ and c = Σ x yᵀ. Errors on a fold of the target's
-rows that the fit has not seen need no second fit: they are (I − 10·X A⁻¹ Xᵀ)⁻¹ (Y − X w), with X and Y the rows of the
-fold and A the matrix that w was solved with.
+Let x be the rows, with a 1 for the bias, and y the answers. A fit on sources S and the target's rows, which have weight
+10, is w = (Σ_S G + 10·G_target + λ)⁻¹ (Σ_S c + 10·c_target), where G = Σ x xᵀ and c = Σ x yᵀ. Errors on a held-out fold
+of the target's rows need no second fit. They are (I − 10·X A⁻¹ Xᵀ)⁻¹ (Y − X w), with X and Y the rows of the fold and A
+the matrix that w was solved with.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ from metasched.tasks import Split, TaskSet
 Floats: TypeAlias = NDArray[np.float64]
 
 TARGET_WEIGHT = 10.0
-"""One labelled row of the target counts as so many rows of a source."""
+"""One labelled row of the target counts as much as this many rows of a source."""
 SHARES = (0.001, 0.01, 0.1, 1.0)
 """Penalties λ, as a share of the weight of all rows."""
 FEATURES = 500
-"""With more features, rows are projected onto ``COMPONENTS`` directions in which they vary most."""
+"""With more features, rows are projected onto the ``COMPONENTS`` directions in which they vary most."""
 COMPONENTS = 300
 FOLDS = 5
 JUDGED = 500
-"""Rows of the target that errors are computed on, at most."""
+"""The most rows of the target on which errors are computed."""
 
 
 class Known(NamedTuple):
@@ -46,12 +46,12 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Grams:
-    """The sums of every source of a task set; they serve every draw of its target's rows (``TaskSet.redrawn``).
+    """The sums of every source of a task set. They serve every draw of its target's rows (``TaskSet.redrawn``).
 
     Attributes:
-        names: of the sources, in their order.
+        names: the names of the sources, in order.
         scale: how inputs become rows: standardised over the rows of all sources.
-        classes: how many there are.
+        classes: the number of classes.
         grams: (sources, p, p).
         crosses: (sources, p, k).
         counts: (sources,) rows.
@@ -66,7 +66,7 @@ class Grams:
 
     @classmethod
     def of(cls, tasks: TaskSet) -> "Grams":
-        """The sums of the sources of a task set whose labels are shared."""
+        """The sums of the sources of a task set with shared labels."""
         classes = len(tasks.classes)
         with one_thread():
             pooled = np.concatenate([flat(task.inputs) for task in tasks.tasks])
@@ -79,11 +79,11 @@ class Grams:
         return cls(names, scale, classes, grams, crosses, np.asarray(tasks.sizes, np.float64))
 
     def rows(self, inputs: NDArray[np.float32]) -> Floats:
-        """Inputs (n, *shape) as rows (n, p), the last column ones."""
+        """Inputs (n, *shape) as rows (n, p). The last column has ones."""
         return self.scale(inputs)
 
     def known(self, labelled: Split) -> Known:
-        """The sums of labelled target rows, with what is held out of them in turn."""
+        """The sums of labelled target rows, with the rows that are held out in each fold."""
         rows, answers = self.rows(labelled.inputs), answers_of(labelled, self.classes)
         judged = np.sort(np.random.default_rng(0).permutation(len(rows))[:JUDGED])
         folds = stratified_folds(labelled.labels[judged], min(FOLDS, len(judged)))
@@ -120,7 +120,7 @@ class Grams:
         return np.asarray(errors)
 
     def _system(self, known: Known, sources: Sequence[int]) -> tuple[Floats, Floats, Floats]:
-        """Matrix and right side without a penalty, and the penalties (shares, p); next to none for the bias."""
+        """The matrix and right side without a penalty, and the penalties (shares, p), almost 0 for the bias."""
         chosen = list(sources)
         weight = known.weight + float(self.counts[chosen].sum())
         penalties = np.repeat(np.asarray(SHARES)[:, None] * weight, len(known.gram), axis=1)

@@ -1,4 +1,4 @@
-"""Sources chosen one after another, by how well a weighted ridge classifier predicts held-out target rows."""
+"""Chooses sources one after another, by how well a weighted ridge classifier predicts held-out target rows."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ from metasched.tasks import Split
 
 
 def greedy_sources(grams: Grams, labelled: Split) -> tuple[str, ...]:
-    """Names of the sources that help, in the order of choice; none where the target alone does best.
+    """The names of the sources that help, in the order of choice. Empty if the target alone does best.
 
-    It begins with the target's labelled rows alone and adds the source that lowers the squared error on held-out ones
-    most, until none lowers it.
+    It starts with only the target's labelled rows, and adds the source that lowers the squared error on held-out rows
+    most, until no source lowers it.
     """
     chosen: list[int] = []
     rest = list(range(len(grams.names)))
@@ -28,5 +28,5 @@ def greedy_sources(grams: Grams, labelled: Split) -> tuple[str, ...]:
 
 
 def _error(grams: Grams, known: Known, sources: list[int]) -> float:
-    """The held-out error beside these sources, with the penalty that suits them best."""
+    """The held-out error with these sources, with the best penalty for them."""
     return float(grams.held_out_errors(known, sources).min())

@@ -1,4 +1,4 @@
-"""What predictions become when one source is left out: all sources and each lack of one, from the same sums."""
+"""Predictions if one source is left out: those with all sources and without each source, from the same sums."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from metasched.tasks import Split
 
 
 class LeftOut(NamedTuple):
-    """Outputs of a weighted ridge classifier for the same rows.
+    """The outputs of a weighted ridge classifier for the same rows.
 
     Attributes:
         all: (n, k) with all sources. The largest output is the predicted class; in regression these are the numbers.
@@ -23,9 +23,10 @@ class LeftOut(NamedTuple):
 
 
 def left_out_scores(grams: Grams, labelled: Split, test_inputs: NDArray[np.float32]) -> LeftOut:
-    """Outputs for ``test_inputs`` of fits on the target's labelled rows and all sources, and all but each one.
+    """The outputs for ``test_inputs`` of fits on the target's labelled rows with all sources, and with all but each
+    one.
 
-    The penalty is the one that suits all sources best on held-out labelled rows.
+    The penalty is the best one for all sources on held-out labelled rows.
     """
     every = list(range(len(grams.names)))
     with one_thread():

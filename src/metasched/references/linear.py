@@ -14,27 +14,30 @@ from metasched.references.threads import one_thread
 
 Floats: TypeAlias = NDArray[np.float64]
 Path: TypeAlias = Callable[[Floats, Floats, Floats, Sequence[float]], Iterator[Floats]]
-"""Inputs (n, d + 1), answers (n, k), row weights (n,) and penalties to weights (d + 1, k), one for each penalty."""
+"""Inputs (n, d + 1), answers (n, k), row weights (n,) and penalties to weights (d + 1, k), one array for each penalty.
+"""
 
 PENALTIES = tuple(float(penalty) for penalty in np.logspace(-3, 3, 7))
-"""λ of λ/2·‖w‖² beside the sum of losses over rows."""
+"""λ in λ/2·‖w‖², which is added to the sum of losses over rows."""
 FOLDS = 5
 FOLD_ROWS = 500
-"""Labelled rows of the target that the penalty is chosen on, at most."""
+"""The most labelled rows of the target with which the penalty is chosen."""
 OTHER_ROWS = 1000
-"""Rows of sources that models are fitted on while the penalty is chosen, at most."""
+"""The most source rows on which models are fitted while the penalty is chosen."""
 ITERATIONS = 200
 EXACT, ROUGH = 2.2e-9, 1e-6
-"""Where a fit ends, as a relative change of the loss; fits that only choose the penalty are rough."""
+"""A fit ends at this relative change of the loss. Fits that only choose the penalty are rough."""
 FEATURES, DIRECTIONS = 300, 150
-"""Inputs with more features are turned onto so many directions in which they vary most; a fit takes a fifth then."""
+"""Inputs with more features are projected onto the directions in which they vary most. A fit then takes a fifth of the
+time.
+"""
 SAMPLE = 4000
-"""Rows that directions are found from, at most."""
+"""The most rows from which the directions are computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """A linear model of inputs as they are.
+    """A linear model of the inputs as they are.
 
     Attributes:
         weights: (d, k).
@@ -50,17 +53,17 @@ class Linear:
         return np.asarray(softmax(raw, axis=1) if classes else raw)
 
     def fault(self, features: int, classes: int) -> str | None:
-        """What is wrong with arrays that anybody may have made, or None; ``classes`` is 0 in regression."""
+        """What is wrong with arrays from an untrusted file, or None. ``classes`` is 0 in regression."""
         outputs = self.bias.shape[0]
         if self.weights.shape != (features, outputs) or outputs != (classes or outputs) or not outputs:
-            return f"its weights have shape {self.weights.shape}, and inputs have {features}"
+            return f"its weights have shape {self.weights.shape}, but inputs have {features} features"
         return None
 
 
 class Scale(NamedTuple):
     """Flattens rows, standardises them and adds a column of ones for the bias.
 
-    ``turn`` (d, r), if any, turns them into the span of the rows that it was made from.
+    ``turn`` (d, r), if there is one, projects them onto the span of the rows from which it was made.
     """
 
     mean: Floats
@@ -74,7 +77,7 @@ class Scale(NamedTuple):
         return np.column_stack([values, np.ones(len(values))])
 
     def undone(self, weights: Floats) -> Linear:
-        """The same model for inputs as they are."""
+        """The same model for the inputs as they are."""
         slopes = weights[:-1] if self.turn is None else self.turn @ weights[:-1]
         slopes = slopes / self.unit[:, None]
         return Linear(slopes, weights[-1] - self.mean @ slopes)
@@ -83,22 +86,23 @@ class Scale(NamedTuple):
 def scaler(inputs: NDArray[np.float32], weights: Floats | None = None) -> Scale:
     """The scale of these ``inputs``, whose rows may have weights.
 
-    With more values than rows it turns rows into the span of these rows, which changes no fit with a penalty.
+    If there are more values than rows, it projects rows onto the span of these rows, which does not change a fit with a
+    penalty.
     """
     flat = inputs.reshape(len(inputs), -1).astype(np.float64)
     mean = np.average(flat, axis=0, weights=weights)
     deviation = np.sqrt(np.average((flat - mean) ** 2, axis=0, weights=weights))
-    # Rounding can give a column of equal numbers a deviation next to nothing, which would blow up other rows.
+    # Because of rounding, a column of equal numbers can have a tiny deviation, which would blow up other rows.
     unit = np.where(np.ptp(flat, axis=0) > 0, deviation, 1.0)
     turn = np.linalg.svd((flat - mean) / unit, full_matrices=False)[2].T if flat.shape[1] > len(flat) else None
     return Scale(mean, unit, turn)
 
 
 def leading(scale: Scale, rows: NDArray[np.float32], directions: int) -> Scale:
-    """The scale with a turn onto the leading directions of the rows, those in which they vary most.
+    """The scale with a projection onto the leading directions of the rows, those in which they vary most.
 
-    The directions are those of a randomised singular value decomposition of at most ``SAMPLE`` rows (Halko, Martinsson
-    & Tropp 2011).
+    The directions come from a randomised singular value decomposition of at most ``SAMPLE`` rows (Halko, Martinsson &
+    Tropp 2011).
     """
     random = np.random.default_rng(0)
     values = scale(rows[np.sort(random.permutation(len(rows))[:SAMPLE])])[:, :-1]
@@ -109,9 +113,9 @@ def leading(scale: Scale, rows: NDArray[np.float32], directions: int) -> Scale:
 
 
 def fit_linear(rows: FitRows, seed: int) -> tuple[Linear, float]:
-    """The model, and its penalty: the one with the least loss on held-out folds of the target's labelled rows.
+    """Fit the model, and its penalty: the one with the smallest loss on held-out folds of the target's labelled rows.
 
-    Rows are standardised. ``seed`` draws the rows of sources that the penalty is chosen with, where there are many.
+    Rows are standardised. If there are many source rows, ``seed`` draws those with which the penalty is chosen.
     """
     path, loss = (logistic_path, _log_loss) if rows.classes else (ridge_path, _squared_loss)
     exactly = logistic if rows.classes else ridge
@@ -132,7 +136,7 @@ def _losses(
     rows: FitRows,
     folds: Sequence["Fold"],
 ) -> Iterator[tuple[float, float]]:
-    """Penalties, largest first, each with the loss on the held-out rows of all folds."""
+    """The penalties, largest first, each with the loss on the held-out rows of all folds."""
     falling, answers, weights = PENALTIES[::-1], rows.answers, rows.weights
     paths = [path(inputs[kept], answers[kept], weights[kept] * more, falling) for kept, more, _ in folds]
     for penalty, *fits in zip(falling, *paths, strict=True):
@@ -142,7 +146,9 @@ def _losses(
 
 
 def _least(losses: Iterator[tuple[float, float]]) -> float:
-    """The penalty with the least loss. Fits with smaller penalties take longest, so none is made after a rise."""
+    """The penalty with the smallest loss. Fits with smaller penalties take longest, so no penalty is tried after a
+    rise.
+    """
     best, least = next(losses)
     for penalty, loss in losses:
         if loss > least:
@@ -152,7 +158,7 @@ def _least(losses: Iterator[tuple[float, float]]) -> float:
 
 
 class Fold(NamedTuple):
-    """Rows to fit, by how much more they weigh than they did, and rows to judge the fit by."""
+    """The rows to fit, with how much more they weigh than before, and the rows that judge the fit."""
 
     kept: NDArray[np.int64]
     more: Floats
@@ -160,7 +166,9 @@ class Fold(NamedTuple):
 
 
 def _folds(rows: FitRows, seed: int) -> list[Fold]:
-    """Folds of the target's labelled rows, each beside the same rows of sources; none with fewer rows than folds."""
+    """Folds of the target's labelled rows, each with the same rows of sources. Empty if there are fewer rows than
+    folds.
+    """
     others, known = len(rows.inputs) - rows.known, rows.known
     some = others + np.sort(np.random.default_rng(0).permutation(known)[:FOLD_ROWS])
     drawn = np.sort(np.random.default_rng(seed).permutation(others)[:OTHER_ROWS])
@@ -172,7 +180,7 @@ def _folds(rows: FitRows, seed: int) -> list[Fold]:
 
 
 def logistic_path(inputs: Floats, answers: Floats, weights: Floats, penalties: Sequence[float]) -> Iterator[Floats]:
-    """:func:`logistic` for each penalty, roughly; every fit starts where the last one ended."""
+    """:func:`logistic` for each penalty, with rough fits. Every fit starts where the last one ended."""
     fitted = None
     for penalty in penalties:
         fitted = logistic(inputs, answers, penalty, weights=weights, start=fitted, tolerance=ROUGH)
@@ -180,7 +188,7 @@ def logistic_path(inputs: Floats, answers: Floats, weights: Floats, penalties: S
 
 
 def ridge_path(inputs: Floats, answers: Floats, weights: Floats, penalties: Sequence[float]) -> Iterator[Floats]:
-    """:func:`ridge` for each penalty; sums over rows are made once."""
+    """:func:`ridge` for each penalty. The sums over rows are computed once."""
     heavy = inputs * weights[:, None]
     gram, cross = heavy.T @ inputs, heavy.T @ answers
     for penalty in penalties:
@@ -197,17 +205,17 @@ def logistic(
     start: Floats | None = None,
     tolerance: float = EXACT,
 ) -> Floats:
-    """Coefficients (d + 1, C) that minimise Σ weight·cross-entropy + λ/2·‖w‖²; the last row, the bias, is free.
+    """Coefficients (d + 1, C) that minimise Σ weight·cross-entropy + λ/2·‖w‖². The last row, the bias, has no penalty.
 
-    ``answers`` (n, C) are one-hot. Rows weigh 1 unless ``weights`` (n,) says otherwise.
+    ``answers`` (n, C) are one-hot. Rows have weight 1 unless ``weights`` (n,) says otherwise.
     """
-    from scipy.optimize import minimize  # here, because importing it is slow and few need it
+    from scipy.optimize import minimize  # imported here, because it is slow to import and few need it
 
     shape = inputs.shape[1], answers.shape[1]
     shrunk = _shrunk(shape[0], penalty)
     heavy = np.ones((len(inputs), 1)) if weights is None else weights[:, None]
-    # Correlated inputs make the loss a long valley. In coordinates where a bound of its curvature (Böhning 1992) is
-    # the identity, the same minimum is a few steps away.
+    # With correlated inputs the loss is a long valley. In coordinates in which an upper bound of its curvature (Böhning
+    # 1992) is the identity, the same minimum is a few steps away.
     curvature = 0.5 * inputs.T @ (heavy * inputs) + np.diag(shrunk.ravel())
     factor = np.linalg.cholesky(curvature).T
     turn = np.linalg.inv(factor)
@@ -227,7 +235,7 @@ def logistic(
 
 
 def ridge(inputs: Floats, answers: Floats, penalty: float, weights: Floats | None = None) -> Floats:
-    """Coefficients (d + 1, k) that minimise ½·Σ weight·squared error + λ/2·‖w‖²; the bias is free."""
+    """Coefficients (d + 1, k) that minimise ½·Σ weight·squared error + λ/2·‖w‖². The bias has no penalty."""
     (fitted,) = ridge_path(inputs, answers, np.ones(len(inputs)) if weights is None else weights, [penalty])
     return fitted
 
@@ -238,12 +246,14 @@ def solve_ridge(gram: Floats, cross: Floats, penalty: float) -> Floats:
 
 
 def _shrunk(width: int, penalty: float) -> Floats:
-    """λ for every coefficient (d + 1, 1); next to nothing for the bias, so that a class that never occurs has one."""
+    """λ for every coefficient (d + 1, 1). It is almost 0 for the bias, so that a class that never occurs has a bias,
+    too.
+    """
     return np.append(np.full(width - 1, penalty), 1e-6)[:, None]
 
 
 def log_softmax(raw: Floats) -> Floats:
-    """The logarithm of the softmax of each row (n, C); SciPy's takes twice as long for rows as small as ours."""
+    """The logarithm of the softmax of each row (n, C). SciPy's takes twice as long for rows as small as these."""
     shifted = raw - raw.max(axis=1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 

@@ -1,4 +1,4 @@
-"""The mean of several models, of any kinds: a model that is used and stored like any other."""
+"""The mean of several models of any kind, which is used and stored like any other model."""
 
 import hashlib
 import math
@@ -20,18 +20,18 @@ from metasched.learners.predictor import Facts, Predictor
 from metasched.tasks import Inputs
 
 MOST = 1000
-"""Models in a mean, at most."""
+"""The most models in a mean."""
 
 
 class Share(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much a member weighs, and the SHA-256 of its ``model.json``, which has those of its other files."""
+    """The weight of a member, and the SHA-256 of its ``model.json``, which contains those of its other files."""
 
     weight: float
     sha256: str
 
 
 class About(Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ``model.json`` says of a mean."""
+    """What ``model.json`` says about a mean."""
 
     members: Annotated[tuple[Share, ...], Meta(min_length=1, max_length=MOST)]
 
@@ -43,12 +43,12 @@ class _Content(Content, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeanModel(Predictor):
-    """The weighted mean of what several models say: of their probabilities, or of their numbers.
+    """The weighted mean of the predictions of several models: of their probabilities, or of their numbers.
 
     Attributes:
-        about: what its members share; in regression ``variance`` is the mean of theirs.
+        about: what its members share. In regression ``variance`` is the mean of theirs.
         members: the models.
-        weights: one for each; they sum to 1.
+        weights: one for each model. They sum to 1.
     """
 
     members: tuple[Predictor, ...]
@@ -61,15 +61,15 @@ class MeanModel(Predictor):
         return f"the mean of {count} {'model' if count == 1 else 'models'} of {self.about.data}"
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder for each member, and ``model.json``; a model that is there is replaced.
+        """Write a folder for each member, and ``model.json``. A model that is already there is replaced.
 
         Args:
-            folder: the folder; it is made if it does not exist.
+            folder: the folder, which is made if it does not exist.
         """
         path = Path(folder)
         make_folder(path)
         shares = []
-        # Members first: after a crash in between, model.json has checksums of other members, and is refused.
+        # Members first. After a crash in between, model.json has the checksums of other members, and is refused.
         for number, (member, weight) in enumerate(zip(self.members, self.weights, strict=True), start=1):
             member.save(place(path, number))
             shares.append(Share(weight, _digest(place(path, number))))
@@ -88,25 +88,26 @@ class MeanModel(Predictor):
             found = weight * member._outputs(rows).astype(np.float64)
             if number and found.shape != total.shape:
                 raise DataError(
-                    f"models of a mean predict {total.shape} and {found.shape}; give models with equal outputs"
+                    f"models of a mean predict arrays of shape {total.shape} and {found.shape}; give models "
+                    "with equal outputs"
                 )
             total = total + found if number else found
         return total
 
 
 def mean_of(members: Sequence[Predictor], weights: Sequence[float] | None = None) -> MeanModel:
-    """The mean of models of the same inputs and answers; without ``weights`` each counts alike."""
+    """The mean of models with the same inputs and answers. Without ``weights`` all members count equally."""
     given = [1.0] * len(members) if weights is None else [float(weight) for weight in weights]
     if not 1 <= len(members) <= MOST:
-        raise ConfigError(f"a mean has from 1 to {MOST} models, not {len(members)}; give so many")
+        raise ConfigError(f"a mean has 1 to {MOST} models, not {len(members)}; give fewer or more")
     if len(given) != len(members):
-        raise ConfigError(f"there are {len(members)} models and {len(given)} weights; give one for each model")
+        raise ConfigError(f"there are {len(members)} models but {len(given)} weights; give one for each model")
     if not all(0 <= weight < math.inf for weight in given) or not 0 < sum(given) < math.inf:
-        raise ConfigError("weights of models are numbers of 0 or more, and not all 0; fix the weights")
+        raise ConfigError("the weights of models must be at least 0, and not all 0; correct the weights")
     shares = [weight / sum(given) for weight in given]
     for member in members:
         if isinstance(member, MeanModel):
-            raise ConfigError("a mean of means cannot be saved; give the models that they are made of")
+            raise ConfigError("a mean of means cannot be saved; give the models in these means")
         if not _alike(member.about, members[0].about):
             raise ConfigError(
                 "models of a mean must read the same inputs and predict the same classes; leave the others out"
@@ -119,7 +120,7 @@ def mean_of(members: Sequence[Predictor], weights: Sequence[float] | None = None
 
 
 def read(folder: Path, read_member: Callable[[Path], Predictor]) -> MeanModel:
-    """Read what :meth:`MeanModel.save` wrote; ``read_member`` reads a model that is no mean."""
+    """Read what :meth:`MeanModel.save` wrote. ``read_member`` reads a model that is not a mean."""
     about = read_content(folder, _Content).model
     weights = tuple(share.weight for share in about.members)
     if not all(0 <= weight <= 1 for weight in weights) or not math.isclose(sum(weights), 1, rel_tol=1e-6):
@@ -130,7 +131,7 @@ def read(folder: Path, read_member: Callable[[Path], Predictor]) -> MeanModel:
     for number, share in enumerate(about.members, start=1):
         inside = place(folder, number)
         if _digest(inside) != share.sha256:
-            raise RunError(f"{inside}: is another model than the mean was made of; {REPAIR}")
+            raise RunError(f"{inside}: is not the model that the mean was made from; {REPAIR}")
         members.append(read_member(inside))
         if not _alike(members[-1].about, about):
             raise RunError(f"{inside}: reads other inputs or predicts other classes than the mean; {REPAIR}")
@@ -138,7 +139,7 @@ def read(folder: Path, read_member: Callable[[Path], Predictor]) -> MeanModel:
 
 
 def place(folder: Path, number: int) -> Path:
-    """The folder of a member; numbers begin at 1."""
+    """The folder of a member. Numbers start at 1."""
     return folder / f"member-{number}"
 
 
@@ -152,5 +153,5 @@ def _alike(one: Facts, other: Facts) -> bool:
 
 
 def _shared(about: Facts) -> dict[str, Any]:
-    """What all kinds of models say of themselves."""
+    """What all kinds of models have in common."""
     return {name: getattr(about, name) for name in Facts.__struct_fields__}

@@ -25,11 +25,11 @@ _ROWS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReferenceModel(Predictor):
-    """A linear model, a forest, boosting, or the majority class; :func:`metasched.load_model` reads one back.
+    """A linear model, a forest, boosting, or the majority class. :func:`metasched.load_model` reads it back.
 
     Attributes:
         about: what it was fitted on, and how it reads rows.
-        parameters: plain arrays.
+        parameters: the parameters, as plain arrays.
     """
 
     about: About
@@ -46,10 +46,10 @@ class ReferenceModel(Predictor):
         return f"{estimator} on {_ROWS[self.about.rows].format(self.about.data)}"
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write ``model.safetensors`` and ``model.json`` into a folder; a model that is there is replaced.
+        """Write ``model.safetensors`` and ``model.json`` into a folder. A model that is already there is replaced.
 
         Args:
-            folder: the folder; it is made if it does not exist.
+            folder: the folder, which is made if it does not exist.
         """
         model_file.write(Path(folder), self.about, self.parameters)
 

@@ -1,7 +1,7 @@
 """A reference model as two files, named like those of a network (:mod:`metasched.learners.model_file`).
 
-``model.safetensors`` has the arrays of the parameters; their names say of which kind they are. Whoever made the files
-may mean harm: every array, index and number is checked before it is used.
+``model.safetensors`` has the arrays of the parameters, whose names show their kind. The files may come from an
+attacker, so every array, index and number is checked before it is used.
 """
 
 import math
@@ -33,9 +33,9 @@ from metasched.references.trees import Trees
 RowsName: TypeAlias = Literal["target", "pooled", "weighted", "greedy", "chosen"]
 
 LARGEST = 2**32
-"""Bytes of the arrays of one model, at most."""
+"""The most bytes of the arrays of a model."""
 MOST_OUTPUTS = 100_000
-"""Classes, or numbers to predict, at most: so many numbers each new row takes."""
+"""The most classes, or numbers to predict. Each new row needs this many numbers."""
 _KINDS: dict[type[Any], dict[str, tuple[str, int]]] = {
     Constant: {"answer": ("float64", 1)},
     Linear: {"weights": ("float64", 2), "bias": ("float64", 1)},
@@ -48,20 +48,22 @@ _KINDS: dict[type[Any], dict[str, tuple[str, int]]] = {
         "columns": ("int32", 1),
     },
 }
-"""The arrays of each kind of parameters: their types, and how many dimensions they have."""
+"""The arrays of each kind of parameters: their types and numbers of dimensions."""
 _OUTPUTS: dict[type[Any], str] = {Constant: "answer", Linear: "bias", Trees: "start"}
 """The array with one number for each output."""
 
 
 class About(Facts, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of a reference model but its parameters; :class:`~metasched.references.recipes.Recipe` explains the words."""
+    """Everything about a reference model except its parameters. :class:`~metasched.references.recipes.Recipe` explains
+    the words.
+    """
 
     estimator: Estimator
     rows: RowsName
 
 
 class _Content(Content, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ``model.json`` of a reference model holds."""
+    """The content of the ``model.json`` of a reference model."""
 
     kind: Literal["reference"]
     model: About
@@ -69,7 +71,7 @@ class _Content(Content, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def write(folder: Path, about: About, parameters: Parameters) -> None:
-    """Write both files, the arrays first; the folder is made when it is not there."""
+    """Write both files, the arrays first. The folder is made if it does not exist."""
     make_folder(folder)
     arrays = {each.name: np.asarray(getattr(parameters, each.name)) for each in fields(parameters)}
     tensors = {name: arrays[name] for name in _KINDS[type(parameters)]}
@@ -95,17 +97,17 @@ def read(folder: Path) -> tuple[About, Parameters]:
 
 
 def _parameters(tensors: Tensors, about: About, path: Path) -> Parameters:
-    """The parameters that arrays of these names make, of the right types and all finite."""
+    """The parameters from arrays with these names, of the right types and all finite."""
     for kind, arrays in _KINDS.items():
         if set(arrays) != set(tensors):
             continue
         for name, (of, dimensions) in arrays.items():
             array = tensors[name]
             if array.dtype != of or array.ndim != dimensions or not np.all(np.isfinite(array)):
-                raise RunError(f"{path}: is damaged (array '{name}' is not what it was); {REPAIR}")
+                raise RunError(f"{path}: is damaged (array '{name}' has a wrong type or value); {REPAIR}")
         if tensors[_OUTPUTS[kind]].size > MOST_OUTPUTS:
             break
         more = {"averaged": about.estimator == "forest"} if kind is Trees else {}
         made: Parameters = kind(**tensors, **more)
         return made
-    raise RunError(f"{path}: is damaged (it holds arrays of no model); {REPAIR}")
+    raise RunError(f"{path}: is damaged (its arrays do not belong to any model); {REPAIR}")

@@ -1,4 +1,4 @@
-"""Which estimator is fitted on which rows with which weights, and what tables call it."""
+"""Which estimator is fitted on which rows with which weights, and its name in tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,21 +25,21 @@ _WORDS: dict[RowsName, str] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """A reference model to be fitted.
+    """A reference model to fit.
 
     Attributes:
         estimator: ``"majority"``, ``"linear"``, ``"forest"`` or ``"boosting"``.
         rows: ``"target"``: the target's labelled rows alone. ``"pooled"``: these and all rows of all sources, each with
-            weight 1. ``"weighted"``: the same, but a target row weighs 10. ``"greedy"``: target rows weigh 10, and
-            sources are chosen one after another. ``"chosen"``: all rows of all sources, with given weights by source,
-            whose mean over rows is made 1; target rows weigh 10.
+            weight 1. ``"weighted"``: the same, but target rows have weight 10. ``"greedy"``: target rows have weight
+            10, and sources are chosen one after another. ``"chosen"``: all rows of all sources, with given weights by
+            source that are scaled to a mean of 1; target rows have weight 10.
     """
 
     estimator: Estimator
     rows: RowsName
 
     def title(self, *, regression: bool = False) -> str:
-        """What tables call it.
+        """Its name in tables.
 
         >>> Recipe("linear", "weighted").title()
         'logistic regression, target × 10'
@@ -51,17 +51,18 @@ class Recipe:
 
 
 def all_recipes(tasks: TaskSet, *, chosen: bool) -> list[Recipe]:
-    """Every reference model for a task set; those of rows ``"chosen"`` only where there are weights of sources.
+    """All reference models for a task set. Those of rows ``"chosen"`` are included only if there are weights of
+    sources.
 
-    Sources whose labels mean something else than the target's cannot be pooled with it: then there are only models of
-    the target's rows.
+    If the labels of sources mean something else than those of the target, they cannot be pooled. Then there are only
+    models of the target's rows.
     """
     kinds = [rows for rows in _WORDS if rows == "target" or tasks.shared_labels]
     if not chosen and "chosen" in kinds:
         kinds.remove("chosen")
     estimators: tuple[Estimator, ...] = ("linear", "forest", "boosting")
     recipes = [Recipe(estimator, rows) for rows in kinds for estimator in estimators]
-    # Boosting gains little from a choice that is made by a linear model, and its fit takes longest.
+    # Boosting gains little from a choice made by a linear model, and its fit takes longest.
     return [Recipe("majority", "target"), *(each for each in recipes if each != Recipe("boosting", "greedy"))]
 
 
@@ -75,13 +76,13 @@ def fit_recipe(
     balanced_accuracy: bool = False,
     balanced: bool = False,
 ) -> ReferenceModel:
-    """Fit on the sources and the target's labelled rows; the test rows are never looked at.
+    """Fit a model on the sources and the target's labelled rows. The test rows are never used.
 
-    ``source_weights`` are for rows ``"chosen"``: the weight of one row of each source, by name; a source that is not
-    named weighs 0. ``selection`` are the sources for rows ``"greedy"``; without it they are chosen here. To choose once
-    for several recipes, or from the same sums for several draws of the target, call
-    :func:`~metasched.references.greedy.greedy_sources`. ``balanced_accuracy`` is how the model scores itself. With
-    ``balanced`` every class weighs the same in total, on top of the weights of sources and of the target.
+    ``source_weights`` are for rows ``"chosen"``: the weight of one row of each source, by name. A source without a name
+    there has weight 0. ``selection`` are the sources for rows ``"greedy"``. Without it they are chosen here. To choose
+    once for several recipes, or from the same sums for several draws of the target, call
+    :func:`~metasched.references.greedy.greedy_sources`. With ``balanced_accuracy`` the model scores itself by it. With
+    ``balanced`` all classes have the same total weight, in addition to the weights of sources and of the target.
     """
     check_seed(seed)
     unit = unit_of(tasks)
@@ -112,7 +113,7 @@ def recipe_rows(
     if recipe.rows == "target":
         return fit_rows(tasks, [0.0] * len(names), 1.0)
     if not tasks.shared_labels:
-        raise ConfigError(f"{tasks.name}: sources have labels of their own; fit the target's rows alone")
+        raise ConfigError(f"{tasks.name}: sources have their own labels; fit only the target's rows")
     if recipe.rows == "pooled":
         return fit_rows(tasks, [1.0] * len(names), 1.0)
     if recipe.rows == "weighted":
@@ -125,7 +126,7 @@ def recipe_rows(
 
 
 def _by_source(weights: Mapping[str, float] | None, tasks: TaskSet) -> list[float]:
-    """Weights in the order of the sources, so that source rows weigh 1 in the mean; all 0 stay so."""
+    """Weights in the order of the sources, with a mean of 1 over source rows, or all 0."""
     if weights is None:
         raise ConfigError("rows 'chosen' need source_weights; give a weight for each source")
     _refuse_unknown("source_weights", weights, [task.name for task in tasks.tasks])
@@ -140,4 +141,4 @@ def _by_source(weights: Mapping[str, float] | None, tasks: TaskSet) -> list[floa
 def _refuse_unknown(option: str, given: Sequence[str] | Mapping[str, float], names: Sequence[str]) -> None:
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise ConfigError(f"{option}: there is no source '{unknown[0]}'; there are {', '.join(names)}")
+        raise ConfigError(f"{option}: there is no source '{unknown[0]}', only {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""Rows with weights and answers, as all reference models are fitted on them."""
+"""Rows with weights and answers, on which all reference models are fitted."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,15 +10,15 @@ from metasched.tasks import Split, Task, TaskSet
 
 
 class FitRows(NamedTuple):
-    """Rows to fit a model on; the target's labelled rows come last.
+    """Rows to fit a model on. The target's labelled rows come last.
 
     Attributes:
         inputs: (n, d) float32.
         answers: (n, k) float64: one-hot labels, or numbers to predict.
         weights: (n,) above 0.
         known: how many of the rows, at the end, are the target's.
-        strata: (known,) what folds of them are stratified by: their labels, or bins of numbers.
-        classes: how many there are; 0 in regression.
+        strata: (known,) the strata of their folds: their labels, or bins of numbers.
+        classes: the number of classes; 0 in regression.
     """
 
     inputs: NDArray[np.float32]
@@ -35,7 +35,7 @@ class FitRows(NamedTuple):
 
 
 def fit_rows(tasks: TaskSet, source_weights: Sequence[float], target_weight: float) -> FitRows:
-    """The rows of every source and the target's labelled ones, with a weight for one row of each source.
+    """The rows of every source and the target's labelled rows, with a weight for one row of each source.
 
     Weights are scaled to a mean of 1. Rows with weight 0 are left out.
     """
@@ -54,9 +54,9 @@ def fit_rows(tasks: TaskSet, source_weights: Sequence[float], target_weight: flo
 
 
 def class_balanced(rows: FitRows) -> FitRows:
-    """The rows with weights such that every class that occurs weighs the same in total; unchanged in regression.
+    """The rows with weights that give every class the same total weight. Unchanged in regression.
 
-    Within a class rows keep their relation, so a target row still weighs more than that of a source.
+    Within a class the ratios stay, so a target row still has a larger weight than a source row.
     """
     if not rows.classes:
         return rows

@@ -1,4 +1,4 @@
-"""Read a model of any kind from its folder: ``model.json`` says which kind it is."""
+"""Reads a model of any kind from its folder. ``model.json`` says which kind it is."""
 
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,9 @@ from metasched.references.model import ReferenceModel
 
 
 def read_predictor(folder: Path, network: Network | None = None) -> Predictor:
-    """The model in that very folder.
+    """Read the model in exactly this folder.
 
-    ``network`` is for one that was trained with a network made in Python, or for a mean of such models.
+    ``network`` is for a model whose network was made in Python, or for a mean of such models.
     """
     kind = _kind(folder)
     if kind == "mean":
@@ -36,13 +36,13 @@ def _read_single(folder: Path, kind: Any, network: Network | None) -> Predictor:
 def _read_member(folder: Path, network: Network | None) -> Predictor:
     kind = _kind(folder)
     if kind == "mean":
-        raise RunError(f"{folder}: is a mean inside a mean, which metasched does not write; {REPAIR}")
+        raise RunError(f"{folder}: is a mean inside a mean, which metasched never writes; {REPAIR}")
     # A reference model needs no network, and its folder says so.
     return _read_single(folder, kind, network)
 
 
 def _kind(folder: Path) -> Any:
-    """What ``model.json`` calls the kind of model; None for a network, whose file says nothing of it."""
+    """The kind of model according to ``model.json``. None for a network, whose file does not name a kind."""
     path = folder / ABOUT
     if not path.is_file():
         return None  # reading a network says what is missing

@@ -1,6 +1,6 @@
-"""Linear algebra with one thread: sums that several threads share are rounded differently from those of one.
+"""Linear algebra with one thread, because sums that are shared by several threads are rounded differently.
 
-It is also faster for matrices as small as ours, by far where other programs keep the cores busy.
+It is also faster for matrices as small as ours, and much faster if other programs keep the cores busy.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from importlib import import_module
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Inside, BLAS and OpenMP use one thread. It needs threadpoolctl, which comes with scikit-learn."""
+    """Make BLAS and OpenMP use one thread. This needs threadpoolctl, which comes with scikit-learn."""
     try:
         limits = import_module("threadpoolctl").threadpool_limits
     except ImportError:

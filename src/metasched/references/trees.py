@@ -18,15 +18,17 @@ Floats: TypeAlias = NDArray[np.float64]
 Numbers: TypeAlias = NDArray[np.int32]
 
 DEEPEST = 256
-"""Levels below the root. A tree of a forest has some twenty; the limit keeps a hostile file from costing hours."""
+"""The most levels below the root. A tree of a forest has about twenty. The limit keeps a hostile file from costing
+hours.
+"""
 MOST_VALUES = 2**24
-"""Trees times the outputs of a leaf, at most: so many numbers are added for one row."""
+"""The most trees times the outputs of a leaf. This many numbers are added for one row."""
 _AT_ONCE = 2**18
-"""Numbers of leaves that are gathered at once."""
+"""The number of leaves that are gathered at once."""
 
 
 class Tree(NamedTuple):
-    """One tree with nodes in any order: children (−1 at a leaf), feature, threshold, and values (nodes, v)."""
+    """A tree with nodes in any order: children (−1 at a leaf), feature, threshold, and values (nodes, v)."""
 
     left: NDArray[Any]
     right: NDArray[Any]
@@ -39,21 +41,21 @@ class Tree(NamedTuple):
 class Trees:
     """T trees over r raw outputs.
 
-    A row goes left at an inner node if its feature is at most the threshold. Its raw outputs are ``start`` plus the
-    values of the leaves that it reaches, summed over trees; in a forest, which has no ``start`` but 0, their mean. A
-    leaf has r values; or one, and then tree t adds to output t mod r.
+    A row goes left at an inner node if its feature is at most the threshold. Its raw outputs are ``start`` plus the sum
+    of the values of the leaves that it reaches. In a forest, where ``start`` is 0, they are the mean of these values. A
+    leaf has r values, or only one. In this case tree t adds to output t mod r.
 
     Attributes:
         feature: (nodes,) what an inner node compares; −1 at a leaf.
         threshold: (inner nodes,) float32. Inputs are float32 too, so thresholds can be rounded down without changing
             any comparison.
-        leaf: (leaves,) which row of ``values`` a leaf has. Most leaves of a forest are pure, and share few rows.
+        leaf: (leaves,) the row of ``values`` of each leaf. Most leaves of a forest are pure, and share a few rows.
         values: (m, r) or (m, 1).
         start: (r,).
-        columns: (c,) the classes that raw outputs stand for, rising. The others have probability 0. With r = 1 and
-            c = 2 the first class has the raw output 0. In regression 0 … r − 1.
-        averaged: whether this is a forest. The raw outputs of a forest are probabilities; in classification those of
-            boosting become some by softmax.
+        columns: (c,) the classes of the raw outputs, rising. Other classes have probability 0. With r = 1 and c = 2 the
+            first class has the raw output 0. In regression 0 … r − 1.
+        averaged: whether this is a forest. The raw outputs of a forest are probabilities. Those of boosting become
+            probabilities by softmax.
     """
 
     feature: Numbers
@@ -66,12 +68,12 @@ class Trees:
 
     @cached_property
     def count(self) -> int:
-        """How many trees."""
+        """The number of trees."""
         return len(self.feature) - 2 * len(self.threshold)
 
     @cached_property
     def _steps(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """By node: its left child, or at a leaf its row of values; and the threshold."""
+        """For each node its left child or, at a leaf, its row of values; and the threshold."""
         inner = self.feature >= 0
         goes, limits = np.empty(len(inner), np.int64), np.zeros(len(inner), np.float32)
         goes[inner] = self.count + 2 * np.arange(len(self.threshold))
@@ -105,7 +107,7 @@ class Trees:
         return np.asarray(reached.reshape(len(rows), -1, len(self.start)).sum(axis=1))
 
     def _leaves(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The row of ``values`` (n, T) that each row reaches in each tree; all pairs go down a level at a time."""
+        """The row of ``values`` (n, T) that each row reaches in each tree. All pairs go down one level at a time."""
         goes, limits = self._steps
         flat, width = np.ascontiguousarray(rows).ravel(), rows.shape[1]
         node = np.tile(np.arange(self.count), len(rows))
@@ -121,7 +123,7 @@ class Trees:
         return found.reshape(len(rows), self.count)
 
     def fault(self, features: int, classes: int) -> str | None:
-        """What is wrong with arrays that anybody may have made, or None; ``classes`` is 0 in regression."""
+        """What is wrong with arrays from an untrusted file, or None. ``classes`` is 0 in regression."""
         inner = np.flatnonzero(self.feature >= 0)
         trees, raw, width = self.count, len(self.start), self.values.shape[1]
         if trees < 1 or len(inner) != len(self.threshold) or len(self.leaf) != len(self.feature) - len(inner):
@@ -129,13 +131,13 @@ class Trees:
         if trees * width > MOST_VALUES:
             return f"it has {trees:,} trees with {width:,} values a leaf"
         if self.feature.min() < -1 or self.feature.max() >= features:
-            return f"a tree compares a feature that is not there; inputs have {features}"
+            return f"a tree uses a feature that does not exist; inputs have {features}"
         if not np.all(trees + 2 * np.arange(len(inner)) > inner):
             return "a node of a tree is its own child or comes after its children"
         if _levels(inner, trees) > DEEPEST:
             return f"a tree has more than {DEEPEST} levels"
         if not len(self.values) or self.leaf.min() < 0 or self.leaf.max() >= len(self.values):
-            return "a leaf has values that are not there"
+            return "a leaf refers to values that do not exist"
         if raw < 1 or width not in (1, raw) or (width < raw and trees % raw):
             return "leaves have too many or too few values"
         few, wide = classes == 0, len(self.columns)
@@ -150,7 +152,7 @@ class Trees:
 
 
 def _levels(inner: NDArray[np.int64], trees: int) -> int:
-    """Levels below the roots, counted up to one more than is allowed; ``inner`` are the numbers of inner nodes."""
+    """The levels below the roots, counted up to one more than allowed. ``inner`` has the numbers of inner nodes."""
     end = trees
     for level in range(DEEPEST + 1):
         below = trees + 2 * int(np.searchsorted(inner, end))
@@ -161,7 +163,7 @@ def _levels(inner: NDArray[np.int64], trees: int) -> int:
 
 
 def join(trees: Sequence[Tree], start: ArrayLike, columns: ArrayLike, *, averaged: bool) -> Trees:
-    """Trees with nodes in any order as arrays, numbered level by level."""
+    """Join trees with nodes in any order into arrays, numbered level by level."""
     offsets = np.cumsum([0, *(len(tree.feature) for tree in trees[:-1])])
     together = [np.concatenate(parts) for parts in zip(*trees, strict=True)]
     _, _, feature, threshold, values = together
@@ -189,17 +191,17 @@ def join(trees: Sequence[Tree], start: ArrayLike, columns: ArrayLike, *, average
 
 
 def rounded_down(thresholds: Floats) -> NDArray[np.float32]:
-    """The largest float32 at most each number: a float32 input is at most either of them, or neither."""
+    """The largest float32 that is at most each number. A float32 input is at most both of them, or above both."""
     largest = np.finfo(np.float32).max
     near = np.clip(thresholds, -largest, largest).astype(np.float32)
     return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
 
 
-# Reading the estimators of scikit-learn.
+# Reading the estimators of scikit-learn
 
 
 def of_forest(forest: Any, columns: ArrayLike) -> Trees:
-    """A fitted ``RandomForestClassifier`` or ``RandomForestRegressor``; ``columns`` are the classes that it knows."""
+    """Read a fitted ``RandomForestClassifier`` or ``RandomForestRegressor``. ``columns`` are its classes."""
     trees = []
     for estimator in forest.estimators_:
         tree = estimator.tree_
@@ -209,12 +211,13 @@ def of_forest(forest: Any, columns: ArrayLike) -> Trees:
 
 
 def of_boosting(boosters: Sequence[Any], columns: ArrayLike, edges: Sequence[Floats] | None = None) -> Trees:
-    """Fitted ``HistGradientBoosting…``: one classifier, or one regressor for each number to predict.
+    """Read fitted ``HistGradientBoosting…``: one classifier, or one regressor for each number to predict.
 
-    With ``edges`` they were fitted on numbers of bins: those are the upper edges of all bins but the last, by feature.
+    With ``edges`` they were fitted on the numbers of bins. For each feature these are the upper edges of all bins but
+    the last.
     """
     trees = []
-    # All boosters have the same number of rounds. A round of one has a tree for each of its outputs.
+    # All boosters have the same number of rounds. A round has a tree for each output.
     for rounds in zip(*(booster._predictors for booster in boosters), strict=True):
         trees += [_tree_of_boosting(predictor.nodes, edges) for predictors in rounds for predictor in predictors]
     start = np.concatenate([np.ravel(booster._baseline_prediction) for booster in boosters])

@@ -1,1 +1,1 @@
-"""What people look at: tables and progress."""
+"""What people look at: pages, tables and figures."""

@@ -1,4 +1,4 @@
-"""What a report is made of: the runs of each cell (an experiment in one regime and variant), by method."""
+"""The content of a report: the runs of each cell (an experiment in one regime and variant), by method."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from metasched.schedulers.resolve import USEFUL as USEFUL
 
 @dataclass(frozen=True, eq=False)
 class MethodRuns:
-    """One method of a cell: its runs, which differ by seed alone; ``chance`` is what one that diverged counts as.
+    """One method of a cell: its runs, which differ only by seed. A run that diverged counts as ``chance``.
 
-    "Accuracy" stands for the score of whatever metric the runs have: higher is better, always.
+    "Accuracy" stands for the score by the metric of the runs, whatever it is. Higher is always better.
     """
 
     name: str
@@ -29,12 +29,12 @@ class MethodRuns:
 
     @property
     def family(self) -> Family:
-        """Of its scheduler, or ceiling."""
+        """The family of its scheduler, or ceiling."""
         return self.runs[0].family
 
     @property
     def metric(self) -> Metric:
-        """What its scores are scores of."""
+        """The metric of its scores."""
         return self.runs[0].metric
 
     @property
@@ -44,28 +44,28 @@ class MethodRuns:
 
     @property
     def subject(self) -> str:
-        """What a sentence about it begins with."""
+        """The beginning of a sentence about it."""
         return "Choosing" if self.family == "active" else self.name.capitalize()
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """By run."""
+        """The seed of each run."""
         return tuple(run.spec.seed for run in self.runs)
 
     @cached_property
     def updates(self) -> tuple[int, ...]:
-        """Meta-updates at which the test accuracy was measured (P,)."""
+        """The numbers of the meta-updates after which the test accuracy was measured (P,)."""
         return max((run.updates for run in self.runs), key=len)
 
     def curves(self, name: Literal["samples", "test_accuracy"]) -> Floats:
-        """What was measured at these, by run (S, P); NaN where a run was not measured."""
+        """The test accuracy after these updates, by run (S, P). NaN if a run was not measured."""
         values = np.full((len(self.runs), len(self.updates)), np.nan)
         for row, run in zip(values, self.runs, strict=True):
             row[: len(run.updates)] = getattr(run, name)
         return values
 
     def finals(self, measure: str = "test_accuracy") -> dict[int, float]:
-        """Final accuracy by seed, in order; chance for one that diverged, nothing for one that was not measured."""
+        """The final accuracy by seed, in order: chance for a seed that diverged, nothing for one without a score."""
         measures = {run.spec.seed: getattr(run.final, measure) for run in self.runs if run.final}
         finals = {seed: float(value) for seed, value in measures.items() if value is not None}
         diverged = {run.spec.seed: self.chance for run in self.runs if run.diverged}
@@ -78,14 +78,15 @@ class MethodRuns:
 
     @property
     def seconds(self) -> list[float]:
-        """How long its runs take, as far as they were timed."""
+        """How long its runs take, if they were timed."""
         return [run.seconds for run in self.runs if run.seconds is not None]
 
     @cached_property
     def schedule(self) -> Floats | None:
-        """Batches of each task, and abstained, in each update: mean over the seeds that have them (K, N + 1).
+        """Batches of each task, and abstained ones, in each update: the mean over the seeds that recorded them (K, N +
+        1).
 
-        Where batches are mixed, rows.
+        If batches are mixed, these are rows.
         """
         schedules = [np.array(run.schedule, np.float64) for run in self.runs if run.schedule]
         longest = max(map(len, schedules), default=0)
@@ -94,7 +95,7 @@ class MethodRuns:
 
     @property
     def drawn_by_label(self) -> Floats | None:
-        """Source rows drawn by task and label, mean over the seeds that have them (N, C')."""
+        """Source rows drawn by task and label, mean over the seeds that recorded them (N, C')."""
         tables = [run.final.drawn_by_label for run in self.runs if run.final and run.final.drawn_by_label]
         return np.mean(np.array(tables, np.float64), axis=0) if tables else None
 
@@ -117,38 +118,38 @@ class CellRuns:
 
     @property
     def metric(self) -> Metric:
-        """What all scores of the cell are scores of."""
+        """The metric of all scores of the cell."""
         return next(iter(self.methods.values())).metric
 
     @property
     def exploratory(self) -> bool:
-        """Whether it is part of an experiment, and not of what was planned there."""
+        """Whether it belongs to an experiment but was not planned."""
         study = next(iter(self.methods.values())).runs[0].study
         return study is not None and study.exploratory
 
     @property
     def simulated(self) -> bool:
-        """Whether its data are."""
+        """Whether its data are simulated."""
         return self.about.simulated
 
     @property
     def own(self) -> bool:
-        """Whether it is made of runs of one's own, not of an experiment."""
+        """Whether it consists of the user's own runs."""
         return self.regime not in EXPERIMENTS.regimes
 
     @property
     def label(self) -> str:
-        """Experiment and variant, for a row of a table."""
+        """The experiment and variant, for a row of a table."""
         return f"{self.experiment}, {self.variant}" + (" (simulated)" if self.simulated else "")
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Every seed that some method has."""
+        """All seeds of its methods."""
         return tuple(sorted({seed for method in self.methods.values() for seed in method.seeds}))
 
 
 class Source(Protocol):
-    """What the numbers of a figure or table come from: a cell, or a file that a plugin reads."""
+    """Where the numbers of a figure or table come from: a cell, or a file that a plugin reads."""
 
     @property
     def key(self) -> str: ...  # noqa: D102

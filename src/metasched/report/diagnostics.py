@@ -1,4 +1,4 @@
-"""Warnings about a task set or about runs on it: one line each, which says what to do."""
+"""Warnings about a task set or about its runs: one line each, which says what to do."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,39 +15,41 @@ from metasched.runs.outcome import Outcome
 from metasched.tasks import Task, TaskSet
 
 BALANCED = ("balanced-accuracy", "auc", "f1")
-"""Metrics that a rare class counts in."""
+"""Metrics to which a rare class matters."""
 LARGEST_RATIO = 1000.0
-"""Largest ratio between the largest values of two features."""
+"""The largest allowed ratio between the largest values of two features."""
 LARGEST_SIZE = 30.0
-"""Largest root mean square of all input values."""
+"""The largest allowed root mean square of all input values."""
 PERMUTATIONS = 199
 SHUFFLED_BELOW = 4.0
-"""Labels that are predicted by fewer standard deviations better than random ones may be shuffled. On the built-in sets
-sound sources reach 4.9 to 67, and shuffled ones −2.4 to 2.8."""
+"""Labels may be shuffled if they are predicted better than random labels by fewer standard deviations than this. On the
+built-in sets sound sources reach 4.9 to 67, and shuffled ones −2.4 to 2.8.
+"""
 SHUFFLED_FOLDS = 4
 SHUFFLED_ROWS = 500
-"""Most rows of a source that are tested; a source with fewer than a tenth of that is not tested."""
+"""The most rows of a source that are tested. A source with fewer than a tenth of that is not tested."""
 SHUFFLED_ITERATIONS = 10
-"""Of the fit. The test is exact however good the fit is, and a rough one is enough to find a rule."""
+"""The iterations of the fit. The test is exact however good the fit is, and a rough fit is enough to find a rule."""
 MOST_NAMED = 3
-"""A sentence names up to this many sources."""
+"""A sentence names at most this many sources."""
 RARE = 0.05
-"""Largest share of the target's labelled rows that a class has which accuracy says little about."""
+"""The largest share of a class among the target's labelled rows for which accuracy says little about the class."""
 FEWEST_LABELS = 20
-"""With fewer labelled rows, a share of the rows says little about the share of the class."""
+"""With fewer labelled rows, the share of a class among them says little about its real share."""
 NOTEWORTHY = 0.01
-"""Smallest gain in the last third of a run for which it counts as still improving; of errors in the unit of numbers to
-predict, as a share of the standard deviation."""
+"""The smallest gain in the last third of a run that counts as still improving. For errors in the unit of the numbers to
+predict, it is a share of their standard deviation.
+"""
 
 
 def of_tasks(tasks: TaskSet, metric: MetricName | None = None) -> list[str]:
-    """Warnings about the rows, for models that are judged by a metric."""
+    """Warnings about the rows, for models that are judged by this metric."""
     named = [] if metric in BALANCED else rare_class(tasks)
     return [*unscaled(tasks), *shuffled(tasks), *named]
 
 
 def unscaled(tasks: TaskSet) -> list[str]:
-    """A warning if some features are a thousand times larger than others, or all of them far above 1."""
+    """A warning if some features are a thousand times larger than others, or all features are far above 1."""
     rows = np.concatenate([task.inputs.reshape(len(task), -1) for task in tasks.tasks])
     largest = np.abs(rows).max(axis=0)
     alive = np.flatnonzero(largest)
@@ -65,7 +67,7 @@ def unscaled(tasks: TaskSet) -> list[str]:
 
 
 def shuffled(tasks: TaskSet) -> list[str]:
-    """A warning about the sources whose labels a linear model cannot predict, though those of most sources it can."""
+    """A warning about sources whose labels a linear model cannot predict, if it can predict those of most sources."""
     strengths = {task.name: label_strength(task) for task in tasks.tasks}
     found = look_shuffled(tasks, strengths)
     if not found:
@@ -94,10 +96,10 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def look_shuffled(tasks: TaskSet, strengths: Mapping[str, float]) -> list[str]:
-    """The sources whose labels have nothing to do with their inputs, though they have rows enough to show it.
+    """The sources whose labels have nothing to do with their inputs, although they have enough rows to show it.
 
-    How far a sound source of n rows stands above random labels grows with √n. So what is expected of a source follows
-    from the other sources and its rows; where little is expected of it, a weak result says nothing.
+    The z-score of a sound source of n rows grows with √n. So the expected z-score of a source follows from the other
+    sources and from its number of rows. If it is small, a weak result says nothing.
     """
     rows = {task.name: min(len(task), SHUFFLED_ROWS) for task in tasks.tasks}
     known = {name: strength for name, strength in strengths.items() if not np.isnan(strength)}
@@ -111,10 +113,10 @@ def look_shuffled(tasks: TaskSet, strengths: Mapping[str, float]) -> list[str]:
 
 
 def label_strength(task: Task) -> float:
-    """How much better the inputs of a source predict its labels than labels in random order, in standard deviations.
+    """How much better the inputs of a source predict its labels than shuffled labels, in standard deviations.
 
     Logistic regression predicts each of four folds from the others. The statistic is the mean probability of the right
-    label, compared with labels permuted within folds. In regression the labels are bins of the first target. NaN where
+    label, compared with labels permuted within folds. In regression the labels are bins of the first target. NaN if
     there are too few rows or only one label.
     """
     random = np.random.default_rng(0)
@@ -138,9 +140,10 @@ def label_strength(task: Task) -> float:
 
 
 def rare_class(tasks: TaskSet) -> list[str]:
-    """A warning if the target's labelled rows have a class so rare that a model could ignore it and be accurate.
+    """A warning if a class is so rare among the target's labelled rows that a model could ignore it and still be
+    accurate.
 
-    Where there are many classes all are rare: then only one counts that has less than half of an equal share.
+    If there are many classes, all are rare. Then a class only counts if it has less than half of an equal share.
     """
     counts = np.bincount(tasks.validation.labels, minlength=len(tasks.classes))
     rows, present = int(counts.sum()), np.flatnonzero(counts)
@@ -157,7 +160,7 @@ def rare_class(tasks: TaskSet) -> list[str]:
 
 
 def small_source(tasks: TaskSet, batch_size: int) -> list[str]:
-    """A warning if a batch, all of whose rows are of one source, is larger than the smallest source."""
+    """A warning if a batch with rows of a single source is larger than the smallest source."""
     smallest = min(tasks.tasks, key=len)
     if len(smallest) >= batch_size:
         return []
@@ -168,7 +171,7 @@ def small_source(tasks: TaskSet, batch_size: int) -> list[str]:
 
 
 def of_runs(runs: Sequence[Outcome], baseline: Baseline) -> list[str]:
-    """Warnings about the runs of one method: they end below something simpler, or are still improving."""
+    """Warnings about the runs of one method: they end below a simpler model, or are still improving."""
     ends = [run.final.test_accuracy for run in runs if run.final]
     if not ends:
         return []
@@ -183,12 +186,12 @@ def of_runs(runs: Sequence[Outcome], baseline: Baseline) -> list[str]:
 
 
 def is_above_zero(interval: Interval) -> bool:
-    """Whether the whole 95 % interval of a mean is above zero; False for one seed, which has no interval."""
+    """Whether the whole 95 % interval of a mean is above zero. False for a single seed, which has no interval."""
     return bool(interval.low > 0)
 
 
 def still_improving(runs: Sequence[Outcome]) -> list[str]:
-    """A warning if the score still rises in the last third of the updates, with how many more updates to try.
+    """A warning if the score still rises in the last third of the updates, with the number of updates to add.
 
     If each third gains ρ times as much as the one before, the gain is below ``NOTEWORTHY`` after log(NOTEWORTHY / gain)
     / log(ρ) more thirds.
@@ -199,7 +202,7 @@ def still_improving(runs: Sequence[Outcome]) -> list[str]:
         return []
     values = np.array([curve[-points:] for curve in curves])
     third = points // 3
-    # Single evaluations are noisy, so compare means over thirds.
+    # Single evaluations are noisy, so compare the means over thirds.
     ends = points - 2 * third, points - third, points
     start, middle, last = (values[:, end - third : end].mean(axis=1) for end in ends)
     gain, before = mean_of_means([last - middle]), float(np.mean(middle - start))

@@ -1,4 +1,4 @@
-"""The figures: which cells and methods each shows, a panel for each cell, which a page puts where they fit."""
+"""The figures: which cells and methods each shows. Every cell is a panel, and a page arranges the panels."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -18,15 +18,15 @@ from metasched.runs.outcome import OURS
 from metasched.schedulers.resolve import BASELINE
 
 MOST_POINTS = 120
-"""Points of a curve that a figure keeps."""
+"""The most points of a curve in a figure."""
 MOST_LINES = 9
-"""Methods of a run of one's own that a figure draws; of more, the best of each kind."""
+"""The most methods of own runs in a figure. If there are more, the best of each kind is shown."""
 ALWAYS = ("cyclic", "ucb", "gittins", "mdp")
-"""Schedulers that a figure draws wherever a cell has them and no method was named beforehand."""
+"""Schedulers that a figure always shows if a cell has them and no method was named beforehand."""
 MOST_SCHEDULES = 3
-"""Methods of a cell whose schedules are drawn, where none was planned."""
+"""The most methods of a cell whose schedules are drawn, if none was planned."""
 LONG_TITLE = 15
-"""Letters of a metric from which on the title of an axis has two lines, so that a phone has room for it."""
+"""If the name of a metric has this many letters, the title of an axis has two lines, so that it fits on a phone."""
 BAND_NOTE = "Lines: the median over seeds. Bands: its 95 % bootstrap interval."
 SHAPES = {"network": "circle", "reference": "square", "final": "diamond"}
 KINDS = {"network": "network", "reference": "reference model", "final": "the final model"}
@@ -39,7 +39,7 @@ THRESHOLD = Stroke("threshold", "#8c8c8c", (1, 3))
 
 
 class Panel(NamedTuple):
-    """One chart, what it shows in words, and the ``group`` that it is chosen with where one is shown at a time."""
+    """One chart, its description, and the ``group`` by which it is selected if only one is shown at a time."""
 
     title: str
     plot: Plot
@@ -59,13 +59,13 @@ class Figure(NamedTuple):
 
 @makes("contrasts", "Does choosing help?", FIRST)
 def contrasts(output: Output, results: Results) -> list[Figure]:
-    """Final score less that of the baseline: by cell, or, where there is one cell, by method."""
+    """Final score minus that of the baseline, by cell or, if there is only one cell, by method."""
     found = answers(results)
     told = [(cell, cell.remarks) for cell in results.cells if cell.remarks is not None]
     if len(told) == 1 and not found:
         return [_of_comparison(output, *told[0])]
     if not found and not told:
-        raise UnavailableError("no cell has an active and a static method with a seed in common")
+        raise UnavailableError("no cell has an active and a static method with a common seed")
     alone = len(found) == 1 and not told
     rows = [*(row for cell, remarks in told for row in _ours_of(cell, remarks)), *_rows(found, alone)]
     baselines = " or ".join(dict.fromkeys([*[BASELINE] * bool(told), *(answer.baseline.name for answer in found)]))
@@ -76,7 +76,7 @@ def contrasts(output: Output, results: Results) -> list[Figure]:
     listed = "; ".join(f"{row['label']} {row['value']:+.3g} ({row['words']})" for row in rows)
     what = "Each method" if alone else " and ".join(ours)
     if len(found) > 1 and not any(answer.planned for answer in found):
-        what = "The best active method, picked after the fact,"
+        what = "The best active method, picked after the runs,"
     note = f"{what} minus {baselines}, paired by seed, with its 95 % bootstrap interval. Filled: a difference is shown."
     if told:
         note += " For comparisons, the interval is that of their own page."
@@ -85,7 +85,7 @@ def contrasts(output: Output, results: Results) -> list[Figure]:
 
 
 def _ours_in(results: Results) -> list[str]:
-    """The methods that the verdicts are on."""
+    """The methods that the verdicts are about."""
     told = [cell.remarks.ours for cell in results.cells if cell.remarks is not None]
     return [*told, *(answer.ours.name for answer in answers(results))]
 
@@ -122,14 +122,14 @@ def _stroke_of(line: MethodLine, ours: str) -> Stroke:
 
 
 def _ends(over: Between, cell: CellRuns) -> dict[str, float]:
-    """A stored difference as values of the metric; without an interval its ends are the value."""
+    """The ends of a stored difference as values of the metric. Without an interval they are the difference itself."""
     value, low, high = as_values(over.interval, cell.metric)
     ends = (value if np.isnan(end) else end for end in (value, low, high))
     return dict(zip(("value", "low", "high"), map(rounded, ends), strict=True))
 
 
 def _ours_of(cell: CellRuns, remarks: Remarks) -> Data:
-    """Ours of one comparison among several."""
+    """The method of one comparison among several that its verdict is about."""
     over = next((line.over for line in remarks.table if line.name == remarks.ours), None)
     if over is None:
         return []
@@ -138,7 +138,7 @@ def _ours_of(cell: CellRuns, remarks: Remarks) -> Data:
 
 
 def _rows(found: Sequence[Answer], alone: bool) -> Data:
-    """Every cell, the largest difference first; of one cell ``alone`` every method, of single tasks the best alone."""
+    """All cells, the largest difference first. For one cell ``alone`` all methods, but only the best single task."""
     tests = [(answer.cell.label, answer.ours, answer.contrast) for answer in found]
     if alone:
         (one,) = found
@@ -161,14 +161,15 @@ def _rows(found: Sequence[Answer], alone: bool) -> Data:
 
 @makes("runs", "How fast accuracy rises", FIRST, curves=True)
 def own_runs(output: Output, results: Results) -> list[Figure]:
-    """Accuracy against samples of cells in no known regime, such as ordinary runs."""
+    """Accuracy against samples for cells without a known regime, such as own runs."""
     return [curves(output, [cell for cell in results.cells if cell.own])]
 
 
 def shown(cell: CellRuns) -> list[MethodRuns]:
-    """The methods that a figure draws: the paper's, the best of each kind, the planned one, target-only.
+    """The methods in a figure: the paper's, the best of each kind, the planned one, and target-only.
 
-    Where one was planned: that one, its baseline, the useful sources alone, target-only. Of few own runs: all.
+    If a method was planned, they are this one, its baseline, the useful sources alone, and target-only. If there are
+    few own runs, all are shown.
     """
     if cell.own and len(cell.methods) <= MOST_LINES:
         return list(cell.methods.values())
@@ -183,10 +184,10 @@ def shown(cell: CellRuns) -> list[MethodRuns]:
 
 
 def curves(output: Output, cells: Sequence[CellRuns]) -> Figure:
-    """The score against source rows drawn, a panel for each cell."""
+    """The score against source rows drawn, with a panel for each cell."""
     cells = [cell for cell in cells if any(method.updates for method in cell.methods.values())]
     if not cells:
-        raise UnavailableError("no cell has its accuracy over time")
+        raise UnavailableError("no cell has recorded its accuracy over time")
     panels = []
     for cell in cells:
         metric = cell.metric
@@ -214,14 +215,16 @@ def curves(output: Output, cells: Sequence[CellRuns]) -> Figure:
 
 
 def _level(cell: CellRuns, method: MethodRuns) -> float:
-    """Where a method that draws nothing ends; in a comparison a single network of it, as the lines beside it are."""
+    """The final score of a method that draws nothing. In a comparison this is a single network of it, like the lines
+    next to it.
+    """
     ends = method.curves("test_accuracy")[:, -1] if cell.remarks and method.updates else np.array([])
     known = ends[~np.isnan(ends)]
     return float(np.median(known)) if known.size else method.median_final
 
 
 def typical(results: Results) -> list[CellRuns]:
-    """One cell of each experiment and regime: a typical one where there is one, else the first."""
+    """One cell of each experiment and regime: a typical one if there is one, otherwise the first."""
     chosen: dict[tuple[str, str], CellRuns] = {}
     for cell in results.cells:
         if (cell.experiment, cell.regime) not in chosen or cell.variant in EXPERIMENTS.typical:
@@ -231,7 +234,7 @@ def typical(results: Results) -> list[CellRuns]:
 
 @makes("schedules", "Which source when", FIRST)
 def schedules(output: Output, results: Results) -> list[Figure]:
-    """Which source when: of the cells that the page speaks of first, and of typical and spoilt ones."""
+    """Which source when: for the cells that the page is mainly about, and for typical and spoilt ones."""
     first = spoken_of(results)
     spoilt = [cell for cell in results.cells if cell.regime in EXPERIMENTS.every_schedule]
     others = [cell for cell in [*typical(results), *spoilt] if cell not in first]
@@ -246,12 +249,12 @@ def schedules(output: Output, results: Results) -> list[Figure]:
         panels = tuple(panel for _, several in drawn for panel in several)
         figures += [Figure(key, title, note.strip(), panels, tuple(cell for cell, _ in drawn))] if panels else []
     if not figures:
-        raise UnavailableError("no method has a record of its schedule")
+        raise UnavailableError("no method has recorded its schedule")
     return figures
 
 
 def _shares(cell: CellRuns) -> list[Panel]:
-    """Of the method that a cell speaks for; where none was planned, of the best that choose."""
+    """The schedule of the method that represents a cell or, if none was planned, of the best ones that choose."""
     planned = compare.named(cell)
     active = sorted((method for method in shown(cell) if method.family == "active"), key=lambda one: -one.median_final)
     methods = [planned[0]] if planned else active[:MOST_SCHEDULES]
@@ -269,7 +272,7 @@ def _shares(cell: CellRuns) -> list[Panel]:
 
 
 def _sources(counts: Floats, cell: CellRuns) -> list[Share]:
-    """The sources of a schedule (K, N + 1), most drawn first, those past the most important together."""
+    """The sources of a schedule (K, N + 1), most drawn first. The less important ones are combined."""
     names = [f"★ {task}" if task in cell.about.useful else task for task in cell.about.tasks]
     columns = dict(zip([*names, "none (abstained)"], counts.T, strict=True))
     ranked = sorted((name for name in columns if name in names or columns[name].any()), key=lambda n: -columns[n].sum())
@@ -302,12 +305,12 @@ def points_of(method: MethodRuns, x: Floats) -> Iterable[dict[str, Any]]:
 
 
 def thinned(count: int) -> list[int]:
-    """Places of at most ``MOST_POINTS`` points, the first and the last among them."""
+    """The places of at most ``MOST_POINTS`` points, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).round().astype(int)).tolist() if count else []
 
 
 def _known_medians(values: Floats) -> Floats:
-    """Median of the numbers in each column; NaN where there are none."""
+    """The median of the numbers in each column, NaN if there are none."""
     columns = [column[~np.isnan(column)] for column in values.T]
     return np.array([np.median(column) if column.size else np.nan for column in columns], np.float64)
 

@@ -1,8 +1,8 @@
 """The registry of the report: figures and tables by name, and what plugins say about their experiments.
 
-A function under ``@makes(name, title, section)`` makes one figure or table. Those that speak of any runs are in this
-folder. A package with experiments of its own registers more from the function ``outputs`` of its plugin
-(:mod:`metasched.plugins`), and says there in which order its experiments stand on the page.
+A function under ``@makes(name, title, section)`` makes one figure or table. Those for any runs are in this folder. A
+package with its own experiments registers more in the function ``outputs`` of its plugin (:mod:`metasched.plugins`),
+where it also sets the order of its experiments on the page.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from metasched.report.results import Results
 
 FIRST = "Curves and schedules"
-"""The section that the page opens with. Everything else is folded, by section."""
+"""The section with which the page opens. All other sections are folded."""
 COMPARISONS = "Every comparison in numbers"
 OF_ANY_RUNS = (FIRST, COMPARISONS)
-"""Sections that are made for runs outside experiments, too."""
+"""Sections that are also made for runs outside of experiments."""
 
 Maker = Callable[["Output", "Results"], Sequence[Any]]
 M = TypeVar("M", bound=Maker)
 
 
 class UnavailableError(Exception):
-    """Why a figure or table cannot be made from the results at hand."""
+    """The reason why a figure or table cannot be made from these results."""
 
 
 class Output(NamedTuple):
     """A figure or table: its name, title and section, and the function that makes it.
 
-    Of the outputs with ``curves`` (accuracy against rows), the first that can be made stands beside the verdict.
+    Among the outputs with ``curves`` (accuracy against rows), the first that can be made is shown next to the verdict.
     """
 
     name: str
@@ -48,23 +48,23 @@ class Output(NamedTuple):
 
 @dataclass
 class Experiments:
-    """What plugins say about their experiments. Unknown experiments and regimes stand last on a page."""
+    """What plugins say about their experiments. Unknown experiments and regimes come last on a page."""
 
     names: list[str] = field(default_factory=list)
     """In the order of the page."""
     regimes: list[str] = field(default_factory=list)
     """In the order of the page. Cells of other regimes are the user's own runs."""
     typical: set[str] = field(default_factory=set)
-    """Variants that stand for all others of their experiment and regime, where a figure has room for one."""
+    """Variants that represent all others of their experiment and regime if a figure has room for only one."""
     every_schedule: set[str] = field(default_factory=set)
-    """Regimes of which the schedules of every cell are drawn, not those of a typical one alone."""
+    """Regimes for which the schedules of all cells are drawn, and not only those of a typical one."""
 
 
 EXPERIMENTS = Experiments()
 READERS: dict[str, Callable[[Path], Source]] = {}
-"""By file name: how to read files that plugins put beside outcomes."""
+"""For each file name: how to read files that plugins write next to outcomes."""
 NOTES: dict[str, Callable[[Sequence[CellRuns]], str]] = {}
-"""By name of an output: what a plugin has to add to its note, given the cells that it shows."""
+"""For each output: what a plugin adds to its note, given the cells that it shows."""
 _OUTPUTS: dict[str, Output] = {}
 
 
@@ -73,14 +73,14 @@ def makes(name: str, title: str, section: str, *, after: str = "", curves: bool 
 
     Args:
         name: what ``--only`` and the files are called.
-        title: for people.
-        section: where it stands on the page.
-        after: the output of that section that it directly follows; by default it comes last.
-        curves: whether it may stand beside the verdict (:class:`Output`).
+        title: the title for people.
+        section: the section of the page.
+        after: the output of that section that it follows. By default it comes last.
+        curves: whether it may be shown next to the verdict (:class:`Output`).
 
     Returns:
         A decorator. The function takes the output and the results, returns figures or tables, and raises
-        :class:`UnavailableError` where the results do not allow them.
+        :class:`UnavailableError` if the results do not allow them.
     """
 
     def register(make: M) -> M:
@@ -91,8 +91,8 @@ def makes(name: str, title: str, section: str, *, after: str = "", curves: bool 
 
 
 def outputs() -> Mapping[str, Output]:
-    """Every figure and table by name, those of plugins included, in the order of the page."""
-    from metasched.report import figures, overview  # noqa: F401 (their functions register)
+    """All figures and tables by name, including those of plugins, in the order of the page."""
+    from metasched.report import figures, overview  # noqa: F401 (importing them registers their functions)
 
     plugins.register_all("outputs")
     sections = dict.fromkeys([*OF_ANY_RUNS, *(output.section for output in _OUTPUTS.values())])

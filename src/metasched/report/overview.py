@@ -1,4 +1,4 @@
-"""The tables of any runs: every method, what each source is worth, planned contrasts, leaderboards."""
+"""The tables for any runs: all methods, what each source is worth, planned contrasts, leaderboards."""
 
 import math
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ OF_COMPARISON = (
     "for seeds and test rows, and are not corrected for several comparisons."
 )
 OWN_TABLES = "a comparison has tables of its own, methods and sources-worth"
-NONE_NAMED = "no method was named as ours before the runs: every comparison is exploratory"
+NONE_NAMED = "no method was named as ours before the runs, so every comparison is exploratory"
 
 
 def _score(cell: CellRuns, method: MethodRuns | None) -> Value:
@@ -53,7 +53,7 @@ def _regime(cell: CellRuns) -> str:
 
 
 def _corrected(over: int, what: str) -> str:
-    """The heading of p-values: how they are corrected."""
+    """The heading of p-values, which says how they are corrected."""
     return f"p (Holm over {over} {what})" if over > 1 else "p (not corrected)"
 
 
@@ -80,7 +80,8 @@ def method_headings(cell: CellRuns) -> list[str]:
 
 
 def method_rows(cell: CellRuns) -> list[tuple[str, Number, Number]]:
-    """By method, best first: its name, its mean score and the difference from the baseline.
+    """For each method, best first: its name, its mean score and the difference from the baseline. For a comparison
+    these are stored, including those of reference models.
 
     A comparison has stored them, those of reference models among them.
     """
@@ -114,7 +115,7 @@ def source_headings(metric: Metric) -> list[str]:
 
 
 def source_rows(lines: Iterable[SourceLine], metric: Metric) -> list[tuple[Value, ...]]:
-    """What each source is worth. A score that is lost without it is a loss that is added: the same number."""
+    """What each source is worth. A score that is lost without a source equals a loss that is added."""
     lines = list(lines)
     largest = max((abs(line.lost.value) for line in lines if line.lost), default=0.0)
     form = difference_form(metric, largest)
@@ -134,7 +135,7 @@ def source_rows(lines: Iterable[SourceLine], metric: Metric) -> list[tuple[Value
 
 @makes("sources-worth", "What each source is worth", FIRST, after="methods")
 def sources_worth(output: Output, results: Results) -> list[Table]:
-    """By source: its share of the draws, transfer, what is lost without it, and a word."""
+    """For each source: its share of the draws, transfer, what is lost without it, and the verdict."""
     cells = [cell for cell in results.cells if cell.remarks and cell.remarks.sources]
     if not cells:
         raise UnavailableError("only a comparison says what each source is worth")
@@ -150,7 +151,7 @@ def sources_worth(output: Output, results: Results) -> list[Table]:
             continue
         headings = source_headings(cell.metric)
         in_order = sorted(range(len(headings)), key=lambda place: headings[place] not in ("source", "verdict"))
-        columns = [(headings[place], itemgetter(place)) for place in in_order]  # a phone shows the first ones
+        columns = [(headings[place], itemgetter(place)) for place in in_order]  # a phone shows the first columns
         part, title = (cell.key, cell.title) if len(cells) > 1 else ("", "")
         rows = source_rows(remarks.sources, cell.metric)
         found.append(table(output, note, columns, rows, [cell], part=part, title=title))
@@ -159,7 +160,7 @@ def sources_worth(output: Output, results: Results) -> list[Table]:
 
 @makes("planned", "Planned contrasts", COMPARISONS)
 def planned(output: Output, results: Results) -> list[Table]:
-    """What was to be shown: in each cell, the method named before the runs against the baseline."""
+    """What was planned: in each cell, the method named before the runs minus the baseline."""
     pairs = {cell: pair for cell in results.untold if (pair := compare.planned(cell))}
     if not pairs:
         raise UnavailableError(NONE_NAMED if results.untold else OWN_TABLES)
@@ -222,7 +223,7 @@ def summary(output: Output, results: Results) -> list[Table]:
     )
     note = (
         f"Final test accuracy: {compare.statistic(active)} over seeds, with its 95 % bootstrap interval. Best: the "
-        "largest median final accuracy in that cell, picked after the fact. Differences (paired by seed) and p "
+        "largest median final accuracy in that cell, picked after the runs. Differences (paired by seed) and p "
         "(corrected over the cell's methods, Holm) are exploratory. Fewer rows: the rows that the best static method "
         "draws until test accuracy stays at its median final value, divided by those of the best active method. "
         "Supervised: one network trained on all rows. The last column is the number of rows drawn, with repeats and "
@@ -234,7 +235,7 @@ def summary(output: Output, results: Results) -> list[Table]:
 
 
 def median(values: Iterable[float]) -> float:
-    """Of those that are not NaN."""
+    """The median of the numbers that are not NaN."""
     numbers = [value for value in values if not math.isnan(value)]
     return float(np.median(numbers)) if numbers else math.nan
 

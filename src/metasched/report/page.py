@@ -1,4 +1,4 @@
-"""One self-contained page from results, the verdict first, and beside it the figures and tables as files."""
+"""One self-contained page from results, the verdict first, with the figures and tables also as files."""
 
 import json
 import re
@@ -22,19 +22,19 @@ TEMPLATE = Path(__file__).parent / "template"
 FIGURE_WIDTH = 300
 FIGURE_COLUMNS = 3
 OURS = (b'<meta name="generator" content="metasched">', b">Skip to the verdict</a>")
-"""What a page of ours has near its beginning; those of version 0.1 have only the second."""
+"""Texts near the beginning of our pages. Pages of version 0.1 have only the second."""
 Piece = Figure | Table
 
 
 class Made(NamedTuple):
-    """An output, and the figures or tables that came of it."""
+    """An output, and the figures or tables that it made."""
 
     output: Output
     pieces: tuple[Piece, ...]
 
 
 class Report(NamedTuple):
-    """Everything on the page: the verdict, the figures beside it, and by output what is folded below."""
+    """Everything on the page: the verdict, the figures next to it, and for each output what is folded below."""
 
     results: Results
     opening: Opening
@@ -43,11 +43,11 @@ class Report(NamedTuple):
     missing: tuple[tuple[str, str], ...]
     """Names of figures and tables that could not be made, and why."""
     asked: bool
-    """Whether only some were asked for; then they are not folded."""
+    """Whether only some outputs were asked for. Then they are not folded."""
 
     @property
     def compared(self) -> bool:
-        """Whether it is the page of one comparison."""
+        """Whether this is the page of one comparison."""
         return len(self.results.cells) == 1 and self.results.cells[0].remarks is not None and not self.asked
 
     @property
@@ -65,20 +65,20 @@ class Report(NamedTuple):
 
 
 def check_names(only: Sequence[str]) -> None:
-    """Refuse a name that no figure or table has."""
+    """Refuse an unknown name of a figure or table."""
     for name in only:
         if name not in outputs():
             raise unknown("figure or table", name, outputs())
 
 
 def make(name: str, results: Results) -> Sequence[Piece]:
-    """The figures or tables of that name."""
+    """Make the figures or tables of this name."""
     output = outputs()[name]
     return output.make(output, results)
 
 
 def build(results: Results, only: Sequence[str] = ()) -> Report:
-    """Make every figure and table, or only those named; what lacks data is listed with the reason."""
+    """Make every figure and table, or only the named ones. Those without data are listed with the reason."""
     check_names(only)
     some_own = any(cell.own for cell in results.cells)
     own = not results.others and all(cell.own for cell in results.cells)
@@ -108,7 +108,7 @@ def build(results: Results, only: Sequence[str] = ()) -> Report:
 
 
 def check_place(out: Path) -> None:
-    """Refuse to write the page over a file that is no page of ours."""
+    """Refuse to write the page over a file that is not one of our pages."""
     if not out.is_file():
         return
     try:
@@ -121,7 +121,7 @@ def check_place(out: Path) -> None:
 
 
 def write(report: Report, out: Path, on_step: Callable[[int, int], object] = max) -> Path:
-    """Write the page and, in a folder beside it, every figure (SVG, PNG, PDF) and table (CSV, LaTeX)."""
+    """Write the page and, in a folder next to it, every figure (SVG, PNG, PDF) and table (CSV, LaTeX)."""
     check_place(out)
     folder = out.with_name(f"{out.stem}_files")
     total = len(report.figures) + len(report.tables) + 1
@@ -156,7 +156,7 @@ def _save_figure(figure: Figure, folder: Path) -> None:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """Write a file that can be made again at any time: no waiting for the disk, and no link followed."""
+    """Write a file that can be made again at any time, without waiting for the disk. No link is followed."""
     try:
         path.unlink(missing_ok=True)
         path.write_bytes(content)
@@ -165,7 +165,7 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def whole_spec(figure: Figure, columns: int = FIGURE_COLUMNS) -> dict[str, Any]:
-    """All panels of a figure in so many columns, for a file."""
+    """All panels of a figure in this many columns, for a file."""
     altair = require("altair", "report")
     panels = [panel.plot.chart.properties(title=panel.title, width=FIGURE_WIDTH) for panel in figure.panels]
     chart = altair.concat(*panels, columns=columns).resolve_scale(
@@ -178,7 +178,7 @@ def whole_spec(figure: Figure, columns: int = FIGURE_COLUMNS) -> dict[str, Any]:
 
 
 def panel_spec(panel: Panel) -> dict[str, Any]:
-    """A panel for the page, which gives it its width, without a background."""
+    """A panel for the page, which sets its width, without a background."""
     spec: dict[str, Any] = panel.plot.chart.to_dict(validate=False)
     return spec | {
         "autosize": {"type": "fit-x", "contains": "padding"},
@@ -189,7 +189,7 @@ def panel_spec(panel: Panel) -> dict[str, Any]:
 
 
 def render(report: Report, files: str) -> str:
-    """The page as text; ``files`` is the folder beside it that its links point to."""
+    """The page as text. ``files`` is the folder next to it that its links point to."""
     jinja = require("jinja2", "report")
     convert = require("vl_convert", "report")
     environment = jinja.Environment(
@@ -227,7 +227,9 @@ def render(report: Report, files: str) -> str:
 
 
 def _inside_script(text: str) -> str:
-    """Text that cannot end the script element it stands in; in JSON and in JavaScript strings it means the same."""
+    """Escape text so that it cannot end its script element. In JSON and in JavaScript strings its meaning does not
+    change.
+    """
     return re.sub(r"<(?=/?script|!--)", r"\\u003c", text, flags=re.IGNORECASE)
 
 
@@ -249,7 +251,7 @@ def origins(sources: Sequence[Source]) -> list[dict[str, str]]:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Whole numbers in increasing order, runs of neighbours drawn together.
+    """Whole numbers in increasing order, with neighbours joined to ranges.
 
     >>> ranges([0, 1, 2, 5])
     '0–2, 5'

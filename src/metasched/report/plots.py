@@ -1,8 +1,8 @@
-"""The three kinds of chart, drawn with Altair: lines that carry their names, differences with intervals, shares.
+"""The three kinds of chart, drawn with Altair: labelled lines, differences with intervals, shares.
 
-A method has the same colour and dash in every figure. The colours stand out from white and from near-black and differ
-from each other; variants of a scheduler (``ucb-gain``, ``ucb-gain+abstain``) share its colour and differ in dashes. A
-method without a colour is grey; its name at the end of the line tells it apart.
+A method has the same colour and dash in every figure. The colours are visible on white and on near-black, and differ
+from each other. Variants of a scheduler (``ucb-gain``, ``ucb-gain+abstain``) share its colour and differ in their
+dashes. A method without its own colour is grey, and its name is at the end of the line.
 """
 
 import json
@@ -20,28 +20,30 @@ Data = list[dict[str, Any]]
 LINES_HEIGHT = 250
 LABEL_PIXELS = 14
 NARROWEST = 300
-"""Pixels of a plot on a phone: the names of its lines must fit."""
+"""The width of a plot on a phone in pixels. The names of its lines must fit."""
 LONGEST_NAME = 130
-"""Pixels; longer names are cut."""
+"""The longest name in pixels. Longer names are cut."""
 WARM_UP = 0.1
-"""The share of the x axis at its beginning that does not decide where the y axis begins."""
+"""The first share of the x axis, which does not influence where the y axis starts."""
 WHOLE = ",.5~r"
-"""Of numbers at ticks: all digits of :func:`rounded`; without a precision Vega cuts them to the step of the axis."""
+"""The format of numbers at ticks: all digits of :func:`rounded`. Without a precision Vega cuts them to the step of the
+axis.
+"""
 SIGNED = "+.6~f"
-"""Of differences at ticks; trailing zeros go."""
+"""The format of differences at ticks, without trailing zeros."""
 SLICES = 40
 MOST_SOURCES = 14
 
 
 class Plot(NamedTuple):
-    """A chart, and the rows that its named data stand for; apart, because Altair checks every row of inline data."""
+    """A chart, and the rows of its named data. They are separate, because Altair checks every row of inline data."""
 
     chart: Any
     data: dict[str, Data]
 
 
 class Share(NamedTuple):
-    """How often one source was drawn: what it is called, and its share of the draws in slices of a run (T,)."""
+    """How often one source was drawn: its name, and its share of the draws in slices of a run (T,)."""
 
     name: str
     shares: Floats
@@ -73,11 +75,11 @@ COLOURS = {
 }
 GREY = "#6e6e6e"
 OURS = "#007a76"
-"""Of the method that a verdict is on, where its name has no colour."""
+"""The colour of the method that a verdict is about, if its name has no colour."""
 FINAL = "#b4530a"
-"""Of the final model of a comparison."""
+"""The colour of the final model of a comparison."""
 CEILINGS = ("useful", "oracle")
-"""What nobody knows beforehand; names that begin so are drawn in dashed grey."""
+"""What nobody knows beforehand. Names that begin with one of these are drawn in dashed grey."""
 DASHES: dict[str, tuple[int, ...]] = {
     "": (),
     "-transfer": (12, 3),
@@ -89,11 +91,11 @@ DASHES: dict[str, tuple[int, ...]] = {
     "+abstain": (1, 3),
 }
 IN_ORDER = ("#1466b0", "#c04a00", "#048650", "#b5468c", "#877000", "#a33bc4", "#007a76")
-"""For classes, in order; past the last they begin again with dashes."""
+"""The colours of classes, in order. After the last they begin again with dashes."""
 
 
 def stroke(name: str, ours: bool = False) -> Stroke:
-    """The line of a method: colour of its scheduler, dashes of its variant; grey where either is unknown.
+    """The line of a method: the colour of its scheduler and the dashes of its variant, or grey if either is unknown.
 
     The method that a verdict is on, ``ours``, always has a colour.
 
@@ -110,7 +112,7 @@ def stroke(name: str, ours: bool = False) -> Stroke:
 
 
 def in_order(names: Sequence[str]) -> list[Stroke]:
-    """Lines for classes, told apart by their position."""
+    """Lines for classes, by position."""
     dashes: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 2))
     count = len(IN_ORDER)
     return [
@@ -126,7 +128,7 @@ def lines(
     y_title: str,
     levels: Sequence[dict[str, Any]] = (),
 ) -> Plot:
-    """Lines over bands (where points have ``low`` and ``high``) and level lines, each with its name at its end."""
+    """Lines over bands (if points have ``low`` and ``high``) and level lines, each with its name at its end."""
     altair = require("altair", "report")
     end = max((point["x"] for point in points), default=1.0)
     low, high = _span(points, levels, end)
@@ -162,9 +164,9 @@ def lines(
 def differences(
     key: str, rows: Data, strokes: Sequence[Stroke], x_title: str | list[str], strong: Sequence[str] = ()
 ) -> Plot:
-    """A row for each ``label``: ``value`` of method ``name`` with its interval; filled where ``shown``.
+    """A row for each ``label``: ``value`` of method ``name`` with its interval, filled if ``shown``.
 
-    A row may have a ``shape`` and a ``size`` of its own. Labels that are ``strong`` are bold.
+    A row may have its own ``shape`` and ``size``. Labels in ``strong`` are bold.
     """
     altair = require("altair", "report")
     series = _named("rows", key)
@@ -207,7 +209,7 @@ def differences(
 
 
 def shares(key: str, sources: Sequence[Share], rows_drawn: float, colour: str) -> Plot:
-    """A row for each source: the darker, the larger its share of the draws at that time."""
+    """A row for each source. It is darker if the source had a larger share of the draws at that time."""
     altair = require("altair", "report")
     series = _named("slices", key)
     table = [
@@ -252,12 +254,12 @@ def _by_name(channel: Any, strokes: Sequence[Stroke], values: list[Any]) -> Any:
 
 
 def _named(kind: str, key: str) -> str:
-    """Data of one chart, under a name that no other chart of a figure has."""
+    """The data of a chart, under a name that no other chart of a figure has."""
     return f"{kind}_{zlib.crc32(key.encode()):08x}"
 
 
 def _span(points: Data, levels: Sequence[dict[str, Any]], last: float) -> tuple[float, float]:
-    """The ends of the y axis: what the lines and levels need once the first steps are over, and a little more."""
+    """The ends of the y axis: what the lines and levels need after the first steps, and a little more."""
     late = [point for point in points if point["x"] >= WARM_UP * last] or points
     needed = [float(point[end]) for point in late for end in ("low", "y", "high") if end in point]
     needed += [float(level["y"]) for level in levels if not level.get("optional")]
@@ -267,7 +269,7 @@ def _span(points: Data, levels: Sequence[dict[str, Any]], last: float) -> tuple[
 
 
 def _labels(points: Data, levels: Sequence[dict[str, Any]], low: float, high: float, end: float) -> Data:
-    """Where the name of each line stands: at the height of its end, moved until no two names overlap."""
+    """The position of the name of each line: at the height of its end, moved so that no two names overlap."""
     last = {point["name"]: point for point in sorted(points, key=lambda point: point["x"])}
     ends = {name: (point["x"], point["y"]) for name, point in last.items()}
     ends |= {level["name"]: (end, level["y"]) for level in levels}
@@ -284,7 +286,7 @@ def _labels(points: Data, levels: Sequence[dict[str, Any]], low: float, high: fl
 
 
 def _room(strokes: Sequence[Stroke]) -> float:
-    """How much further than the data the x axis goes on, for the names of the lines."""
+    """How far the x axis continues beyond the data, to leave room for the names of the lines."""
     longest = max((len(entry.name) for entry in strokes), default=0)
     return NARROWEST / (NARROWEST - min(LONGEST_NAME, 6.5 * longest) - 8)
 
@@ -298,5 +300,5 @@ def _ticks(end: float) -> list[float]:
 
 
 def rounded(value: float) -> float:
-    """Five digits: more than a chart can show, and a page half as large."""
+    """Five digits, which is more than a chart can show. The page is then half as large."""
     return float(f"{float(value):.5g}")

@@ -1,4 +1,6 @@
-"""What a comparison found beside its runs: the verdict, every method, every source, what is off; a file."""
+"""What a comparison found in addition to its runs: the verdict, all methods, all sources, the warnings. Stored as a
+file.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +21,7 @@ MethodKind = Literal["network", "reference", "final"]
 
 
 class Between(Struct, frozen=True, forbid_unknown_fields=True):
-    """A number with the ends of its interval; None where there is none."""
+    """A number with the ends of its interval, or None if there is no interval."""
 
     value: float
     low: float | None = None
@@ -33,16 +35,16 @@ class Between(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def interval(self) -> Interval:
-        """The same with NaN for ends that are not there."""
+        """The same with NaN for missing ends."""
         nan = float("nan")
         return Interval(self.value, nan if self.low is None else self.low, nan if self.high is None else self.high)
 
 
 class MethodLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A row of the table: the score of a method, and its difference from the baseline, where it is another one.
+    """A row of the table: the score of a method, and its difference from the baseline, unless it is the baseline.
 
-    ``units`` says how often it was fitted, ``planned`` how often it was to be, where that is known: a budget may leave
-    some out. Scores are such that higher is better.
+    ``units`` says how often it was fitted, and ``planned`` how often it should have been, if that is known. A budget
+    may leave out some fits. Higher scores are better.
     """
 
     name: str
@@ -62,11 +64,11 @@ class SourceLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a source is worth.
 
     Attributes:
-        name: of the source.
-        rows: how many it has.
-        share: its share of the rows that ours drew; None where ours draws nothing.
+        name: the name of the source.
+        rows: the number of its rows.
+        share: its share of the rows that ours drew; None if ours draws nothing.
         transfer: the mean reward of its rows, with its 99 % interval.
-        lost: by how much the score falls when it is left out, likewise.
+        lost: by how much the score falls without it, with its 99 % interval.
         word: keep, no difference, harmful or cannot tell.
         why: the reason.
     """
@@ -81,22 +83,22 @@ class SourceLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Remarks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """On the runs of one cell.
+    """The remarks on the runs of one cell.
 
     Attributes:
-        cell: which.
-        methods: names of the methods that have outcomes.
+        cell: the key of the cell.
+        methods: the names of the methods that have outcomes.
         units: their seeds, or the repeats of a cross-validation.
-        ours: the method that the verdict is on.
-        metric: of all scores.
-        case: which of the verdicts it is.
+        ours: the method that the verdict is about.
+        metric: the metric of all scores.
+        case: the case of the verdict.
         verdict: the sentence on choosing.
-        first: a line that comes before it where another kind of model ends above ours, else empty.
-        final: what the final model is, and how to use it.
+        first: a line that comes before the verdict if another kind of model ends above ours, otherwise empty.
+        final: the members of the final model, and how to use it.
         judged: which rows judged, how often, with which rates and steps.
         table: all methods, best first.
         sources: all sources, most drawn first.
-        lines: what is off.
+        lines: the warnings.
     """
 
     format: Literal[2] = 2
@@ -115,12 +117,12 @@ class Remarks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lines: tuple[str, ...]
 
     def fits(self, methods: Iterable[str], units: Iterable[int]) -> bool:
-        """Whether they are on these runs, and not on some of them or on more."""
+        """Whether they belong to exactly these runs, not to fewer or more."""
         return set(self.methods) == set(methods) and set(self.units) == set(units)
 
 
 def read(path: Path) -> Remarks | None:
-    """The remarks in a file; None of those of format 1, which say too little for a page."""
+    """Read the remarks in a file. None for those of format 1, which are not enough for a page."""
     again = "give the command of the comparison again, with another folder"
     content = untrusted.read_json(path, dict[str, Any], again, DataError)
     if content.get("format") == 1:
@@ -129,5 +131,5 @@ def read(path: Path) -> Remarks | None:
 
 
 def write(path: Path, remarks: Remarks) -> None:
-    """All of them, or none."""
+    """Write all of them, or nothing."""
     write_json(path, msgspec.to_builtins(remarks))

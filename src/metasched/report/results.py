@@ -1,4 +1,4 @@
-"""Finds, reads and orders results. A bad file is left out with a line that says so, and spoils nothing else."""
+"""Finds, reads and sorts results. A bad file is left out with a line that says so, and does not affect the others."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,18 +22,18 @@ from metasched.runs.records import METRICS
 from metasched.runs.spec import part_in_words
 
 OWN = ("outcome.jsonl", "outcomes.jsonl")
-"""What is read in the folder of a run."""
+"""The files that are read in the folder of a run."""
 COMPARED = ("outcomes.jsonl", REMARKS)
-"""What is read in the folder of a comparison. The runs below it are those of its final models."""
+"""The files that are read in the folder of a comparison. The runs below it are those of its final models."""
 MAY_DIFFER = ("seed", "versions", "data")
-"""In which parts of their specs the runs of a method of a cell may differ."""
+"""The parts of their specs in which the runs of a method of a cell may differ."""
 WITHOUT_SOURCES = ("batches_per_update", "abstain")
-"""Settings that make a run draw nothing."""
+"""Settings that do not matter to a run that draws nothing."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that could be read, and one line for each thing that could not or that a reader must know."""
+    """All results that could be read, and one line for each problem or note."""
 
     cells: tuple[CellRuns, ...]
     others: tuple[Source, ...]
@@ -43,30 +43,30 @@ class Results:
     notes: tuple[str, ...]
     """Mixed versions or devices, missing and diverged seeds."""
     paths: tuple[Path, ...] = ()
-    """Where they were read from, as given."""
+    """The paths from which they were read, as given."""
 
     @property
     def runs(self) -> int:
-        """How many were read."""
+        """How many runs were read."""
         return sum(len(method.runs) for cell in self.cells for method in cell.methods.values())
 
     @property
     def untold(self) -> tuple[CellRuns, ...]:
-        """Cells without remarks: what is said of the others is stored, and is not computed from their runs."""
+        """The cells without remarks. Those of other cells are stored, and are not computed from their runs."""
         return tuple(cell for cell in self.cells if cell.remarks is None)
 
     def remarked(self, remarks: Remarks) -> "Results":
-        """The same with remarks on the cell that they name. Statistics are kept by method, and not made again."""
+        """The same with remarks on the cell that they name. Statistics are stored by method, and not computed again."""
         cells = (replace(cell, remarks=remarks) if cell.key == remarks.cell else cell for cell in self.cells)
         return replace(self, cells=tuple(cells))
 
     def of(self, experiment: str | None = None, regime: str | None = None) -> list[CellRuns]:
-        """Cells of an experiment, a regime, or both."""
+        """The cells of an experiment, a regime, or both."""
         return [cell for cell in self.cells if experiment in (None, cell.experiment) and regime in (None, cell.regime)]
 
 
 def load(paths: Sequence[Path]) -> Results:
-    """Read files of outcomes, files of plugins, the folders of runs, and folders of any of these."""
+    """Read files of outcomes, files of plugins, folders of runs, and folders of any of these."""
     outputs()  # plugins also register the order of experiments, and readers of their files
     faults: list[str] = []
     others: dict[str, Source] = {}
@@ -88,7 +88,7 @@ def load(paths: Sequence[Path]) -> Results:
             else:
                 if path.name not in READERS:
                     raise DataError(
-                        f"{path}: not a file of outcomes; give .jsonl files, run folders, or folders of them"
+                        f"{path}: is not a file of outcomes; give .jsonl files, run folders, or folders of them"
                     )
                 item = READERS[path.name](path)
                 if item.key in others:
@@ -108,8 +108,8 @@ def load(paths: Sequence[Path]) -> Results:
         if found.cell in cells and found.fits(cells[found.cell].methods, cells[found.cell].seeds):
             cells[found.cell] = replace(cells[found.cell], remarks=found)
         else:
-            stale.append(f"{path}: does not belong to the runs here; run the comparison again")
-    faults += [f"{path}: {len(whys)} of its runs left out: {whys[0]}" for path, whys in left_out.items()]
+            stale.append(f"{path}: does not belong to these runs; run the comparison again")
+    faults += [f"{path}: {len(whys)} of its runs are left out: {whys[0]}" for path, whys in left_out.items()]
     if not cells and not others:
         first = f"; {faults[0]}" if faults else ""
         raise DataError(f"{', '.join(map(str, paths)) or 'no path given'}: no results to report{first}")
@@ -119,13 +119,13 @@ def load(paths: Sequence[Path]) -> Results:
 
 
 def of_outcomes(runs: Iterable[Outcome]) -> Results:
-    """Runs that are at hand, put in order as those of files are."""
+    """Order runs that are in memory, as those of files are."""
     cells = tuple(_cell(members, lambda _, __: None) for members in outcome.by_cell(runs).values())
     return Results(cells, (), (), tuple(_notes(cells, ())))
 
 
 def _found(paths: Sequence[Path], faults: list[str]) -> Iterator[Path]:
-    """Files to read under ``paths``, each once, in a stable order."""
+    """The files to read under ``paths``, each once, in a stable order."""
     seen: set[Path] = set()
     for path in paths:
         if not path.exists():
@@ -138,7 +138,9 @@ def _found(paths: Sequence[Path], faults: list[str]) -> Iterator[Path]:
 
 
 def _within(folder: Path, faults: list[str]) -> Iterator[Path]:
-    """Files of a folder: of a run only its outcome, of a comparison its outcomes and remarks, elsewhere all results."""
+    """The files of a folder: for a run only its outcome, for a comparison its outcomes and remarks, otherwise all
+    results.
+    """
     if _is_comparison(folder):
         there = [folder / name for name in COMPARED if (folder / name).exists()]
         if folder / COMPARED[0] not in there:
@@ -160,7 +162,7 @@ def _within(folder: Path, faults: list[str]) -> Iterator[Path]:
 
 
 def _is_comparison(folder: Path) -> bool:
-    """Whether a folder is that of a comparison that has outcomes of its own; earlier ones have runs alone."""
+    """Whether a folder is that of a comparison with its own outcomes. Earlier ones contain only runs."""
     try:
         known = untrusted.read_json(folder / COMPARISON, dict[str, Any], "give the command of the comparison again")
     except MetaschedError:
@@ -169,7 +171,7 @@ def _is_comparison(folder: Path) -> bool:
 
 
 def _fitting(run: Outcome, path: Path) -> Outcome:
-    """The same run, if what it holds by task and class has as many entries as there are tasks and classes."""
+    """The same run, if its values by task and class have as many entries as there are tasks and classes."""
     tasks, final = len(run.about.tasks), run.final
     by_label = (final and final.drawn_by_label) or ()
     fits = (
@@ -187,7 +189,7 @@ def _fitting(run: Outcome, path: Path) -> Outcome:
 
 
 def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) -> CellRuns:
-    """Runs that are compared with each other; ``leave_out`` is told of those that are not, and why."""
+    """Runs that are compared with each other. ``leave_out`` is called for those that are not, with the reason."""
     first = runs[0]
     about = next((run.about for run in runs if run.about.useful), first.about)
     methods: dict[str, list[Outcome]] = {}
@@ -224,15 +226,15 @@ def _cell(runs: Sequence[Outcome], leave_out: Callable[[Outcome, str], object]) 
 
 
 def _rows_of(about: About) -> About:
-    """What must be the same of runs that are compared; earlier ones do not say which tasks are useful.
+    """What must be equal in runs that are compared. Earlier runs do not say which tasks are useful.
 
-    The deviation is that of the labelled rows, which may be drawn anew for every seed.
+    The deviation is that of the labelled rows, which may differ between seeds.
     """
     return msgspec.structs.replace(about, useful=(), deviation=None)
 
 
 def _called(run: Outcome, first: Outcome) -> str:
-    """A run of one's own: its method, its scheduler's options, and the settings in which it differs from ``first``."""
+    """The name of an own run: its method, its scheduler's options, and the settings that differ from ``first``."""
     extra = dict(run.spec.options) if run.method == run.spec.scheduler else {}
     for path, (mine, _) in run.spec.differences(first.spec).items():
         part, _, setting = path.partition(".")
@@ -243,7 +245,7 @@ def _called(run: Outcome, first: Outcome) -> str:
 
 
 def _known_first(names: Sequence[str], name: str) -> tuple[int, str]:
-    """Sort key: registered names in their order, then the others by name."""
+    """Sort key: registered names in their order, then other names alphabetically."""
     return (names.index(name) if name in names else len(names), name)
 
 
@@ -253,7 +255,7 @@ def _rank(cell: CellRuns) -> tuple[Any, ...]:
 
 
 def _notes(cells: Sequence[CellRuns], others: Sequence[Source]) -> Iterable[str]:
-    """What a reader must know about where the numbers come from."""
+    """What a reader must know about the origin of the numbers."""
     runs = [run for cell in cells for method in cell.methods.values() for run in method.runs]
     versions = [*(run.spec.versions for run in runs), *(item.versions for item in others)]
     for package in ("metasched", "jax", "python"):

@@ -1,8 +1,9 @@
-"""What repeated runs show: medians with runs that never arrive, gains, interquartile means, paired tests, orderings.
+"""Statistics of repeated runs: medians with runs that never reach a threshold, gains, interquartile means, paired
+tests, orderings.
 
-Everything is paired or resampled by seed. A run that never reaches a threshold counts as beyond the largest value and
-is never left out. Intervals are percentile bootstrap intervals at 95 %, cut at order statistics so that infinities are
-allowed; they are computed from a fixed stream of random numbers, so that the same results give the same page.
+Everything is paired or resampled by seed. A run that never reaches a threshold counts as larger than all values, and is
+never left out. Intervals are percentile bootstrap intervals at 95 %. Their ends are order statistics, so that
+infinities are allowed. They are computed from fixed random numbers, so that the same results give the same page.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,13 +16,13 @@ Floats = NDArray[np.float64]
 
 RESAMPLES = 2000
 TAIL = 0.025
-"""On either side of a 95 % interval."""
+"""The probability on either side of a 95 % interval."""
 FLIPS = 20_000
-"""Sign patterns are enumerated as long as there are no more (14 pairs); beyond, so many are drawn."""
+"""Sign patterns are enumerated if there are at most this many (14 pairs). Otherwise this many are drawn."""
 
 
 class Interval(NamedTuple):
-    """An estimate and its 95 % interval; ``low`` and ``high`` are NaN where one seed allows none."""
+    """An estimate and its 95 % interval. ``low`` and ``high`` are NaN if there is only one seed."""
 
     value: float
     low: float
@@ -29,7 +30,7 @@ class Interval(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """Source rows drawn until a threshold was reached, by seed (S,), ∞ if never; and rows drawn in all (S,)."""
+    """Source rows drawn until a threshold was reached, by seed (S,), ∞ if never; and all rows drawn (S,)."""
 
     samples: Floats
     horizon: Floats
@@ -38,8 +39,9 @@ class Arrivals(NamedTuple):
 class Bounded(NamedTuple):
     """An estimate with its interval that may be censored, and the ``bound`` that the runs show in that case.
 
-    Median samples to a threshold are ∞ when the median run never arrived: they are more than the bound. A gain is ∞ or
-    0 when one of its two medians is censored: it is above or below the bound; it is NaN when both are.
+    The median samples to a threshold are ∞ if the median run never reached it. Then they are more than the bound. A
+    gain is ∞ or 0 if one of its two medians is censored. Then it is above or below the bound. If both are censored it
+    is NaN.
     """
 
     value: float
@@ -49,7 +51,7 @@ class Bounded(NamedTuple):
 
 
 def stays_from(values: Sequence[float], threshold: float) -> int | None:
-    """The first index from which all values are at or above ``threshold``; None if there is none.
+    """The first index from which all values are at or above ``threshold``, or None.
 
     >>> stays_from([0.2, 0.7, 0.5, 0.6, 0.8], 0.6)
     3
@@ -65,16 +67,17 @@ def bootstrap_rows(seeds: int, resamples: int = RESAMPLES, stream: int = 0) -> N
 
 
 def percentiles(values: Floats) -> tuple[Floats, Floats]:
-    """The ends of the middle 95 % along the first axis, both of them values; NaN may stand for anything."""
+    """The ends of the middle 95 % along the first axis. Both are values of the sample. NaN may stand for anything."""
     low = np.quantile(np.where(np.isnan(values), -np.inf, values), TAIL, axis=0, method="lower")
     high = np.quantile(np.where(np.isnan(values), np.inf, values), 1 - TAIL, axis=0, method="higher")
     return low, high
 
 
 def median_samples(arrivals: Arrivals) -> Bounded:
-    """Median over seeds of samples to the threshold, with its interval.
+    """The median over seeds of the samples to the threshold, with its interval.
 
-    The bound counts a run that never arrived at the rows it had drawn in all, the least it would have needed.
+    In the bound, a run that never reached the threshold counts with all rows that it drew, the least that it would have
+    needed.
     """
     samples = arrivals.samples
     bound = float(np.median(np.minimum(samples, arrivals.horizon)))
@@ -88,7 +91,7 @@ def median_samples(arrivals: Arrivals) -> Bounded:
 def gain(baseline: Arrivals, scheduler: Arrivals) -> Bounded:
     """Median samples of the baseline over those of the scheduler; both hold the same seeds in the same order.
 
-    A resample in which neither median run arrives says nothing and widens the interval on both sides.
+    A resample in which neither median run reaches the threshold says nothing, and widens the interval on both sides.
     """
     theirs, ours = median_samples(baseline), median_samples(scheduler)
     value, bound = (float(_ratio(*pair)) for pair in ((theirs.value, ours.value), (theirs.bound, ours.bound)))
@@ -100,28 +103,28 @@ def gain(baseline: Arrivals, scheduler: Arrivals) -> Bounded:
 
 
 def _ratio(above: ArrayLike, below: ArrayLike) -> Floats:
-    """First over second, with x/0 = ∞, x/∞ = 0, and NaN for 0/0 and ∞/∞."""
+    """The first divided by the second, with x/0 = ∞, x/∞ = 0, and NaN for 0/0 and ∞/∞."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.true_divide(above, below), np.float64)
 
 
 def interquartile_mean(strata: Sequence[ArrayLike]) -> Interval:
-    """Mean of the middle half (a quarter, rounded down, is cut at either end) of all runs of all strata (cells).
+    """The mean of the middle half (a quarter, rounded down, is cut at either end) of all runs of all strata (cells).
 
     R. Agarwal et al., Deep reinforcement learning at the edge of the statistical precipice, NeurIPS 2021.
     """
-    from scipy.stats import trim_mean  # here, because importing it takes half of the package's time
+    from scipy.stats import trim_mean  # imported here, because it takes half of the import time of the package
 
     return _over_strata(strata, lambda parts: trim_mean(np.sort(np.concatenate(parts, axis=-1)), 0.25, axis=-1))
 
 
 def mean_of_means(strata: Sequence[ArrayLike]) -> Interval:
-    """Mean over strata (cells) of the means within them, of paired differences, say."""
+    """The mean over strata (cells) of the means within them, for example of paired differences."""
     return _over_strata(strata, lambda parts: np.mean([part.mean(axis=-1) for part in parts], axis=0))
 
 
 def _over_strata(strata: Sequence[ArrayLike], estimate: Callable[[Sequence[Floats]], Floats]) -> Interval:
-    """An estimate from strata (S,), and its interval when each is resampled (resamples, S) within itself."""
+    """An estimate from strata (S,), and its interval if each is resampled (resamples, S) separately."""
     arrays = [np.asarray(stratum, np.float64) for stratum in strata]
     value = float(estimate(arrays))
     if all(len(array) < 2 for array in arrays):
@@ -134,7 +137,7 @@ def _over_strata(strata: Sequence[ArrayLike], estimate: Callable[[Sequence[Float
 def sign_flip_test(differences: ArrayLike) -> float:
     """Two-sided p-value of paired differences (S,) under the hypothesis that each sign is a fair coin.
 
-    Exact up to 14 pairs; beyond, from 20,000 drawn patterns and the observed one, the same ones at every call.
+    Exact for up to 14 pairs. For more, it uses 20,000 random patterns and the observed one, the same at every call.
     """
     from scipy.stats import permutation_test
 
@@ -158,14 +161,16 @@ def sign_flip_test(differences: ArrayLike) -> float:
 
 
 def smallest_p(pairs: int) -> float:
-    """The smallest p-value that :func:`sign_flip_test` can give: both patterns with all signs equal."""
+    """The smallest p-value that :func:`sign_flip_test` can return: only the two patterns with equal signs are as
+    extreme.
+    """
     return 1.0 if pairs < 2 else max(2.0 ** (1 - pairs), 2 / (FLIPS + 1))
 
 
 def median_band(curves: Floats) -> tuple[Floats, Floats, Floats]:
-    """Median over seeds of curves (S, P) and the ends of its interval, point by point: three arrays (P,).
+    """The median over seeds of curves (S, P) and the ends of its interval, point by point: three arrays (P,).
 
-    NaN counts as below everything (a seed that diverged); one seed has no interval.
+    NaN, from a seed that diverged, counts as smaller than everything. A single seed has no interval.
     """
     values = np.where(np.isnan(curves), -np.inf, curves)
     middle = np.median(values, axis=0)

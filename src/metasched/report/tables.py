@@ -21,7 +21,7 @@ ACCURACY = METRICS["accuracy"]
 
 
 class Number(NamedTuple):
-    """A number as people read it, with what it sorts by and the ends of its interval."""
+    """A number as people read it, with its sort key and the ends of its interval."""
 
     text: str
     value: float = math.nan
@@ -38,14 +38,14 @@ MISSING = Number(NOTHING)
 
 
 class Column(NamedTuple):
-    """A heading; a column of words is aligned left, one with numbers right."""
+    """A heading. Columns of words are aligned left, columns of numbers right."""
 
     name: str
     words: bool = False
 
 
 class Table(NamedTuple):
-    """A table: what it shows, how to read it, and the cells its numbers come from."""
+    """A table: what it shows, how to read it, and the cells of its numbers."""
 
     key: str
     title: str
@@ -54,12 +54,12 @@ class Table(NamedTuple):
     rows: tuple[tuple[Value, ...], ...]
     sources: tuple[Source, ...]
     strong: tuple[str, ...] = ()
-    """Rows that a page shows in bold, by what stands first in them."""
+    """The first cells of the rows that a page shows in bold."""
 
 
 Row = TypeVar("Row")
 Columns = Sequence[tuple[str, Callable[[Row], Value]]]
-"""Headings, and what stands under each for a row."""
+"""Headings, and a function for the cell below each in a row."""
 
 
 def table(
@@ -72,7 +72,7 @@ def table(
     part: str = "",
     title: str = "",
 ) -> Table:
-    """A table by its columns; ``part`` tells the tables of one output apart."""
+    """A table from its columns. ``part`` distinguishes the tables of one output."""
     values = tuple(tuple(value(row) for _, value in columns) for row in rows)
     heads = (
         Column(name, not any(isinstance(row[index], Number) for row in values))
@@ -120,9 +120,9 @@ def scored(interval: Interval | None, metric: Metric) -> Number:
 
 
 def spread(interval: Interval | None, metric: Metric, size: float | None = None) -> Number:
-    """A mean over seeds ± half of its interval, with the decimals that a number of this size has.
+    """A mean over seeds ± half of its interval, with the decimals that suit a number of this size.
 
-    An interval that goes beyond what the metric can be is shown by its ends, cut there: 0.994 [0.974, 1.000].
+    If an interval goes beyond the possible values of the metric, its ends are shown, cut there: 0.994 [0.974, 1.000].
     """
     if interval is None:
         return MISSING
@@ -137,30 +137,32 @@ def spread(interval: Interval | None, metric: Metric, size: float | None = None)
 
 
 def signed(interval: Interval | None, metric: Metric = ACCURACY, size: float | None = None) -> Number:
-    """A difference of scores, as the difference of values: below 0 where a loss is lower; decimals as of ``size``."""
+    """A difference of scores as a difference of values. It is below 0 if a loss is lower. ``size`` decides about
+    decimals.
+    """
     if interval is None:
         return MISSING
     return estimate(as_values(interval, metric), difference_form(metric, interval.value if size is None else size))
 
 
 def difference_form(metric: Metric, size: float) -> str:
-    """How differences of about this size are written, with their sign."""
+    """The format of differences of about this size, with a sign."""
     return _form(metric, size).replace("{:", "{:+")
 
 
 def _form(metric: Metric, size: float) -> str:
-    """How values are written. How large errors are depends on their unit, so they get digits and not decimals."""
+    """The format of values. Errors may have any size, so they have significant digits instead of decimals."""
     return f"{{:,.{_digits(abs(size), 4)}f}}" if metric.relative else "{:.3f}"
 
 
 def as_values(interval: Interval, metric: Metric) -> Interval:
-    """Scores, or differences of scores, as values of the metric."""
+    """Turn scores, or differences of scores, into values of the metric."""
     value, low, high = map(metric.shown, interval)
     return Interval(value, low, high) if metric.higher_is_better else Interval(value, high, low)
 
 
 def points(interval: Interval, metric: Metric = ACCURACY) -> str:
-    """A difference of scores with its interval, in a sentence. Other metrics than the usual ones are named.
+    """A difference of scores with its interval, in a sentence. Metrics other than the usual ones are named.
 
     >>> points(Interval(0.07, 0.04, 0.1)), points(Interval(-0.001, -0.006, 0.005))
     ('+.07 [.04, .10]', '−.001 [−.006, +.005]')
@@ -185,17 +187,17 @@ def _with_ends(interval: Interval, metric: Metric, plus: bool = True) -> str:
     digits = 2 if high - low >= 0.02 and abs(value) >= 0.01 else 3
     if metric.relative:
         digits = _digits(high - low)
-    signs = low < 0  # without a sign both ends are above 0
+    signs = low < 0  # without a sign, both ends are above 0
     return f"{point(value, digits, plus)} [{point(low, digits, signs)}, {point(high, digits, signs)}]"
 
 
 def _digits(size: float, shown: int = 2) -> int:
-    """Decimals that show a number, or an interval of this width, with so many digits."""
+    """The decimals that show a number, or an interval of this width, with this many digits."""
     return min(9, max(0, shown - 1 - math.floor(math.log10(size)))) if 0 < size < math.inf else 3
 
 
 def against(interval: Interval, other: str, metric: Metric = ACCURACY, *, who: str = "", link: str = "over") -> str:
-    """A difference of scores from those of another method, as part of a sentence.
+    """A difference from the score of another method, as part of a sentence.
 
     >>> gap = Interval(0.05, 0.03, 0.07)
     >>> against(gap, "uniform"), against(gap, "uniform", who="ours")
@@ -209,14 +211,14 @@ def against(interval: Interval, other: str, metric: Metric = ACCURACY, *, who: s
 
 
 def point(value: float, digits: int = 3, plus: bool = True) -> str:
-    """A difference in a sentence: a sign unless it is 0, and no 0 before the point."""
+    """A difference in a sentence: with a sign unless it is 0, and no 0 before the point."""
     text = f"{abs(value):,.{digits}f}"
     sign = "−" if value < 0 and text.strip("0.") else "+" if plus and text.strip("0.") else ""
     return sign + (text.removeprefix("0") if digits else text)
 
 
 def samples(median: Bounded | None) -> Number:
-    """Samples to a threshold; "> n" when the median run never reached it, a word when it drew nothing at all."""
+    """Samples to a threshold: "> n" if the median run never reached it, a word if it drew nothing at all."""
     if median is None:
         return MISSING
     if math.isinf(median.value) and median.bound == 0:
@@ -226,7 +228,7 @@ def samples(median: Bounded | None) -> Number:
 
 
 def ratio(gain: Bounded | None) -> Number:
-    """A gain; above or below what the runs show when one side never arrives, a dash when neither does."""
+    """A gain: above or below the bound if one side never reaches the threshold, a dash if neither does."""
     if gain is None or math.isnan(gain.value) or (gain.value == 0 and not math.isfinite(gain.bound)):
         return MISSING
     if math.isinf(gain.value):
@@ -241,7 +243,7 @@ def ratio(gain: Bounded | None) -> Number:
 
 
 def p_value(p: float | None) -> Number:
-    """A p-value: three decimals, or how small it is."""
+    """A p-value: three decimals, or a bound if it is small."""
     if p is None or math.isnan(p):
         return MISSING
     return Number("0" if p == 0 else f"{p:.3f}" if p >= 0.001 else f"{p:.0e}", p)
@@ -253,14 +255,14 @@ def percent(share: float | None) -> Number:
 
 
 def significant(value: float) -> str:
-    """A ratio in three digits or less: 0.053, 0.91, 3.6, 24.5, 130."""
+    """A ratio with at most three digits: 0.053, 0.91, 3.6, 24.5, 130."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def _brackets(low: float, high: float, render: Callable[[float], str]) -> str:
-    """The interval in brackets, open where it has no upper end, nothing where there is none."""
+    """The interval in brackets, open if it has no upper end, empty if there is none."""
     if math.isnan(low) or math.isnan(high):
         return ""
     if math.isinf(low):
@@ -269,7 +271,7 @@ def _brackets(low: float, high: float, render: Callable[[float], str]) -> str:
 
 
 def without_gaps(table: Table) -> Table:
-    """The table less the columns in which nothing is known."""
+    """The table without columns in which nothing is known."""
     indices = [index for index in range(len(table.columns)) if any(str(row[index]) != NOTHING for row in table.rows)]
     return table._replace(
         columns=tuple(table.columns[index] for index in indices),
@@ -278,7 +280,7 @@ def without_gaps(table: Table) -> Table:
 
 
 def as_csv(table: Table) -> str:
-    """Plain numbers for a program; a column with intervals becomes three."""
+    """The table for programs, with plain numbers. A column with intervals becomes three columns."""
     stream = io.StringIO()
     columns = [
         [[column.name, f"{column.name} low", f"{column.name} high"], *map(_in_three, values)]
@@ -314,7 +316,7 @@ _LATEX = {
 
 
 def as_latex(table: Table) -> str:
-    """A tabular with its caption, for a paper; it needs no package."""
+    """A tabular with its caption, for a paper. It needs no package."""
     align = "".join("l" if column.words else "r" for column in table.columns)
     lines = [
         r"\begin{table}",
@@ -333,7 +335,7 @@ def as_latex(table: Table) -> str:
 
 
 def latex(text: str) -> str:
-    """Text in which nothing is a command."""
+    """Text without LaTeX commands."""
     return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
 
 
@@ -342,7 +344,7 @@ def _latex_row(values: Sequence[str]) -> str:
 
 
 def terminal(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> RichTable:
-    """A table for a terminal: names on the left, then numbers, aligned right. Nothing in it is markup."""
+    """A table for a terminal: names on the left, then numbers, aligned right. Markup is not interpreted."""
     table = RichTable(box=SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
     for index, heading in enumerate(headings):
         align = {"justify": "right", "min_width": 5} if index else {"justify": "left"}
@@ -353,7 +355,7 @@ def terminal(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> RichTabl
 
 
 def drawn_by_label(counts: Sequence[Sequence[int]], tasks: TaskSet) -> RichTable:
-    """Rows drawn by task and label (N, C), the shape of the paper's appendix table; labels are named when shared."""
+    """Rows drawn by task and label (N, C), as in the paper's appendix table. Labels are named if they are shared."""
     names = tasks.classes if tasks.shared_labels else [f"label {label}" for label in range(len(counts[0]))]
     rows = [[task.name, *map(str, row), str(sum(row))] for task, row in zip(tasks.tasks, counts, strict=True)]
     return terminal(["rows drawn", *names, "all"], rows)

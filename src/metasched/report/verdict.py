@@ -1,4 +1,4 @@
-"""Does choosing help? The verdict on one comparison, and the sentences that a page opens with."""
+"""Does choosing help? The verdict on a comparison, and the sentences at the top of a page."""
 
 import math
 from collections.abc import Sequence
@@ -38,11 +38,11 @@ GROUPS: dict[Group, tuple[str, Tone]] = {
     "alike": ("Choosing is as good as {baseline}:", "plain"),
     "open": ("Too few seeds to tell whether better than {baseline}:", "plain"),
 }
-"""In the order of the page: what costs the reader most comes first."""
+"""In the order of the page: what matters most to the reader comes first."""
 LISTED = 2
-"""A sentence names up to this many cells of one experiment; more are summed up."""
+"""A sentence names at most this many cells of one experiment. If there are more, they are summed up."""
 MANY = 12
-"""With more comparisons than this the sentences leave out the intervals; the figure beside them has them."""
+"""With more comparisons than this, the sentences leave out the intervals, which are in the figure."""
 
 
 class Verdict(NamedTuple):
@@ -65,10 +65,10 @@ def decide(
     """The verdict on final scores (S,) of three methods, in the same order of seeds; higher is better.
 
     Sign-flip tests of ours − uniform and of both against target-only, corrected together (Holm), at 5 %. Sources are of
-    use when ours or uniform ends above target-only; only then is ours compared with uniform. Methods are called equally
-    good when the 95 % interval of their difference lies within ``margin``; what is neither shown nor that narrow needs
-    more seeds. Every sentence gives both contrasts, and says which of them needs more. ``fewer`` is how many times
-    fewer rows ours needs to end where uniform does.
+    use if ours or uniform ends above target-only. Only then is ours compared with uniform. Methods are called equally
+    good if the 95 % interval of their difference lies within ``margin``. If a difference is neither shown nor that
+    small, more seeds are needed. Every sentence gives both contrasts, and says which of them needs more seeds.
+    ``fewer`` is how many times fewer rows ours needs to end where uniform does.
 
     >>> decide([0.8] * 8, [0.7] * 8, [0.6] * 8).sentence
     'Choosing helps here: +.100 [.100, .100] over uniform; +.200 [.200, .200] over target-only'
@@ -94,9 +94,10 @@ def stated(
     margin: float = MARGIN,
     gaining: str = "",
 ) -> Verdict:
-    """The verdict on contrasts: ours less uniform, ours less target-only and uniform less target-only, or the first.
+    """The verdict from contrasts: ours minus uniform, ours minus target-only and uniform minus target-only, or only the
+    first.
 
-    ``gaining`` is a model of another kind that is better with sources, where there is one.
+    ``gaining`` is a model of another kind that is better with sources, if there is one.
     """
     gap, *alone = contrasts
     who = subject[0].lower() + subject[1:]
@@ -124,7 +125,7 @@ def _with_sources(
     also: str = "",
     metric: Metric = ACCURACY,
 ) -> str:
-    """Where sources are of use: what choosing among them does, and what is known besides."""
+    """If sources are of use: what choosing among them does, and what else is known."""
     amount, rows = points(gap.difference, metric), fewer_rows(fewer)
     over, below = (against(gap.difference, baseline, metric, link=link) for link in ("over", "against"))
     sentences: dict[Kind, str] = {
@@ -137,7 +138,7 @@ def _with_sources(
 
 
 def _without_sources(name: str, alone: Contrast, metric: Metric = ACCURACY, gaining: str = "") -> str:
-    """Where sources are of no use: how far the better method that has them falls short."""
+    """If sources are of no use: how far the better of the two methods with sources falls short."""
     if gaining:
         short = against(alone.difference, TARGET_ONLY, metric, who=name, link="against")
         return f"Sources do not help the network here ({short}), but they help {gaining}"
@@ -146,7 +147,7 @@ def _without_sources(name: str, alone: Contrast, metric: Metric = ACCURACY, gain
 
 
 def _clause(test: Contrast, other: str, who: str = "", metric: Metric = ACCURACY) -> str:
-    """One contrast in words; ``who`` names the first method where that is not plain."""
+    """A contrast in words. ``who`` names the first method if it is not obvious."""
     amount, subject = points(test.difference, metric), f"{who} is " if who else ""
     words: dict[Kind, str] = {
         "better": against(test.difference, other, metric, who=who),
@@ -165,7 +166,7 @@ def _corrected(test: Contrast) -> str:
 
 
 def fewer_rows(gain: Bounded | None) -> str:
-    """How many times fewer rows, where that is shown: the interval lies above 1."""
+    """How many times fewer rows, if that is shown: the interval lies above 1."""
     if gain is None or not gain.low > 1 or math.isnan(gain.value):
         return ""
     times, above = (gain.bound, "more than ") if math.isinf(gain.value) else (gain.value, "")
@@ -175,7 +176,7 @@ def fewer_rows(gain: Bounded | None) -> str:
 
 
 class Answer(NamedTuple):
-    """What one cell shows: a method against a baseline, planned or picked after the fact, and against no sources."""
+    """What a cell shows: a method minus a baseline, planned or picked after the runs, and minus no sources."""
 
     cell: CellRuns
     ours: MethodRuns
@@ -186,14 +187,14 @@ class Answer(NamedTuple):
 
     @property
     def group(self) -> Group:
-        """Where it stands among the sentences."""
+        """Its place among the sentences."""
         if self.contrast.kind != "worse" and self.alone is not None and self.alone.kind == "worse":
             return "sources"
         return self.contrast.kind
 
     @property
     def sentence(self) -> str:
-        """The verdict: as ``metasched compare`` gives it where it was planned, else corrected over all methods."""
+        """The verdict: as in ``metasched compare`` if it was planned, otherwise corrected over all methods."""
         if self.planned:
             return decide_on(self.cell, self.ours, self.baseline).sentence
         if self.alone is not None and self.alone.kind == "worse":
@@ -221,14 +222,14 @@ class Sentence(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """The title of the page, and the sentences under it.
+    """The title of the page, and the sentences below it.
 
     Attributes:
         title: the verdict, or how many there are of each kind.
-        sentences: what else there is to say.
-        answers: what the cells show of which nothing is stored.
-        first: a line before the title, where a model of another kind is best.
-        warnings: a line for each thing that is off.
+        sentences: the other sentences.
+        answers: the answers of the cells without stored remarks.
+        first: a line before the title, if a model of another kind is best.
+        warnings: a line for each problem.
     """
 
     title: str
@@ -244,7 +245,9 @@ class Opening(NamedTuple):
 
 
 def opening(results: Results) -> Opening:
-    """The verdict in one line, and in a few. A comparison has stored its own; others are computed from the runs."""
+    """The verdict in one line, and in a few sentences. A comparison has stored its own; others are computed from the
+    runs.
+    """
     cells, found = results.cells, answers(results)
     told = [(cell, cell.remarks) for cell in cells if cell.remarks is not None]
     warnings = tuple(
@@ -278,7 +281,7 @@ def _ended(line: str) -> str:
 
 
 def _group(remarks: Remarks) -> Group:
-    """Where the verdict of a comparison stands among others."""
+    """The place of a comparison's verdict among others."""
     groups: dict[str, Group] = {case: kind for kind, case in CASES.items()}
     return {**groups, "no use for sources": "sources"}.get(remarks.case, "open")
 
@@ -290,15 +293,15 @@ def _stored(cell: CellRuns, remarks: Remarks) -> Sentence:
 
 
 def spoken_of(results: Results) -> list[CellRuns]:
-    """The cells that the opening is about."""
+    """The cells that the top of the page is about."""
     told = [cell for cell in results.cells if cell.remarks is not None]
     return [*told, *(answer.cell for answer in answers(results))]
 
 
 def answers(results: Results) -> tuple[Answer, ...]:
-    """Of the cells with a planned contrast and of the user's own runs; without any, of all cells.
+    """The answers of the cells with a planned contrast and of the user's own runs. If there are none, of all cells.
 
-    Not of comparisons: their verdicts are stored, and their runs alone would give others.
+    Comparisons are left out: their verdicts are stored, and their runs alone would give other verdicts.
     """
     cells = [cell for cell in results.untold if compare.planned(cell) or cell.own] or results.untold
     planned = compare.planned_contrasts(cells)
@@ -320,7 +323,7 @@ def answers(results: Results) -> tuple[Answer, ...]:
 
 
 def _nothing(cells: Sequence[CellRuns]) -> tuple[str, tuple[Sentence, ...]]:
-    """What to say where nothing can be compared."""
+    """What to say if nothing can be compared."""
     names = list(dict.fromkeys(name for cell in cells for name in cell.methods))
     if not names:
         return "No finished run", ()
@@ -330,7 +333,7 @@ def _nothing(cells: Sequence[CellRuns]) -> tuple[str, tuple[Sentence, ...]]:
 
 
 def _counted(found: Sequence[Group]) -> str:
-    """How many comparisons say what."""
+    """How many comparisons have each result."""
     count = {group: found.count(group) for group in GROUPS}
     parts = [f"Choosing helps in {count['better']} of {len(found)} comparisons"]
     parts += [f"hurts in {count['worse'] or 'none'}"]
@@ -340,7 +343,7 @@ def _counted(found: Sequence[Group]) -> str:
 
 
 def _grouped(found: Sequence[Answer]) -> list[Sentence]:
-    """A sentence for each kind of verdict and each baseline; cells of an experiment stand together."""
+    """A sentence for each kind of verdict and each baseline. Cells of an experiment come together."""
     brief = len(found) > MANY
     groups: dict[tuple[Group, str], dict[str, list[Answer]]] = {}
     for group in GROUPS:
@@ -374,7 +377,7 @@ def _of_experiment(same: Sequence[Answer], brief: bool) -> str:
 
 
 def _contrast(answer: Answer) -> Contrast:
-    """The contrast that decided its group."""
+    """The contrast that decided the group."""
     return answer.alone if answer.group == "sources" and answer.alone else answer.contrast
 
 
@@ -389,7 +392,7 @@ def _amount(answer: Answer, brief: bool) -> str:
 
 
 def _about(answer: Answer) -> list[Sentence]:
-    """What stands under the verdict on one comparison."""
+    """The sentences below the verdict on one comparison."""
     ours, baseline, cell, metric = answer.ours, answer.baseline, answer.cell, answer.cell.metric
     scores = [
         f"{method.name} {in_units(score.value, metric)}"
@@ -414,7 +417,7 @@ def _about(answer: Answer) -> list[Sentence]:
         control = f"{points(answer.alone.difference, metric)}: {words[answer.alone.kind]}"
         sentences.append(Sentence("Against target-only:", control))
     count = len(compare.against(cell, baseline))
-    how = f"{ours.name} is the best of the methods that choose, picked after the fact"
+    how = f"{ours.name} is the best of the methods that choose, picked after the runs"
     return [*sentences, Sentence("Exploratory:", f"{how}; corrected over {count} comparison{'s' * (count != 1)}.")]
 
 
@@ -433,7 +436,7 @@ def _below(results: Results) -> list[Sentence]:
 
 
 def _others(found: Sequence[Answer], results: Results) -> list[Sentence]:
-    """Whether these were planned, and how many cells were not looked at here."""
+    """Whether these comparisons were planned, and how many other cells there are."""
     sentences = []
     if found and all(answer.planned for answer in found):
         ours = " and ".join(dict.fromkeys(answer.ours.name for answer in found))
@@ -444,7 +447,7 @@ def _others(found: Sequence[Answer], results: Results) -> list[Sentence]:
         sentences.append(Sentence("Planned:", plan))
     elif found and not any(answer.planned for answer in found):
         sentences.append(
-            Sentence("Exploratory:", "in each cell, the best of the methods that choose, picked after the fact.")
+            Sentence("Exploratory:", "in each cell, the best of the methods that choose, picked after the runs.")
         )
     rest = len(results.untold) - len(found)
     if rest:

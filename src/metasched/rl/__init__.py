@@ -1,1 +1,1 @@
-"""Reinforcement learning: which prompts the next step is spent on. ``prompts`` needs neither PyTorch nor TRL."""
+"""Reinforcement learning: which prompts to use in the next step. ``prompts`` needs neither PyTorch nor TRL."""

@@ -1,4 +1,4 @@
-"""Where prompts come from, and what a group of completions was worth: pure functions over what a user gives."""
+"""The sources of prompts, and the worth of a group of completions: pure functions over what a user gives."""
 
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
@@ -19,7 +19,9 @@ def names_of(prompts: Any, by: str | Callable[[Any], Any] | None) -> list[str]:
     if by is None:
         given = list(prompts)
         if given and not isinstance(given[0], str | Integral):
-            raise ConfigError(f"prompt 0 is a {type(given[0]).__name__}, no name; say where its name is: by='column'")
+            raise ConfigError(
+                f"prompt 0 is a {type(given[0]).__name__} and not a name; say where its name is: by='column'"
+            )
     elif isinstance(by, str):
         given = _column(prompts, by)
     elif callable(by):
@@ -45,11 +47,11 @@ def _column(prompts: Any, name: str) -> list[Any]:
     try:
         return [row[name] for row in prompts]
     except (KeyError, TypeError, IndexError):
-        raise ConfigError(f"the rows have no column '{name}'; give by= a column of theirs, or a function") from None
+        raise ConfigError(f"the rows have no column '{name}'; give by= one of their columns, or a function") from None
 
 
 def mean_size(values: NDArray[np.float64]) -> float:
-    """The mean size of a group's advantages: 0 where all its completions were equally good."""
+    """The mean absolute advantage of a group: 0 if all its completions were equally good."""
     return float(np.abs(values).mean())
 
 
@@ -84,7 +86,7 @@ def reward_of(values: Values) -> Callable[[NDArray[np.float64]], float]:
 
 
 def checked_indices(indices: Any, prompts: int) -> NDArray[np.int64]:
-    """Numbers of prompts, each of one there is."""
+    """Check that these are numbers of existing prompts."""
     array = np.asarray(_plain(indices))
     if array.size == 0:
         return np.empty(0, np.int64)
@@ -97,7 +99,7 @@ def checked_indices(indices: Any, prompts: int) -> NDArray[np.int64]:
 
 
 def checked_values(values: Any, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-    """One finite number for each index."""
+    """Check that there is one finite number for each index."""
     try:
         array = np.asarray(_plain(values), np.float64)
     except (TypeError, ValueError):

@@ -1,12 +1,13 @@
-"""Which prompts the next step of reinforcement learning is spent on.
+"""Chooses the prompts of the next step of reinforcement learning.
 
 >>> chooser = PromptChooser(dataset["level"])
 >>> prompts = chooser.next(64)             # indices of rows; sample a group of completions for each
 >>> chooser.observe(indices, advantages)   # one value for each completion, now, later, or never
 
-A prompt that is always solved, or never, has advantages of 0 and teaches nothing. So a level is worth the mean size of
-its advantages, and the engine of :class:`~metasched.Chooser` finds the levels that are within reach. Every prompt is a
-draw of its own, whose reward may come when it will. JAX is imported when a chooser is made, not before.
+A prompt that is always or never solved has advantages of 0 and teaches nothing. So the worth of a level is the mean
+size of its advantages, and the engine of :class:`~metasched.Chooser` finds the levels that the model is learning at
+present. Every prompt is a separate draw, whose reward may come at any time. JAX is imported only when a chooser is
+made.
 """
 
 import hashlib
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MEMORY = 200
-"""Groups after which a group counts 1/e of the newest one."""
+"""After this many more groups, a group counts 1/e of the newest one."""
 PATIENCE = 1024
-"""Prompts that may wait for values."""
+"""The most prompts that may wait for values."""
 _THOMPSON = {"scale": "within", "width": 2.0, "explore": 0.1}
-"""Those of rows of mixed batches: a prompt is such a row."""
+"""As for rows of mixed batches, because a prompt is such a row."""
 
 
 @dataclass
@@ -46,7 +47,7 @@ class _Group:
 
 
 class PromptChooser:
-    """Chooses prompts by what their levels, or families, teach at the moment.
+    """Chooses prompts by how much their levels, or families, teach at present.
 
     Every method may be called from any thread.
 
@@ -54,23 +55,23 @@ class PromptChooser:
         prompts: the name of each prompt's source, such as its level or family: a list, an array, or a column of the
             data set. With ``by``, the data set itself.
         by: the column with these names, or a function of a row that returns one.
-        values: what :meth:`observe` is given. ``"advantages"``: a group is worth the mean of their sizes.
-            ``"successes"``, from 0 to 1: it is worth p(1 − p), where p is their mean. ``"numbers"``: it is worth their
-            mean. Or a function of a group's values (an array) that returns a number, the larger the better.
-        group_size: completions of a prompt. Their values may then arrive one by one. Without it, all values of a prompt
-            come in one call, also where it was chosen twice.
-        memory: how many groups are remembered: one that is so many groups old counts 1/e of the newest. About three
-            to ten steps' worth is a good choice. It is for ``"thompson"`` alone.
-        patience: how many prompts may wait for values. The oldest ones beyond it are given up.
+        values: the kind of values that :meth:`observe` gets. ``"advantages"``: the reward of a group is the mean of
+            their absolute values. ``"successes"``, from 0 to 1: it is p(1 − p), where p is their mean. ``"numbers"``:
+            it is their mean. Or a function that turns a group's values (an array) into a number; larger is better.
+        group_size: the number of completions of a prompt. Their values may then arrive one by one. Without it, give all
+            values of a prompt in one call, even if it was chosen twice.
+        memory: how many groups are remembered. A group that is this many groups old counts 1/e of the newest. The
+            groups of three to ten steps are a good choice. Only for ``"thompson"``.
+        patience: how many prompts may wait for values. If there are more, the oldest ones are given up.
         scheduler: a name of ``ms.schedulers.names()``, or a :class:`Scheduler`.
         seed: decides all random numbers.
-        **options: of :class:`Chooser` and of the scheduler, such as ``min_share=0.02``.
+        **options: options of :class:`Chooser` and of the scheduler, such as ``min_share=0.02``.
 
     Examples:
         >>> chooser = ms.PromptChooser(["easy"] * 500 + ["hard"] * 500)
         >>> for _ in range(20):
         ...     prompts = chooser.next(8)
-        ...     right = (prompts < 500).repeat(4)  # all four completions of an easy prompt are, of a hard one none
+        ... right = (prompts < 500).repeat(4) # all four completions are right if the prompt is easy, otherwise none
         ...     chooser.observe(prompts.repeat(4), right - right.reshape(8, 4).mean(axis=1).repeat(4))
         >>> chooser.metrics()["no_signal"]
         1.0
@@ -94,19 +95,19 @@ class PromptChooser:
         self._group_size = None if group_size is None else whole_number("group_size", group_size, least=1)
         self._patience = whole_number("patience", patience, least=1)
         if refused := {"batch_size", "batching", "labels", "loss_weights", "abstain", "cursor"} & set(options):
-            raise ConfigError(f"a chooser of prompts has no {min(refused)}; leave it out")
+            raise ConfigError(f"PromptChooser has no {min(refused)}; leave it out")
         faded = 1 - 1 / number("memory", memory, least=2)
         if scheduler == "thompson":
             options = {"forget": faded, **_THOMPSON, **options}
         elif memory != MEMORY:
-            raise ConfigError("memory is for 'thompson'; give the options of your scheduler in its place")
+            raise ConfigError("memory is only for 'thompson'; give options of your scheduler instead")
         self._number = len(names)
         members: dict[str, list[int]] = {}
         for index, name in enumerate(names):
             members.setdefault(name, []).append(index)
         self._members = {name: np.array(mine, np.int64) for name, mine in members.items()}
         self._data = hashlib.sha256("\0".join(names).encode()).hexdigest()
-        from metasched.chooser import Chooser  # it brings JAX
+        from metasched.chooser import Chooser  # brings JAX
 
         sizes = {name: len(mine) for name, mine in members.items()}
         self._chooser = Chooser(scheduler, sizes, seed=seed, **options)
@@ -128,13 +129,13 @@ class PromptChooser:
         return {name: len(mine) for name, mine in self._members.items()}
 
     def next(self, n: int) -> NDArray[np.int64]:
-        """Choose prompts. Each source is gone through in random order, again and again.
+        """Choose prompts. The prompts of each source come in random order, again and again.
 
         Args:
-            n: how many.
+            n: the number of prompts.
 
         Returns:
-            The indices (n,) of the prompts. A prompt may come twice where its source has few.
+            The indices (n,) of the prompts. A prompt may come twice if its source has few.
 
         Examples:
             >>> ms.PromptChooser(["easy", "easy", "hard"]).next(2).shape
@@ -145,7 +146,7 @@ class PromptChooser:
             return np.array([self._next() for _ in range(wanted)], np.int64)
 
     def observe(self, indices: ArrayLike, values: ArrayLike) -> None:
-        """Say what completions were worth, in any order. A call that is refused changes nothing.
+        """Report the values of completions, in any order. A call that is refused changes nothing.
 
         Args:
             indices: the prompt of each completion.
@@ -175,10 +176,10 @@ class PromptChooser:
                 self._chooser.tell(group.draw, reward)
 
     def forget(self, indices: ArrayLike) -> None:
-        """Say that no more values will come for prompts. What has come counts.
+        """Report that no more values will come for these prompts. Earlier values count.
 
         Args:
-            indices: the prompts; one that waits more than once is named as often as it is to be forgotten.
+            indices: the prompts. To forget a prompt that waits more than once, list it more than once.
 
         Examples:
             >>> chooser = ms.PromptChooser(["easy", "hard"])
@@ -203,10 +204,10 @@ class PromptChooser:
                     self._chooser.tell(group.draw, reward)
 
     def waiting(self) -> NDArray[np.int64]:
-        """The prompts that wait for values.
+        """List the prompts that wait for values.
 
         Returns:
-            Their indices, the oldest first; one that was chosen twice comes twice.
+            Their indices, oldest first. A prompt that was chosen twice comes twice.
 
         Examples:
             >>> chooser = ms.PromptChooser(["easy", "hard"])
@@ -218,11 +219,11 @@ class PromptChooser:
             return np.array([group.prompt for group in self._waiting.values()], np.int64)
 
     def history(self) -> dict[str, NDArray[Any]]:
-        """The prompts so far, in the order of choosing; of a long run the last million.
+        """List the prompts so far, in the order of choosing. In a long run these are about the last million.
 
         Returns:
             Columns: ``source``, the name; ``reward`` of the group (NaN if none); ``told``, the rank of the group among
-            those with a reward, or −1.
+                those with a reward, or −1.
 
         Examples:
             >>> chooser = ms.PromptChooser(["easy", "hard"], scheduler="cyclic")
@@ -238,12 +239,12 @@ class PromptChooser:
         """Numbers for a tracker.
 
         Args:
-            last: how many prompts and groups count, the latest.
+            last: how many of the latest prompts and groups count.
 
         Returns:
             ``share/<source>`` of the last prompts; ``reward/<source>``, the mean of the last groups; ``draws/<source>``
-            of all; ``no_signal``, the share of the last groups with a reward of 0; ``waiting``, prompts without values
-            as yet; ``given_up``, those that waited too long, and ``too_late``, values that came for them.
+            of all; ``no_signal``, the share of the last groups with a reward of 0; ``waiting``, prompts that have no
+            values yet; ``given_up``, prompts that waited too long; and ``too_late``, values that came for those.
 
         Examples:
             >>> chooser = ms.PromptChooser(["easy", "hard"])
@@ -261,7 +262,7 @@ class PromptChooser:
             return {**self._chooser.log(last), **silent, **{name: float(count) for name, count in counts.items()}}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on elsewhere, prompts that wait included.
+        """Everything needed to continue elsewhere, including prompts that wait.
 
         Returns:
             ``facts``, which JSON can hold, and ``arrays`` by name.
@@ -283,10 +284,10 @@ class PromptChooser:
             return {"facts": facts, "arrays": inner["arrays"]}
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Become the chooser whose :meth:`state_dict` this is. A state that does not fit changes nothing.
+        """Continue from a state that :meth:`state_dict` returned. A state that does not fit changes nothing.
 
         Args:
-            stored: what ``state_dict`` returned, of a chooser with the same prompts and settings.
+            stored: the result of ``state_dict`` of a chooser with the same prompts and settings.
         """
         try:
             facts, arrays = stored["facts"], stored["arrays"]
@@ -295,21 +296,25 @@ class PromptChooser:
             late = {int(one): int(count) for one, count in facts["late"].items()}
             counts = {name: int(own[name]) for name in ("given_up", "too_late")}
         except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
-            raise ConfigError("this is not what state_dict() of a PromptChooser returns") from None
+            raise ConfigError("this is not a state from state_dict() of a PromptChooser") from None
         for name, mine in {"format": FORMAT, **self._identity()}.items():
             if own.get(name) != mine:
-                fault = "is of other prompts" if name == "data" else f"has {name} {own.get(name)!r}, this one {mine!r}"
+                fault = (
+                    "belongs to other prompts" if name == "data" else f"has {name} {own.get(name)!r}, this one {mine!r}"
+                )
                 raise ConfigError(f"the state {fault}; make the chooser as it was")
         numbers = inner.get("open") if isinstance(inner, Mapping) else None
         if not isinstance(numbers, list) or any(number not in numbers for number in values):
-            raise ConfigError("the state is damaged: it has values of a prompt that does not wait; take an older one")
+            raise ConfigError("the state is damaged: it has values for a prompt that does not wait; take an older one")
         mine = self._chooser.state_dict()["facts"]["sources"]
         if json.dumps(inner.get("sources"), default=str) != json.dumps(mine):
-            raise ConfigError("the state is damaged: its sources are not those of its prompts; take an older one")
+            raise ConfigError("the state is damaged: its sources do not fit its prompts; take an older one")
         if any(len(each) >= (self._group_size or 1) or not np.isfinite(each).all() for each in values.values()):
-            raise ConfigError("the state is damaged: it has values that no group can wait with; take an older one")
+            raise ConfigError(
+                "the state is damaged: a group that waits has too many or too few values; take an older one"
+            )
         if any(not 0 <= prompt < self._number or count < 1 for prompt, count in late.items()):
-            raise ConfigError("the state is damaged: it waits for values that cannot come; take an older one")
+            raise ConfigError("the state is damaged: a prompt waits that cannot wait; take an older one")
         with self._lock:
             self._chooser.load_state_dict({"facts": inner, "arrays": arrays})
             self._clear()
@@ -323,7 +328,7 @@ class PromptChooser:
     # One prompt
 
     def _next(self) -> int:
-        """Choose one; the oldest is given up if too many wait."""
+        """Choose one prompt. If too many wait, give up the oldest."""
         while len(self._waiting) >= self._patience:
             self._give_up(next(iter(self._waiting.values())))
         return self._wait(self._chooser.ask()).prompt
@@ -335,7 +340,7 @@ class PromptChooser:
         return group
 
     def _end(self, group: _Group) -> None:
-        """It waits no more."""
+        """Stop waiting for a prompt."""
         del self._waiting[group.draw.id]
         mine = self._of_prompt[group.prompt]
         mine.remove(group.draw.id)
@@ -380,11 +385,11 @@ class PromptChooser:
         return found
 
     def _take(self, prompt: int, arrived: list[float]) -> None:
-        """Keep the values of groups; count those that come too late."""
+        """Store the values of groups, and count those that come too late."""
         rest, places = arrived, self._places(prompt)
         if self._group_size is None and places:
             rest = []
-            if len(places) > 1:  # all end now; nobody knows whether the values of the others are yet to come
+            if len(places) > 1:  # All end now, because nobody knows whether the values of the others are still to come.
                 self._given_up[prompt] = self._given_up.get(prompt, 0) + len(places) - 1
         else:
             for group, missing in places:

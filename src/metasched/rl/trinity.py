@@ -1,4 +1,4 @@
-"""Trinity-RFT: a selector that chooses tasks by what their levels teach. Only this file imports ``trinity``.
+"""Trinity-RFT: a selector that chooses tasks by how much their levels teach. Only this file imports ``trinity``.
 
 In the configuration of a task set, with ``pass_rate_calculator`` among the operators of the experience pipeline, which
 sends each task's mean reward back::
@@ -23,12 +23,12 @@ BaseSelector: Any = require("trinity.buffer.selector.selector").BaseSelector
 
 
 class PromptSelector(BaseSelector):  # type: ignore[misc]
-    """A :class:`~metasched.PromptChooser` as a selector of Trinity-RFT.
+    """A :class:`~metasched.PromptChooser` as a selector for Trinity-RFT.
 
     Args:
         data_source: the reader of the task set.
         config: its ``data_selector``: one name under ``feature_keys``, and options of the chooser under ``kwargs``.
-            By default values are ``"successes"``; for rewards beyond 0 … 1 give ``values: numbers``.
+            By default values are ``"successes"``. For rewards outside 0 … 1 give ``values: numbers``.
 
     Attributes:
         chooser: the chooser.
@@ -42,10 +42,10 @@ class PromptSelector(BaseSelector):  # type: ignore[misc]
         self.chooser = PromptChooser(data_source.dataset, config.feature_keys[0], **options)
 
     def get_indices(self, batch_size: int, return_extra_info: bool = False) -> Any:
-        """The next tasks.
+        """Choose the next tasks.
 
         Args:
-            batch_size: how many.
+            batch_size: the number of tasks.
             return_extra_info: whether metrics are returned, too.
 
         Returns:
@@ -55,7 +55,7 @@ class PromptSelector(BaseSelector):  # type: ignore[misc]
         return (indices, self.chooser.metrics()) if return_extra_info else indices
 
     def feedback(self, indices: Any, values: Any) -> None:
-        """What tasks were worth. What comes for tasks that do not wait, as after a restart, is passed over.
+        """Report the values of tasks. Values for tasks that do not wait, as after a restart, are ignored.
 
         Args:
             indices: of the tasks.
@@ -65,7 +65,7 @@ class PromptSelector(BaseSelector):  # type: ignore[misc]
         self.chooser.observe(np.asarray(indices, np.int64)[expected], np.asarray(values, np.float64)[expected])
 
     def state_dict(self) -> dict[str, Any]:
-        """The chooser, fit for JSON, as Trinity stores it.
+        """The state of the chooser as JSON, in the form that Trinity stores.
 
         Returns:
             ``facts`` and, in base64, ``arrays``.
@@ -74,10 +74,10 @@ class PromptSelector(BaseSelector):  # type: ignore[misc]
         return {"facts": state["facts"], "arrays": base64.b64encode(save(state["arrays"])).decode("ascii")}
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Go on from a state; that of another selector, as at the first start, is passed over.
+        """Continue from a state. That of another selector, as at the first start, is ignored.
 
         Args:
-            state_dict: what :meth:`state_dict` returned.
+            state_dict: the result of :meth:`state_dict`.
         """
         if "facts" in state_dict:
             arrays = load(base64.b64decode(state_dict["arrays"]))

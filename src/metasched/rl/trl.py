@@ -1,12 +1,12 @@
-"""TRL: a ``GRPOTrainer`` that chooses the prompts of every generation by what their levels teach at the moment.
+"""TRL: a ``GRPOTrainer`` that chooses the prompts of every generation by how much their levels teach at present.
 
 >>> trainer = ScheduledGRPOTrainer(model, reward, args, train_dataset=dataset, by="level")
 >>> trainer.train()
 
-TRL samples completions in blocks: each lasts ``steps_per_generation`` × ``num_iterations`` micro-batches. Its prompts
-are chosen when the completions are wanted, so with all rewards so far, and its advantages are told at once. The loader
-that ``Trainer`` sees only counts steps. All processes have choosers of their own, which agree because they are told the
-advantages of all. Only this file imports ``trl``.
+TRL samples completions in blocks, each for ``steps_per_generation`` × ``num_iterations`` micro-batches. The prompts of
+a block are chosen when its completions are needed, so with all rewards so far, and its advantages are told at once. The
+loader that ``Trainer`` sees only counts steps. Every process has its own chooser. They agree because they get the
+advantages of all processes. Only this file imports ``trl``.
 """
 
 import warnings
@@ -28,16 +28,16 @@ from metasched.transformers.checkpoint import load, newest, store
 
 __all__ = ["PromptMixin", "ScheduledGRPOTrainer"]
 GRPOTrainer: Any = require("trl", "trl").GRPOTrainer
-_Trainer: Any = object  # in a class of your own, the trainer that comes after the mixin
+_Trainer: Any = object  # in your own class, the trainer that comes after the mixin
 
 
 class PromptMixin(_Trainer):  # type: ignore[misc]
-    """Choosing prompts, for ``GRPOTrainer`` and what is made like it: ``class Mine(PromptMixin, RLOOTrainer): pass``.
+    """Adds choosing prompts to ``GRPOTrainer`` and similar trainers: ``class Mine(PromptMixin, RLOOTrainer): pass``.
 
     Args:
         *args: as in the trainer.
-        by: the column of ``train_dataset`` that says which level or family a prompt is of, or a function of a row.
-        chooser_options: of :class:`~metasched.PromptChooser`, such as ``{"memory": 100}``.
+        by: the column of ``train_dataset`` with the level or family of each prompt, or a function of a row.
+        chooser_options: options of :class:`~metasched.PromptChooser`, such as ``{"memory": 100}``.
         **others: everything else that the trainer takes.
 
     Attributes:
@@ -59,17 +59,17 @@ class PromptMixin(_Trainer):  # type: ignore[misc]
     ) -> None:
         super().__init__(*args, **others)
         if not hasattr(self.train_dataset, "__len__") or not hasattr(self.train_dataset, "__getitem__"):
-            raise ConfigError("train_dataset has no length or row numbers; give a data set that has")
+            raise ConfigError("train_dataset has no length or row numbers; give a data set with both")
         options = dict(chooser_options or {})
         if "group_size" in options:
-            raise ConfigError("group_size is num_generations of the trainer; leave it out")
+            raise ConfigError("group_size is the trainer's num_generations; leave it out")
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         self.chooser = PromptChooser(
             self.train_dataset, by, group_size=self.num_generations, **{"seed": int(seed), **options}
         )
         self._unlogged = 0  # prompts
 
-    # What the trainer calls
+    # Called by the trainer
 
     def _generate_and_score_completions(self, inputs: list[Any]) -> Any:
         if not self.model.training:
@@ -90,18 +90,18 @@ class PromptMixin(_Trainer):  # type: ignore[misc]
         return output
 
     def _of_all_processes(self, advantages: Any, prompts: Any) -> Any:
-        """The advantages of all completions of a generation, in the order of its prompts."""
+        """The advantages of all completions of a generation, from all processes, in the order of its prompts."""
         values = advantages.detach().double()
         if self.args.world_size == 1:
             return values.cpu().numpy()
         drawn = torch.tensor([zlib.crc32(prompts.tobytes())], dtype=torch.float64, device=values.device)
         gathered = self.accelerator.gather(torch.cat([drawn, values])).cpu().numpy().reshape(self.args.world_size, -1)
         if len(np.unique(gathered[:, 0])) > 1:
-            raise RunError("processes have chosen different prompts; give all the same seed and data")
+            raise RunError("processes have chosen different prompts; give all of them the same seed and data")
         return gathered[:, 1:].ravel()
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log, beside the loss, each level's share of the prompts and its mean reward since the last time.
+        """Log, with the loss, each level's share of the prompts and its mean reward since the last line.
 
         Args:
             logs: as in ``Trainer``.
@@ -115,7 +115,7 @@ class PromptMixin(_Trainer):  # type: ignore[misc]
         super().log(logs, *args, **kwargs)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model; a checkpoint gets the chooser, and the block of completions that is under way.
+        """Save the model. A checkpoint also gets the chooser and the present block of completions.
 
         Args:
             output_dir: as in ``Trainer``.
@@ -131,7 +131,7 @@ class PromptMixin(_Trainer):  # type: ignore[misc]
                 _store_block(folder / self._block_file, self._buffered_inputs)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Train; from a checkpoint, go on with the very next prompts.
+        """Train, or continue from a checkpoint with the very next prompts.
 
         Args:
             resume_from_checkpoint: as in ``Trainer``: a folder, or True for the newest one.
@@ -139,7 +139,7 @@ class PromptMixin(_Trainer):  # type: ignore[misc]
             **kwargs: as in ``Trainer``.
 
         Returns:
-            What ``Trainer.train`` returns.
+            The result of ``Trainer.train``.
         """
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(newest(Path(self.args.output_dir)))
@@ -151,12 +151,12 @@ class PromptMixin(_Trainer):  # type: ignore[misc]
             self._step = int(facts["step"])
             if self._step % self._block:
                 self._buffered_inputs = _load_block(folder / self._block_file, self.args.device)
-        self.chooser.forget(self.chooser.waiting())  # of a training that was broken off
+        self.chooser.forget(self.chooser.waiting())  # of a training that was interrupted
         return super().train(resume_from_checkpoint or None, *args, **kwargs)
 
     @property
     def _block(self) -> int:
-        """Micro-batches for which completions are kept."""
+        """For how many micro-batches completions are kept."""
         return int(self.args.steps_per_generation * self.num_iterations)
 
     @property
@@ -165,19 +165,21 @@ class PromptMixin(_Trainer):  # type: ignore[misc]
 
 
 def _store_block(path: Path, batches: list[dict[str, Any]]) -> None:
-    """Keep the completions that are still to be trained on; images cannot be kept."""
+    """Store the completions that were not yet used for training. Images cannot be stored."""
     arrays = {f"{number}.{name}": one for number, batch in enumerate(batches) for name, one in batch.items()}
     arrays = {name: one for name, one in arrays.items() if one is not None}
     if not all(isinstance(one, torch.Tensor) for one in arrays.values()):
         warnings.warn(
-            "this checkpoint lies inside a block of completions; after a resume others are sampled", stacklevel=3
+            "this checkpoint is inside a block of completions with images, which cannot be stored; after a "
+            "resume, other completions are sampled",
+            stacklevel=3,
         )
         return
     write_whole(path, save({name: one.detach().cpu().clone().contiguous() for name, one in arrays.items()}))
 
 
 def _load_block(path: Path, device: Any) -> list[dict[str, Any]] | None:
-    """What :func:`_store_block` kept; without it TRL samples other completions."""
+    """Load what :func:`_store_block` stored. Without it TRL samples other completions."""
     if not path.is_file():
         return None
     batches: dict[int, dict[str, Any]] = {}
@@ -187,7 +189,7 @@ def _load_block(path: Path, device: Any) -> list[dict[str, Any]] | None:
                 number, name = key.split(".", 1)
                 batches.setdefault(int(number), {})[name] = file.get_tensor(key).to(device)
     except (OSError, SafetensorError, ValueError):
-        raise RunError(f"{path}: damaged; go on from an older checkpoint") from None
+        raise RunError(f"{path}: is damaged; continue from an older checkpoint") from None
     return [batches[number] for number in sorted(batches)]
 
 

@@ -1,4 +1,4 @@
-"""verl: a data set that chooses the prompts of every batch, and a trainer that tells it their advantages.
+"""verl: a data set that chooses the prompts of every batch, and a trainer that reports their advantages to it.
 
 Only this file imports ``verl``. Set the environment variable ``VERL_USE_EXTERNAL_MODULES=metasched.rl.verl``, which
 registers the trainer, and give these settings::
@@ -6,7 +6,7 @@ registers the trainer, and give these settings::
     data.custom_cls.path=pkg://metasched.rl.verl data.custom_cls.name=PromptDataset data.dataloader_num_workers=0
     trainer.v1.trainer_mode=metasched +data.metasched.by=level +data.metasched.memory=100
 
-``by`` is the column that says which level or family a prompt is of; the others are options of ``PromptChooser``.
+``by`` is the column with the level or family of each prompt. The others are options of ``PromptChooser``.
 """
 
 from typing import Any
@@ -23,10 +23,10 @@ PPOTrainerSync: Any = require("verl.trainer.ppo.v1.trainer_sync").PPOTrainerSync
 
 
 class PromptDataset(RLHFDataset):  # type: ignore[misc]
-    """verl's data set; from :meth:`choose` on, its rows are those that the chooser wants, whichever are asked for.
+    """verl's data set. After :meth:`choose`, it returns the rows that the chooser wants, whichever rows are asked for.
 
     Attributes:
-        chooser: the chooser, or None where rows are read as ever, as for validation.
+        chooser: the chooser, or None if rows are read as usual, as for validation.
         latest: the prompts of the last batch.
         asked: the prompt of each group that waits, by the ``uid`` that verl gives it.
     """
@@ -37,7 +37,7 @@ class PromptDataset(RLHFDataset):  # type: ignore[misc]
         """Choose prompts from now on."""
         options = dict(self.config.get("metasched") or {})
         if "by" not in options:
-            raise ConfigError("give data.metasched.by, the column that says which level or family a prompt is of")
+            raise ConfigError("give data.metasched.by, the column with the level or family of each prompt")
         self.chooser = PromptChooser(self.dataframe, options.pop("by"), **options)
         self.latest: list[int] = []
         self.asked: dict[str, int] = {}
@@ -47,7 +47,7 @@ class PromptDataset(RLHFDataset):  # type: ignore[misc]
         return [self[prompt] for prompt in self.latest]
 
     def state_dict(self) -> dict[str, Any]:
-        """What the data loader stores with a checkpoint.
+        """Return what the data loader stores with a checkpoint.
 
         Returns:
             The chooser's state and the groups that wait.
@@ -55,10 +55,10 @@ class PromptDataset(RLHFDataset):  # type: ignore[misc]
         return {} if self.chooser is None else {"chooser": self.chooser.state_dict(), "asked": dict(self.asked)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint.
+        """Continue from a checkpoint.
 
         Args:
-            state: what :meth:`state_dict` returned.
+            state: the result of :meth:`state_dict`.
         """
         if self.chooser is not None:
             self.chooser.load_state_dict(state["chooser"])
@@ -70,7 +70,7 @@ class PromptTrainer(PPOTrainerSync):  # type: ignore[misc]
     """verl's synchronous trainer with a :class:`PromptDataset`."""
 
     def __init__(self, config: Any) -> None:
-        config.trainer.v1.trainer_mode = "sync"  # verl takes every other name for an asynchronous one
+        config.trainer.v1.trainer_mode = "sync"  # verl takes every other name for an asynchronous trainer
         super().__init__(config)
 
     def _init_dataloader(self) -> None:
@@ -94,7 +94,7 @@ class PromptTrainer(PPOTrainerSync):  # type: ignore[misc]
         for key, tag, tokens in zip(batch.keys, batch.tags, fields["advantages"].unbind(), strict=True):
             if not tag.get("is_padding", False):
                 uid, session, _ = key.rsplit("_", 2)
-                values[uid, session] = float(tokens[tokens.abs().argmax()])  # GRPO: of all tokens that count, alike
+                values[uid, session] = float(tokens[tokens.abs().argmax()])  # GRPO: the same for all tokens that count
         asked = self.train_dataset.asked
         prompts = [asked[uid] for uid, _ in values]
         self.train_dataset.chooser.observe(prompts, np.array(list(values.values())))

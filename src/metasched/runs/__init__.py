@@ -1,1 +1,1 @@
-"""Runs: folders, checkpoints, and the functions that fill them."""
+"""Runs: their folders and checkpoints, and the functions that execute them."""

@@ -1,9 +1,9 @@
 """Checkpoints that survive a kill, or a power cut, at any moment.
 
-A checkpoint is one file: arrays, and in its header the update it was made after and the SHA-256 of both.
-There are two, used in turn. :func:`save` renames the newest, ``checkpoint.safetensors``, to ``previous.safetensors``
-and then writes its successor under the free name. From the first checkpoint on, at every moment one of the two is there
-and whole:
+A checkpoint is one file with arrays. Its header has the number of updates so far and the SHA-256 of both. There are two
+checkpoints, used in turn. :func:`save` renames the newest, ``checkpoint.safetensors``, to ``previous.safetensors`` and
+then writes its successor under the free name. From the first checkpoint on, one of the two is always there and
+complete:
 
 ==================================  =======================================
 a kill                              leaves
@@ -14,8 +14,8 @@ while the successor is written      the same, and a ``.part`` file that nobody r
 after the successor is renamed      the successor, and the newest
 ==================================  =======================================
 
-A disk may also return a file damaged. The checksum shows that, and the run goes on from the one before: it computes a
-few updates again, with the same numbers.
+A disk may also return a damaged file. The checksum shows this, and the run continues from the previous checkpoint. It
+computes a few updates again, with the same numbers.
 """
 
 import hashlib
@@ -38,29 +38,31 @@ from metasched.runs.spec import Count
 
 NEWEST, PREVIOUS = "checkpoint.safetensors", "previous.safetensors"
 LARGEST_HEADER = 1024**2
-"""Names and shapes of a checkpoint take at most so many bytes."""
-_KEY = "checkpoint"  # one entry in the header's metadata: safetensors would write several in any order
+"""The most bytes for the names and shapes of a checkpoint."""
+_KEY = "checkpoint"  # a single entry in the header's metadata, because safetensors would write several in any order
 _DAMAGE = (SafetensorError, ValueError, KeyError, msgspec.MsgspecError, RecursionError)
 _FIX = "start the run again in another folder"
 
 
 class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the header says: how many updates were made, and the SHA-256 of that number and of all arrays."""
+    """The content of the header: the number of updates, and the SHA-256 of that number and all arrays."""
 
     update: Count
     sha256: str
 
 
 def save(folder: Path, tensors: Tensors, update: int) -> None:
-    """Make ``tensors``, the state after so many updates, the newest checkpoint of ``folder``; keep the one before.
+    """Make ``tensors``, the state after ``update`` updates, the newest checkpoint of ``folder``. Keep the previous one.
 
-    The caller has flushed the metrics up to this update to the disk: a checkpoint must never be ahead of them.
+    The caller has already flushed the metrics up to this update to the disk, because a checkpoint must never be ahead
+    of them.
     """
     header = Header(update=update, sha256=_digest(tensors, update))
     content = format_tensors(tensors, metadata={_KEY: msgspec.json.encode(header).decode()})
     try:
-        # This name is on the disk before the next file is begun (rename() flushes the folder). Otherwise a power cut
-        # could keep the later rename and lose this one, and both checkpoints would be the same file, or none.
+        # This name is on the disk before the next file is started, because rename() flushes the folder. Otherwise a
+        # power cut could keep the later rename and lose this one, and both checkpoints would be the same file, or
+        # missing.
         with suppress(FileNotFoundError):
             rename(folder / NEWEST, folder / PREVIOUS)
     except OSError as error:
@@ -69,13 +71,13 @@ def save(folder: Path, tensors: Tensors, update: int) -> None:
 
 
 def load(folder: Path, size: int) -> tuple[Tensors, int] | None:
-    """The newest whole checkpoint, of ``size`` bytes of arrays, and its update; None when there never was one."""
+    """Load the newest complete checkpoint, with ``size`` bytes of arrays, and its update. None if there is none."""
     paths = [path for path in (folder / NEWEST, folder / PREVIOUS) if path.exists()]
     for path in paths:
         found = _read(path, size)
         if found is not None:
-            # The next save() renames the newest over the previous one. If the newest is damaged, that would replace the
-            # only good checkpoint by a bad one, so the bad one goes now.
+            # The next save() renames the newest checkpoint over the previous one. If the newest is damaged, that would
+            # replace the only good checkpoint by a bad one. So the bad one is removed now.
             if path.name == PREVIOUS:
                 remove(folder / NEWEST)
             return found
@@ -85,7 +87,7 @@ def load(folder: Path, size: int) -> tuple[Tensors, int] | None:
 
 
 def updates(folder: Path) -> int:
-    """How many updates the newest checkpoint says were made; 0 when none can be read. Its arrays are not read."""
+    """The number of updates in the newest checkpoint, or 0 if none is readable. Its arrays are not read."""
     for name in (NEWEST, PREVIOUS):
         with suppress(RunError, *_DAMAGE), untrusted.opened(folder / name, _FIX) as stream:
             return _header(stream.read(8 + LARGEST_HEADER)).update
@@ -93,7 +95,7 @@ def updates(folder: Path) -> int:
 
 
 def _read(path: Path, size: int) -> tuple[Tensors, int] | None:
-    """A checkpoint, unless it is damaged."""
+    """Read a checkpoint, unless it is damaged."""
     try:
         content = untrusted.read_bytes(path, size + LARGEST_HEADER, _FIX)
         header, tensors = _header(content), parse_tensors(content)
@@ -103,7 +105,7 @@ def _read(path: Path, size: int) -> tuple[Tensors, int] | None:
 
 
 def _header(content: bytes) -> Header:
-    """The header of a checkpoint, given the file's beginning: 8 bytes of length, then JSON."""
+    """Read the header of a checkpoint from the beginning of the file: 8 bytes with the length, then JSON."""
     fields = msgspec.json.decode(content[8 : 8 + int.from_bytes(content[:8], "little")], type=dict[str, Any])
     metadata = msgspec.convert(fields.get("__metadata__"), dict[str, str])
     return msgspec.json.decode(metadata.get(_KEY, ""), type=Header)
@@ -119,7 +121,7 @@ def _digest(tensors: Tensors, update: int) -> str:
 
 
 def remove(path: Path) -> None:
-    """Remove a checkpoint that is damaged or no longer needed, if it is there."""
+    """Remove a checkpoint that is damaged or no longer needed, if it exists."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

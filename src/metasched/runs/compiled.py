@@ -1,4 +1,4 @@
-"""Compiled programs on disk: what one process has compiled, the next one reads."""
+"""Compiled programs on disk, so that one process can read what another has compiled."""
 
 import importlib
 import secrets
@@ -12,17 +12,17 @@ import jax
 from metasched.datasets.store import cache_folder
 
 LEAST_SECONDS = 0.3
-"""A program that compiles faster is not worth a file."""
+"""Seconds. A program that compiles faster is not stored."""
 
 
 def compiled_folder() -> str:
-    """Where XLA's programs are kept: the place that the user has set, or else the user's cache."""
+    """The folder of compiled programs: the one that the user has set, or the user's cache."""
     config: Any = jax.config
     return config.jax_compilation_cache_dir or str(cache_folder() / "compiled")
 
 
 def keep_compiled_programs() -> None:
-    """Store what XLA compiles, so that the second start is quick; a user's own place stands."""
+    """Store what XLA compiles, so that the second start is quick. A folder that the user has set is used."""
     config: Any = jax.config
     _write_whole_files()
     if config.jax_compilation_cache_dir is None:
@@ -31,10 +31,11 @@ def keep_compiled_programs() -> None:
 
 
 def _write_whole_files() -> None:
-    """Have JAX rename what it stores into place.
+    """Make JAX write its files under another name and rename them.
 
-    It writes under the final name, and never again: another process may read half a file, and half a file is what a
-    kill leaves for good, with a warning in every process from then on. A JAX that stores otherwise is left alone.
+    JAX writes directly under the final name, and only once. So another process may read half a file, and a kill leaves
+    half a file for ever, with a warning in every later process. If a version of JAX stores files in another way,
+    nothing is changed.
     """
     with suppress(ImportError, AttributeError):
         module = importlib.import_module("jax._src.lru_cache")

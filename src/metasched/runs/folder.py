@@ -1,17 +1,16 @@
-"""A run as a folder: ``run.json`` says what it is, ``metrics.jsonl`` what happened, checkpoints where it stands.
+"""A run as a folder: ``run.json`` describes it, ``metrics.jsonl`` has its records, and checkpoints have its state.
 
-A finished run has ``outcome.jsonl``, one line, and its model (:mod:`metasched.learners.model_file`).
+A finished run also has ``outcome.jsonl``, one line, and its model (:mod:`metasched.learners.model_file`). A run that
+was killed at any moment can continue with the same numbers. This depends on the order in which files are written:
 
-Kill a run at any moment and it can go on with the same numbers. That rests on the order in which files are written:
-
-1. the folder, then ``run.json``: a run begins to exist when its description is there, whole;
+1. the folder, then ``run.json``: a run exists from the moment when its description is complete;
 2. lines of ``metrics.jsonl`` (:mod:`metasched.runs.records`), appended;
 3. a checkpoint (:mod:`metasched.runs.checkpoint`), but only after the metrics that led to it are on the disk;
-4. at the end the model, the last checkpoint and ``outcome.jsonl``. The outcome comes last: whoever sees it knows that
-   everything else is there.
+4. at the end the model, the last checkpoint and ``outcome.jsonl``. The outcome comes last. If it exists, everything
+   else is there.
 
-A folder may come from anywhere. Everything that is read is checked, and a folder with links in it is not written to:
-somebody could have placed a link there to have another file of yours overwritten.
+A folder may come from anywhere. So everything that is read is checked, and nothing is written to a folder that contains
+links: somebody could have placed a link there to make us overwrite another file of the user's.
 """
 
 import os
@@ -36,24 +35,24 @@ FORMAT = 3
 RUN = "run.json"
 OUTCOME = "outcome.jsonl"
 COMPARISON = "comparison.json"
-"""In the folder of a comparison: what was asked. Its runs are below."""
+"""In the folder of a comparison: what was asked for. Its runs are in subfolders."""
 COMPARISON_FORMAT = 2
-"""Of that file. In earlier folders the runs are all that there is; in these they are those of the final models."""
+"""The format of that file. Earlier folders contain only runs. In this format the runs are those of the final models."""
 FINAL = "model"
-"""Folder of the final model of a comparison."""
+"""The folder of the final model of a comparison."""
 LOCK = ".lock"
 _AGAIN = "start the run again in another folder"
 
 
 class BusyError(RunError):
-    """Somebody else is working on the run: nothing is wrong with it, and you can try again later."""
+    """Somebody else is working on the run. Nothing is wrong with it, and you can try again later."""
 
 
 class Description(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What ``run.json`` says: the spec, the run's name in tables, its data and origin.
+    """The content of ``run.json``: the spec, the run's name in tables, its data and origin.
 
-    ``reason`` says why this scheduler was chosen, where the choice was left to us. With ``predictions`` the outcome
-    has what the final model says of the test rows.
+    ``reason`` says why this scheduler was chosen, if it was chosen automatically. With ``predictions`` the outcome has
+    the final model's predictions for the test rows.
     """
 
     spec: RunSpec
@@ -68,11 +67,11 @@ class Description(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 def create(folders: Mapping[Path, Description]) -> None:
-    """Make the folders of new runs; one that holds anything is left alone."""
+    """Make the folders of new runs. A folder with any content is left alone."""
     for folder in folders:
         refuse_content(folder)
-    # All folders are made before the first run is described. So a folder without run.json beside others that have one
-    # shows that a kill came in between, and that some runs are missing (refuse_unbegun).
+    # All folders are made before the first run is described. So if a folder has no run.json but others have one, a kill
+    # came in between, and some runs are missing (refuse_unbegun).
     for folder in folders:
         make_folder(folder)
     for folder, description in folders.items():
@@ -83,9 +82,9 @@ def create(folders: Mapping[Path, Description]) -> None:
 
 
 def refuse_content(folder: Path, first: str = RUN) -> None:
-    """Raise an error if something is there that is not an empty folder.
+    """Raise an error if there is anything but an empty folder.
 
-    Empty folders inside, locks, and what a kill left of the file that is written ``first`` do not count.
+    Empty subfolders and locks do not count, and neither do remains of the file that is written ``first``.
     """
     try:
         if (folder.exists() or folder.is_symlink()) and not (folder.is_dir() and _is_empty(folder, first)):
@@ -104,7 +103,7 @@ def _is_empty(folder: Path, first: str) -> bool:
 
 
 def describe(folder: Path) -> Description:
-    """The contents of ``run.json``, checked to be of a version we can read."""
+    """Read ``run.json``, and check that its version can be read."""
     path = folder / RUN
     if not path.is_file():
         unbegun = folder.is_dir() and _is_empty(folder, RUN)
@@ -131,12 +130,12 @@ def describe(folder: Path) -> Description:
 def runs_in(folder: Path, hidden: Collection[str] = ()) -> Iterator[Path]:
     """The run folders at or below a folder, in order.
 
-    Links are not followed, and of folders whose names begin with a dot only those in ``hidden`` are looked into.
+    Links are not followed. Folders whose names begin with a dot are skipped, except those in ``hidden``.
     """
     if (folder / RUN).exists():
         yield folder
         return
-    with suppress(OSError):  # no folder, or one that we may not read
+    with suppress(OSError):  # not a folder, or one that we may not read
         for inside in sorted(folder.iterdir()):
             shown = not inside.name.startswith(".") or inside.name in hidden
             if shown and inside.is_dir() and not inside.is_symlink():
@@ -144,15 +143,15 @@ def runs_in(folder: Path, hidden: Collection[str] = ()) -> Iterator[Path]:
 
 
 def refuse_unbegun(runs: Sequence[Path]) -> None:
-    """Raise an error if a kill came before all seeds of these runs were described: resuming would leave some out."""
+    """Raise an error if a kill came before all seeds of these runs were described. Resuming would miss some of them."""
     for parent in sorted({run.parent for run in runs if run.name.startswith("seed-")}):
         for beside in sorted(parent.glob("seed-*")):
             if beside.is_dir() and not (beside / RUN).exists():
-                raise RunError(f"{beside}: its run had not started; run the command that started the others again")
+                raise RunError(f"{beside}: this run had not started; run again the command that started the others")
 
 
 def refuse_comparison(folder: Path) -> None:
-    """Raise an error if a folder is that of a comparison, of its runs, or above one: resume is for one method."""
+    """Raise an error if a folder is, contains or belongs to a comparison, because resume is for one method."""
     runs = list(runs_in(folder))
     inside = [parent for run in runs for parent in run.parents if parent.is_relative_to(folder)]
     for each in dict.fromkeys((folder, folder.absolute().parent, *inside)):
@@ -165,7 +164,7 @@ def refuse_comparison(folder: Path) -> None:
 
 
 def model_folders(folder: Path, seed: int | None = None) -> list[Path]:
-    """Where the models are whose mean is meant: that folder, or the ended runs of one method below it.
+    """The folders of the models whose mean is meant: this folder, or the finished runs of one method below it.
 
     In the folder of a comparison it is the final model. With a ``seed`` only runs of that seed count.
     """
@@ -199,7 +198,7 @@ def model_folders(folder: Path, seed: int | None = None) -> list[Path]:
 
 
 def _why_no_model(run: Path) -> str | None:
-    """Why a run has no model; None if it has one."""
+    """Why a run has no model, or None if it has one."""
     if (run / MODEL).exists():
         return None
     if not (run / OUTCOME).exists():
@@ -210,7 +209,7 @@ def _why_no_model(run: Path) -> str | None:
 
 
 def refuse_links(folder: Path) -> None:
-    """Raise an error if the folder holds links, which would have us write elsewhere."""
+    """Raise an error if the folder contains links, through which we would write elsewhere."""
     try:
         for path in folder.iterdir():
             refuse_linked(path, folder)
@@ -224,15 +223,17 @@ def refuse_linked(path: Path, within: Path) -> None:
         if step == within:
             return
         if step.is_symlink():
-            raise RunError(f"{step}: is a link; remove it, or copy the folder with what its links point to")
+            raise RunError(
+                f"{step}: is a link; remove it, or copy the folder together with the files that its links point to"
+            )
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a second process from writing to the same run; a folder with links is refused."""
+    """Keep a second process from writing to the same run. Refuse a folder with links."""
     refuse_links(folder)
     path = folder / LOCK
-    # Not through a link, and without waiting in case that somebody has put a named pipe there.
+    # Not through a link, and without waiting in case somebody has put a named pipe there.
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags, 0o666)
@@ -245,9 +246,9 @@ def locked(folder: Path) -> Iterator[None]:
             import fcntl
 
             # The lock belongs to the open file, and the operating system releases it when the process ends. The file
-            # itself stays: if it were removed, two processes could each lock a file of that name, one of them unlinked.
+            # itself stays. If it were removed, two processes could each lock a file of that name, one of them unlinked.
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # Windows has no flock; there you must see to it that only one process writes
+        except ImportError:  # Windows has no flock, so users must make sure themselves that only one process writes
             pass
         except OSError:
             raise BusyError(f"{folder}: another process is working on this run; wait for it or stop it") from None

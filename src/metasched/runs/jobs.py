@@ -1,6 +1,6 @@
-"""From what you ask for to runs that can be made: every word resolved and everything checked, once, at the door.
+"""Turns a request into runs that can be executed. Every name is resolved and everything is checked here, once.
 
-A :class:`Job` holds the resolved objects. Whoever runs it trusts them and checks nothing again.
+A :class:`Job` holds the resolved objects. The code that runs it trusts them and checks nothing again.
 """
 
 import sys
@@ -38,14 +38,14 @@ from metasched.seeds import check_seed, counting
 from metasched.tasks import TaskSet
 
 OWN = "own"
-"""Stands in a spec for what was made in Python."""
+"""Stands in a spec for an object that was made in Python."""
 
 
 class Job(NamedTuple):
-    """A run to be made, and where it is kept (None: nowhere).
+    """A run to be executed, and its folder (None: it is not stored).
 
-    ``objective`` has the network, the resolved settings and the losses. ``scheduler`` is None where it takes a plan,
-    which is computed from the initial model when the run starts.
+    ``objective`` has the network, the resolved settings and the losses. ``scheduler`` is None if it needs a plan, which
+    is computed from the initial model when the run starts.
     """
 
     description: Description
@@ -57,17 +57,17 @@ class Job(NamedTuple):
 
     @property
     def spec(self) -> RunSpec:
-        """What decides its numbers."""
+        """Everything that decides its numbers."""
         return self.description.spec
 
     @property
     def settings(self) -> LearnerSettings:
-        """The settings of its learner, resolved."""
+        """The resolved settings of its learner."""
         return self.objective.settings
 
     @property
     def reads_rewards(self) -> bool:
-        """Whether its scheduler decides by rewards; for one that does not, none are computed."""
+        """Whether its scheduler uses rewards. If not, none are computed."""
         planned_ahead = needs_plan(self.spec.scheduler) and self.spec.options.get("refresh") == 0
         return self.description.family == "active" and not planned_ahead
 
@@ -96,21 +96,21 @@ def make_jobs(
 ) -> list[Job]:
     """A job for each seed; the arguments are those of :func:`metasched.train`.
 
-    ``together`` of them are to run side by side, and must fit into memory. With ``predictions`` their outcomes have
-    what the final model says of the test rows. ``described`` goes into the descriptions (method, role, study).
+    ``together`` of them will run side by side, and must fit into memory. With ``predictions`` their outcomes have the
+    final model's predictions for the test rows. ``described`` goes into the descriptions (method, role, study).
     """
     settings = settings_of(learner)
     numbers = _seeds(seeds)
     chosen, reason = _chosen(scheduler, options or {}, tasks, settings.name)
     if chosen.name == TARGET_ONLY:
-        # The joint learner abstains from every batch, and so takes as many steps as with any other scheduler.
-        # Algorithm 1 steps on the target once in an update whatever is drawn, and so needs no batches at all.
+        # The joint learner abstains from every batch, and so takes as many steps as with any other scheduler. Algorithm
+        # 1 makes one step on the target per update whatever is drawn, and so needs no batches at all.
         if isinstance(settings, Joint):
             abstain = True
         else:
             settings = replace(settings, batches_per_update=0)
     kind = family(chosen.name) if isinstance(scheduler, str) else scheduler.family
-    if isinstance(scheduler, str) and kind != "active":  # it reads no rewards, so it need not pay for them
+    if isinstance(scheduler, str) and kind != "active":  # it uses no rewards, so it need not compute them
         settings = replace(settings, reward_folds=0, slope_every=1)
     losses = None
     if loss is not None or target_loss is not None:
@@ -165,7 +165,9 @@ def make_jobs(
 
 
 def stored_job(path: Path, description: Description, tasks: TaskSet) -> Job:
-    """The run that a folder describes, on the rows that it names. The description may be damaged, or from elsewhere."""
+    """The run that a folder describes, on the rows that it names. The description may be damaged or come from
+    elsewhere.
+    """
     spec = description.spec
     try:
         check_seed(spec.seed)
@@ -174,16 +176,18 @@ def stored_job(path: Path, description: Description, tasks: TaskSet) -> Job:
         if len(stored) != len(fields(settings)) or settings.resolve(tasks) != settings:
             raise ConfigError("its settings must be complete")
         if len(description.about.tasks) != len(tasks.tasks):
-            raise ConfigError(f"it names {len(description.about.tasks)} tasks, the data have {len(tasks.tasks)}")
+            raise ConfigError(f"it names {len(description.about.tasks)} tasks, but the data have {len(tasks.tasks)}")
         chosen = SchedulerSpec(spec.scheduler, spec.options)
         parts = _validated(tasks, spec.network, settings, None, chosen, spec.reward, spec.abstain)
     except (MetaschedError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise RunError(f"{path / RUN}: describes no run ({error}); start the run again in another folder") from None
+        raise RunError(
+            f"{path / RUN}: does not describe a run ({error}); start the run again in another folder"
+        ) from None
     return Job(description, tasks, *parts, path)
 
 
 def claim_folders(jobs: Sequence[Job], out: Path | None) -> list[Job]:
-    """The jobs with their folders made; folders that are there already must hold the same runs, and go on."""
+    """The jobs with their folders. A folder that already exists must hold the same run, which continues."""
     if out is None:
         return list(jobs)
     stored = {each: folder.describe(each) for each in folder.runs_in(out)}
@@ -207,7 +211,7 @@ def claim_folders(jobs: Sequence[Job], out: Path | None) -> list[Job]:
 def _chosen(
     scheduler: Scheduler | str, options: Mapping[str, Any], tasks: TaskSet, learner: str
 ) -> tuple[SchedulerSpec, str | None]:
-    """What a word for a scheduler stands for, and why where the choice was ours: what did best with the learner."""
+    """What a name for a scheduler stands for, and why if the choice was ours: it did best with the learner."""
     if not isinstance(scheduler, str):
         if not isinstance(scheduler, Scheduler):
             raise ConfigError(f"scheduler is {scheduler!r}; give a name or a Scheduler")
@@ -231,9 +235,9 @@ def _validated(
     together: int = 1,
     scheduler: Scheduler | str = "",
 ) -> tuple[Objective, Reward, Scheduler | None]:
-    """The one check of a run, new or stored: learner, network, losses, memory, reward, scheduler and its options.
+    """Check a run, new or stored: learner, network, losses, memory, reward, scheduler and its options.
 
-    What it returns is what all seeds have in common, in the order of the fields of :class:`Job`.
+    Returns what all seeds have in common, in the order of the fields of :class:`Job`.
     """
     if not isinstance(abstain, bool):
         raise ConfigError(f"abstain is {abstain!r}; give True or False")
@@ -244,8 +248,8 @@ def _validated(
     how: dict[str, Any] = {"batch_size": settings.rows_per_choice, "abstain": abstain}
     if not needs_plan(chosen.name):
         return objective, told, build(chosen, tasks.sizes, **how)
-    # The plan itself needs the initial model of each seed. Its options are checked on one that computes no rewards;
-    # a static schedule would ask for them when it is built, so another is built in its place.
+    # The plan itself needs the initial model of each seed. Its options are checked on a plan that computes no rewards.
+    # A static schedule would ask for rewards when it is built, so another scheduler is built in its place.
     asked = plan_options(chosen.name, chosen.options)
     plan = make_plan(tasks, _no_rewards, batch_size=settings.rows_per_choice, cursor=settings.cursor, **asked)
     static = chosen.options.get("refresh") == 0 and not abstain
@@ -263,14 +267,14 @@ def _word(given: object) -> str:
 
 
 def plain_settings(settings: LearnerSettings) -> dict[str, Any]:
-    """Settings as a spec has them: JSON, where what was made in Python is called ``own``."""
+    """Settings as a spec stores them: as JSON, with ``own`` in place of objects that were made in Python."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     plain = {name: value if isinstance(value, str | int | float | None) else OWN for name, value in values.items()}
     return {name: value for name, value in plain.items() if (name, value) not in EARLIER.items()}
 
 
 def _seeds(given: int | Sequence[int]) -> list[int]:
-    """Different seeds; a number stands for so many, counting from 0."""
+    """A list of different seeds. A number stands for that many seeds, counted from 0."""
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return counting(int(given))
     if not isinstance(given, Iterable) or isinstance(given, str):

@@ -1,8 +1,8 @@
-"""A finished run as one line of JSON: what it was, where it was made, what came of it. Reports are made of them.
+"""A finished run as one line of JSON: what it was, where it ran, and its results. Reports are made from such lines.
 
 The folder of a run has one such line in ``outcome.jsonl``. A file of many runs has one line each. While a sweep runs,
-lines are appended to a plain ``.jsonl`` file, so that a kill costs at most the last line; results to keep are written
-at once and compressed (``.jsonl.gz``), because lines of one sweep repeat most of their text.
+lines are appended to a plain ``.jsonl`` file, so that a kill costs at most the last line. Final results are written at
+once and compressed (``.jsonl.gz``), because the lines of a sweep repeat most of their text.
 """
 
 import gzip
@@ -29,20 +29,20 @@ from metasched.runs.spec import Count, RunSpec
 
 FORMAT = 3
 LINES, PACKED = ".jsonl", ".jsonl.gz"
-"""How the names of files of outcomes end."""
+"""The endings of the names of files with outcomes."""
 LARGEST = 512 * 1024**2
-"""A file of outcomes has at most this many bytes, after unpacking."""
+"""The largest size of a file of outcomes in bytes, after unpacking."""
 Family = Literal["static", "active", "control", "ceiling"]
 OURS = "ours"
 """The role of a method that is named before the runs."""
 OWN_RUNS = "own runs"
-"""The regime of runs that belong to no experiment."""
+"""The regime of runs that do not belong to an experiment."""
 
 
 class Study(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The place of a run in an experiment; ``cell`` is unique among results, and its runs are compared.
+    """The place of a run in an experiment. ``cell`` is unique among results, and its runs are compared.
 
-    What an *exploratory* cell shows is reported, and is no part of what was planned.
+    The results of an *exploratory* cell are reported, but were not planned.
     """
 
     experiment: str
@@ -58,7 +58,7 @@ class Study(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The data in words and numbers, for tables and captions.
 
-    ``useful`` are the tasks known to help, if any are. ``deviation`` is there in regression alone: the standard
+    ``useful`` are the tasks known to help, if there are any. ``deviation`` is only for regression: the standard
     deviation of the target's labelled numbers, in their own unit. Runs of earlier versions lack it.
     """
 
@@ -74,7 +74,7 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class Origin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When, by which command and on what the run was made."""
+    """When, by which command and on which device the run was executed."""
 
     created: str
     command: str
@@ -82,7 +82,7 @@ class Origin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
 
     @property
     def typed(self) -> str:
-        """The command without the place where the program lies."""
+        """The command without the path of the program."""
         program, _, words = self.command.partition(" ")
         return f"metasched {words}" if PurePath(program).name in ("metasched", "__main__.py") else self.command
 
@@ -91,10 +91,10 @@ class Final(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     """The last evaluation of a run, on all test rows. The last line of ``metrics.jsonl`` and the outcome both have it.
 
     Attributes:
-        test_accuracy: of the final model. Where the settings name another metric, its score: the log-loss and the mean
-            absolute error have a minus sign, so that higher is better.
+        test_accuracy: of the final model. If the settings name another metric, this is its score: the log-loss and the
+            mean absolute error have a minus sign, so that higher is better.
         initial_test_accuracy: of the model before it adapted to the target.
-        balanced_test_accuracy: mean over classes of the accuracy of each.
+        balanced_test_accuracy: the mean over classes of the accuracy of each.
         test_accuracy_by_class: (C,); None for a class without test rows.
         validation_accuracy: on the target's labelled rows. Set in outcomes; in the metrics every line has it.
         test_rows: how many there are.
@@ -123,26 +123,26 @@ class Diverged(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One finished run.
+    """A finished run.
 
     Attributes:
         run: the name of its spec.
-        method: what the run is called in tables; runs of a method differ by seed alone.
+        method: its name in tables. Runs of a method differ only by seed.
         family: of its scheduler, or ``ceiling`` for a network trained on all rows at once.
-        role: what the method stands for, in a few words.
-        study: the experiment it belongs to; None for a run of one's own.
+        role: a few words on what the method stands for.
+        study: the experiment that it belongs to; None for the user's own runs.
         updates: the updates (P,) after which the model was evaluated.
         samples: source rows drawn up to each of them (P,).
         test_accuracy: on a fixed subset of the test rows (P,), or the score of another metric.
         final: the last evaluation; None when the run diverged.
         drawn: source rows by task (N,).
-        rewards: mean reward by task (N,) of the rows drawn from it, or of its batches where each is of one source;
-            None for a task that was never drawn. None altogether where the scheduler reads no rewards, and for runs
-            that an earlier version made or began.
-        abstained: batches for which no source was drawn; rows, where batches are mixed.
-        schedule: batches of each task, and of none, in each update (K, N + 1); rows, where batches are mixed.
+        rewards: mean reward by task (N,) of the rows drawn from it, or of its batches if each comes from one source;
+            None for a task that was never drawn. None altogether if the scheduler uses no rewards, and for runs that an
+            earlier version started.
+        abstained: batches without a source; rows, if batches are mixed.
+        schedule: batches of each task, and of none, in each update (K, N + 1); rows, if batches are mixed.
         seconds: how long the run takes alone.
-        scheduling_seconds: of these, what one decision costs.
+        scheduling_seconds: the time of one decision.
     """
 
     run: str
@@ -167,16 +167,17 @@ class Outcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 
     @property
     def metric(self) -> Metric:
-        """What its scores are scores of."""
+        """The metric of its scores."""
         settings = self.spec.settings
         balanced, regression = bool(settings.get("balanced_accuracy")), self.about.deviation is not None
         return metric_of(settings.get("metric"), balanced=balanced, regression=regression)
 
 
 def outputs_of(outcome: Outcome) -> NDArray[np.float32]:
-    """What the final model said of the test rows (n, C), or (n, d) in regression; row k is number k of ``judged_rows``.
+    """The final model's predictions for the test rows (n, C), or (n, d) in regression. Row k is number k of
+    ``judged_rows``.
 
-    Where sources with more classes than the target share its head, columns for the surplus classes follow.
+    If sources with more classes than the target share its head, columns for the extra classes follow.
     """
     width = _width(outcome)
     if not width or outcome.final is None or outcome.final.outputs is None:
@@ -191,13 +192,13 @@ def _width(outcome: Outcome) -> int | None:
         return None
     rows, size = min(MOST_JUDGED, outcome.about.test_rows), len(outcome.final.outputs)
     width, rest = divmod(size, 4 * rows) if rows else (0, size)
-    # In regression the classes are those of the labels that schedulers see; outputs have nothing to do with them.
+    # In regression the classes are those of the labels that schedulers see. They have nothing to do with the outputs.
     least = 1 if outcome.about.deviation is not None else max(1, len(outcome.about.classes))
     return width if not rest and width >= least else 0
 
 
 def origin(command: str) -> Origin:
-    """The moment, the command and the device."""
+    """The time, the command and the device."""
     return Origin(created=datetime.now(UTC).isoformat(timespec="seconds"), command=command, device=device())
 
 
@@ -208,13 +209,13 @@ def device() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of what computes."""
+    """The versions of all packages that compute."""
     packages = ("metasched", "jax", "numpy", "optax")
     return {"python": platform.python_version(), **{package: version_of(package) for package in packages}}
 
 
 def encode(outcome: Outcome) -> bytes:
-    """One line; fields that have their default value are left out."""
+    """An outcome as one line. Fields with their default value are left out."""
     return msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(outcome)}) + b"\n"
 
 
@@ -225,9 +226,9 @@ def content(path: Path) -> bytes:
 
 
 def read(path: Path) -> Iterator[Outcome]:
-    """The outcomes of a file; an error names the file, the line and the fault.
+    """The outcomes of a file. An error names the file, the line and the problem.
 
-    A last line without its end is left out: a kill cut it short while it was appended.
+    An incomplete last line is left out, because a kill cut it short while it was appended.
     """
     layers = upgrade.Layers()
     for number, line in enumerate(content(path).splitlines(keepends=True), 1):
@@ -242,9 +243,9 @@ def read(path: Path) -> Iterator[Outcome]:
 
 
 def write(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write all outcomes as one file, whole or not at all, compressed if its name ends in ``.gz``.
+    """Write all outcomes as one file, completely or not at all, compressed if its name ends in ``.gz``.
 
-    The time is left out of the compressed file, so that the same outcomes make the same bytes.
+    The compressed file does not contain the time, so that the same outcomes make the same bytes.
     """
     lines = b"".join(map(encode, outcomes))
     write_whole(path, gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines)
@@ -267,7 +268,9 @@ def _checked(fields: Mapping[str, Any]) -> Outcome:
 
 
 def by_cell(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
-    """Outcomes that are compared with each other: of one cell of an experiment, or own runs on the same rows."""
+    """Outcomes that are compared with each other: those of one cell of an experiment, or the user's own runs on the
+    same rows.
+    """
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         own = f"{outcome.about.name} {outcome.spec.data.fingerprint} {outcome.metric.name}"

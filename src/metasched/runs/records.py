@@ -1,8 +1,8 @@
 """The records of a run: ``metrics.jsonl``, one line for each update. Everything that is read back is checked.
 
-Lines are appended without waiting for the disk, which would slow down short updates. Before a checkpoint is written the
-file is flushed, so that a checkpoint is never ahead of the records that led to it. When a run goes on, lines beyond its
-checkpoint are cut off (:func:`keep`) and computed again.
+Lines are appended without waiting for the disk, which would slow down short updates. The file is flushed before a
+checkpoint is written, so a checkpoint is never ahead of the records that led to it. When a run continues, lines beyond
+its checkpoint are cut off (:func:`keep`) and computed again.
 """
 
 import json
@@ -21,14 +21,14 @@ from metasched.runs.spec import Count
 
 METRICS = "metrics.jsonl"
 LONGEST_LINE = 64 * 1024**2
-"""A line has at most so many bytes."""
+"""The largest size of a line in bytes."""
 _FIX = "start the run again in another folder"
 
 
 class UpdateRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One update, with the rate as its learner calls it; the last one of a run has ``final``.
+    """One update, with the rate under its name in the learner. The last update of a run has ``final``.
 
-    Batches of one source each have ``tasks``. Mixed ones have only the rows ``drawn`` so far, by task.
+    Only runs with one source per batch have ``tasks``. All have the rows ``drawn`` so far, by task.
     """
 
     seed: Count
@@ -49,7 +49,7 @@ class UpdateRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class DivergedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The update whose loss was no longer finite, and why: the run ended there."""
+    """The update whose loss was no longer finite, and why. The run ended there."""
 
     seed: Count
     update: Count
@@ -57,7 +57,7 @@ class DivergedRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def append(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Add a line for each record to the metrics of a run."""
+    """Append a line for each record to the metrics of a run."""
     append_bytes(folder / METRICS, _lines(records))
 
 
@@ -67,12 +67,12 @@ def flush(folder: Path) -> None:
 
 
 def keep(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Leave only these records in the metrics, those up to a checkpoint."""
+    """Keep only these records in the metrics, those up to a checkpoint."""
     write_whole(folder / METRICS, _lines(records))
 
 
 def read(folder: Path, most: int | None = None) -> list[dict[str, Any]]:
-    """The first ``most`` records of a run, or all; the first line that is not whole JSON ends the list.
+    """Read the first ``most`` records of a run, or all. The first line that is not complete JSON ends the list.
 
     A kill may cut the last line short, and a power cut may leave the end of the file full of zeros.
     """
@@ -95,7 +95,9 @@ def read(folder: Path, most: int | None = None) -> list[dict[str, Any]]:
 
 
 def check(records: Sequence[Mapping[str, Any]], updates: int, total: int, shape: tuple[int, ...], holder: Path) -> None:
-    """Refuse records that are not those of ``updates`` out of ``total`` with source rows by (task, label) ``shape``."""
+    """Check that these are records of ``updates`` out of ``total`` updates, with source rows by (task, label)
+    ``shape``.
+    """
     ended = bool(records) and "diverged" in records[-1]
     if not (len(records) == updates <= total or (ended and len(records) < updates <= total)):
         raise RunError(f"{holder}: lines are missing; {_FIX}")
@@ -103,9 +105,9 @@ def check(records: Sequence[Mapping[str, Any]], updates: int, total: int, shape:
         last = "diverged" not in record and record["update"] == total
         fits = "final" not in record or _shape(record["final"].get("drawn_by_label") or ()) == shape
         if ("final" in record) != last or len(record.get("drawn", range(shape[0]))) != shape[0] or not fits:
-            raise RunError(f"{holder}, line {record['update']}: is of another run; {_FIX}")
+            raise RunError(f"{holder}, line {record['update']}: belongs to another run; {_FIX}")
         if "diverged" in record and record is not records[-1]:
-            raise RunError(f"{holder}, line {record['update']}: is not the last; {_FIX}")
+            raise RunError(f"{holder}, line {record['update']}: is not the last line; {_FIX}")
 
 
 def _lines(records: Sequence[Mapping[str, Any]]) -> bytes:
@@ -117,7 +119,7 @@ def _checked(record: Any, number: int, holder: str) -> dict[str, Any]:
     form: type[UpdateRecord | DivergedRecord] = DivergedRecord if diverged else UpdateRecord
     typed = untrusted.checked(record, form, holder, _FIX)
     if typed.update != number:
-        raise RunError(f"{holder}: is of update {typed.update}; {_FIX}")
+        raise RunError(f"{holder}: belongs to update {typed.update}; {_FIX}")
     tasks = getattr(typed, "tasks", UNSET) or []
     if isinstance(typed, UpdateRecord) and max(tasks, default=0) > len(typed.drawn):
         raise RunError(f"{holder}: names task {max(tasks)} of {len(typed.drawn)}; {_FIX}")
@@ -125,6 +127,6 @@ def _checked(record: Any, number: int, holder: str) -> dict[str, Any]:
 
 
 def _shape(rows: Sequence[Sequence[float]]) -> tuple[int, ...]:
-    """Of a table; (-1,) if its rows differ in length."""
+    """The shape of a table, or (-1,) if its rows differ in length."""
     widths = {len(row) for row in rows}
     return (len(rows), *widths) if len(widths) == 1 else (-1,)

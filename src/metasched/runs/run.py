@@ -20,17 +20,17 @@ from metasched.tasks import TaskSet
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A finished run: every record, and the parameters and the model of each seed.
+    """A finished run: all records, and the parameters and the model of each seed.
 
     Attributes:
-        records: one for each update of each seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …); the
-            last of a seed has ``final``, evaluated on all test rows.
-        parameters: what was trained, by seed: with Algorithm 1 the meta-parameters.
+        records: one for each update of each seed (``seed``, ``update``, ``samples``, ``test_accuracy``, …). The last
+            record of a seed has ``final``, evaluated on all test rows.
+        parameters: the trained parameters by seed; with Algorithm 1, the meta-parameters.
         tasks: the task set.
         out: the folder of the run, if it was kept.
         outcomes: one per seed.
         reason: why this scheduler was chosen, for ``"auto"``.
-        models: a function by seed that makes or reads the model; :meth:`model` calls it.
+        models: for each seed a function that makes or reads the model. :meth:`model` calls it.
 
     Examples:
         >>> print(repr(run).splitlines()[0])
@@ -52,7 +52,7 @@ class Run:
     models: Mapping[int, Callable[[], Model]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """What it was, how accurate it is, where it is, and warnings about its rows: a line each."""
+        """A few lines: what the run was, how accurate it is, where it is, and warnings about its rows."""
         return "\n".join(self._lines())
 
     def _lines(self) -> list[str]:
@@ -95,11 +95,11 @@ class Run:
         return f"{len(own):,}", f"{drawn:,}", score
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, a row for each update of each seed.
+        """Make a pandas DataFrame with a row for each update of each seed.
 
         Returns:
             The frame: ``seed``, ``update``, ``samples``, ``loss``, the accuracies where they were measured, and in
-            ``drawn NAME`` how many rows of a source had been drawn so far.
+            ``drawn NAME`` the number of rows drawn from a source so far.
         """
         names = [task.name for task in self.tasks.tasks]
         rows = []
@@ -111,19 +111,19 @@ class Run:
 
     @property
     def final(self) -> dict[int, dict[str, Any]]:
-        """Final test accuracy by seed: of the adapted model and of the initial one."""
+        """The last evaluation of each seed, with the test accuracy of the final and the initial model."""
         return {record["seed"]: record["final"] for record in self.records if "final" in record}
 
     @property
     def diverged(self) -> dict[int, Record]:
-        """The last record of each seed whose loss was no longer finite: its ``update``, and why (``diverged``)."""
+        """The last record of each seed whose loss was no longer finite: its ``update`` and the reason, ``diverged``."""
         return {record["seed"]: record for record in self.records if "diverged" in record}
 
     def model(self, seed: int | None = None) -> Model:
         """The model that ``final`` of a seed was evaluated with.
 
         Args:
-            seed: which seed; you can leave it out if there is only one.
+            seed: the seed. You can leave it out if there is only one.
 
         Returns:
             The model.
@@ -137,5 +137,5 @@ class Run:
         if seed in self.models:
             return self.models[seed]()
         if seed in self.diverged:
-            raise ConfigError(f"seed {seed} diverged and has no model; those of seeds {seeds} have one")
+            raise ConfigError(f"seed {seed} diverged and has no model; seeds {seeds} have one")
         raise ConfigError(f"there is no seed {seed!r}; this run has {seeds}")

@@ -1,7 +1,7 @@
-"""Runs jobs to their outcomes, and keeps them on disk so that they can be stopped and continued anywhere.
+"""Runs jobs to their outcomes, and stores them on disk so that they can be stopped and continued at any point.
 
 Jobs of one shape share one compiled program, whatever their scheduler, reward, rates and seed. On accelerators they run
-side by side, as replicas of the program; on a CPU one after another. What a run keeps on disk does not depend on the
+side by side, as replicas of the program; on a CPU they run one after another. What a run stores does not depend on the
 others.
 """
 
@@ -46,13 +46,15 @@ from metasched.tasks import TaskSet
 NOT_IN_OUTCOMES = ("reason", "predictions")
 """Fields of a description that its outcome does not have."""
 CHECKPOINT_SECONDS = 10.0
-"""At least this long between checkpoints."""
+"""The least number of seconds between checkpoints."""
 APART_STEPS = 30_000
-"""Steps with one scheduler that are worth a program of their own on a CPU: compiling it takes about five seconds."""
+"""On a CPU, this many steps with one kind of scheduler are worth a separate program. Compiling it takes about five
+seconds.
+"""
 
 
 class Result(NamedTuple):
-    """What came of a run: its records, its last state, its outcome, and a function that makes or reads its model.
+    """The result of a run: its records, its last state, its outcome, and a function that makes or reads its model.
 
     A run that diverged has no model.
     """
@@ -77,9 +79,10 @@ def run(
     together: int | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> list[Result]:
-    """Run every job from where it stands to its end; an interruption leaves checkpoints behind.
+    """Run every job from its present state to its end. An interruption leaves checkpoints.
 
-    ``together`` jobs of one shape run side by side; by default one on a CPU, and on accelerators as many as fit.
+    ``together`` jobs of one shape run side by side. By default this is one on a CPU, and on accelerators as many as
+    fit.
     """
     finished: dict[int, Result] = {}
     with one_thread(), leased([job.folder for job in jobs if job.folder is not None]) as leases:
@@ -96,14 +99,16 @@ def run(
                         if on_outcome:
                             on_outcome(number, result.outcome)
             except KeyboardInterrupt as stop:
-                # Ctrl-C may come while a callback runs, outside the group's own code: have it save checkpoints.
+                # Ctrl-C may come during a callback, outside the group's own code. The group then saves checkpoints.
                 steps.throw(stop)
     return [finished[number] for number in range(len(jobs))]
 
 
 @one_thread()
 def seconds_per_update(jobs: Sequence[Job], updates: int = 5) -> list[float]:
-    """Seconds of one update of each job when it runs alone, its share of evaluation included, without compilation."""
+    """Measure the seconds of one update of each job when it runs alone, with its share of evaluation, without
+    compilation.
+    """
     seconds: dict[int, float] = {}
     for numbers in _by_shape(jobs):
         compiled = Compiled([jobs[number] for number in numbers], 1)
@@ -117,14 +122,14 @@ def seconds_per_update(jobs: Sequence[Job], updates: int = 5) -> list[float]:
     return [seconds[number] for number in range(len(jobs))]
 
 
-# Which jobs share a program.
+# Which jobs share a program
 
 
 def _by_shape(jobs: Sequence[Job]) -> list[list[int]]:
-    """Numbers of the jobs that may share a program: the same sources, target rows of one shape.
+    """The numbers of the jobs that may share a program: they have the same sources and target rows of the same shape.
 
-    Side by side every replica computes what any replica decides by. So on accelerators jobs that plan, which are slow,
-    have a program of their own.
+    Side by side, every replica computes whatever any replica needs for its decisions. So on accelerators, jobs that
+    plan, which are slow, have their own program.
     """
     apart = jax.default_backend() != "cpu"
     groups: dict[Hashable, list[int]] = {}
@@ -137,9 +142,10 @@ def _by_shape(jobs: Sequence[Job]) -> list[list[int]]:
 
 
 def _by_kind(jobs: Sequence[Job], numbers: Sequence[int]) -> list[list[int]]:
-    """On a CPU, kinds of schedulers with many steps apart: a step with one scheduler takes half as long as a switch.
+    """On a CPU, separate the kinds of schedulers that have many steps.
 
-    Kinds with few steps stay together, because each further program has to be compiled.
+    A step with one scheduler takes half as long as a switch among several. Kinds with few steps stay together, because
+    each additional program has to be compiled.
     """
     kinds: dict[Hashable, list[int]] = {}
     for number in numbers:
@@ -157,7 +163,7 @@ def _by_kind(jobs: Sequence[Job], numbers: Sequence[int]) -> list[list[int]]:
 
 
 def likeness(job: Job, alone: bool) -> Hashable:
-    """Equal for jobs that share a compiled program, when each runs ``alone`` or when all run side by side."""
+    """Equal for jobs that share a compiled program, either one after another (``alone``) or side by side."""
     return (_shape(job), _kind(job, None), job.reward) if alone else _shape(job)
 
 
@@ -181,7 +187,7 @@ def _shape(job: Job) -> Hashable:
 
 
 def _kind(job: Job, plan: Plan | None) -> Hashable:
-    """Equal for jobs whose schedulers have the same functions; whatever else differs is in the scheduler's state."""
+    """Equal for jobs whose schedulers have the same functions. All other differences are in the scheduler's state."""
     spec = job.spec
     if "scheduler" in spec.own:
         return job.scheduler
@@ -193,7 +199,7 @@ def _kind(job: Job, plan: Plan | None) -> Hashable:
 
 
 class _Identity:
-    """Equal only to keys made from the same object. It holds a reference, because a freed id can be reused."""
+    """Equal only for keys made from the same object. It holds a reference, because a freed id can be reused."""
 
     def __init__(self, one: object) -> None:
         self._one = one
@@ -206,7 +212,7 @@ class _Identity:
 
 
 class Programs:
-    """Compiled programs, without rows, for later jobs with the same shapes and settings; the latest 16."""
+    """Compiled programs, without rows, for later jobs with the same shapes and settings. The latest 16 are kept."""
 
     most = 16
 
@@ -214,10 +220,11 @@ class Programs:
         self._programs: dict[Hashable, Program] = {}
 
     def get(self, key: Hashable, tasks: TaskSet, make: Callable[[], Program]) -> Program:
-        """The program of that key, filled with those tasks."""
+        """The program of this key, filled with these tasks."""
         known = self._programs.pop(key, None)
         program = make() if known is None else engine.refill(known, tasks)
-        # Without its rows it takes no memory but for what is compiled. Last: the least recently used is the first.
+        # Without its rows, it takes hardly any memory. It becomes the last one, so the least recently used one is the
+        # first.
         self._programs[key] = program._replace(rows=None)  # type: ignore[arg-type]
         while len(self._programs) > self.most:
             del self._programs[next(iter(self._programs))]
@@ -225,11 +232,11 @@ class Programs:
 
 
 _PROGRAMS = Programs()
-"""Of this process: a second run like the first compiles nothing."""
+"""The programs of this process. A second run like the first one compiles nothing."""
 
 
 def _plans(jobs: Sequence[Job]) -> list[Plan | None]:
-    """The plan of each job that needs one: from its own initial model, with probes at its own rate."""
+    """The plan of each job that needs one, from its own initial model, with probes at its own rate."""
     makers: dict[Hashable, Callable[[int, float], Plan]] = {}
 
     def plan(job: Job) -> Plan:
@@ -243,7 +250,7 @@ def _plans(jobs: Sequence[Job]) -> list[Plan | None]:
 
 
 def _scheduler(job: Job, plan: Plan | None) -> Scheduler:
-    """The scheduler of a job, made from its plan where it needs one."""
+    """The scheduler of a job, made from its plan if it needs one."""
     if job.scheduler is not None:
         return job.scheduler
     spec = SchedulerSpec(job.spec.scheduler, job.spec.options)
@@ -252,7 +259,7 @@ def _scheduler(job: Job, plan: Plan | None) -> Scheduler:
 
 
 def _chooser(job: Job, plan: Plan | None) -> Scheduler | RowScheduler:
-    """What chooses the batches of a job, or the rows of its mixed batches."""
+    """The scheduler of a job, or its row scheduler if batches are mixed."""
     scheduler = _scheduler(job, plan)
     if job.settings.batching == "per_source":
         return scheduler
@@ -260,7 +267,7 @@ def _chooser(job: Job, plan: Plan | None) -> Scheduler | RowScheduler:
 
 
 def _one_of(choosers: Sequence[Any]) -> Any:
-    """One that does what the one of a replica's number would do."""
+    """One scheduler that does what the scheduler with the number of the replica would do."""
     if len(choosers) == 1:
         return choosers[0]
     return switch_rows(choosers) if isinstance(choosers[0], RowScheduler) else schedulers.switch(choosers)
@@ -308,8 +315,8 @@ class Computation(ABC):
 class Compiled(Computation):
     """Jobs of one shape in one compiled program.
 
-    ``kinds`` has the number of each job's scheduler among the distinct ones. Where there are several, the state of a
-    replica holds a state for each (:func:`metasched.schedulers.switch`); what is stored is only the job's own.
+    ``kinds`` has the number of each job's scheduler among the distinct ones. If there are several, the state of a
+    replica holds a state for each (:func:`metasched.schedulers.switch`), but only the job's own state is stored.
     """
 
     def __init__(self, jobs: Sequence[Job], together: int | None) -> None:
@@ -405,7 +412,9 @@ class _Group:
         self.leases = leases
 
     def run(self, checkpoint_seconds: float) -> Generator[tuple[int, Record, Result | None], None, None]:
-        """Every record of every job, with those of an interrupted run again; a job's last comes with its result."""
+        """Yield all records of every job, repeating those of an interrupted run. The last record of a job comes with
+        its result.
+        """
         records: dict[int, list[Record]] = {}
         states: dict[int, State] = {}
         models: dict[int, Model] = {}
@@ -419,7 +428,8 @@ class _Group:
         try:
             for moved, lines in self.computation.run(states, ended):
                 # The order of writes is what makes a kill harmless. Records come first: those beyond the last
-                # checkpoint are cut off on resume and computed again, but a checkpoint cannot go on without its own.
+                # checkpoint are cut off on resume and computed again, but a checkpoint cannot continue without its
+                # records.
                 fresh: dict[int, list[Record]] = {}
                 for index, record in lines:
                     fresh.setdefault(index, []).append({"seed": self.jobs[index].spec.seed, **record})
@@ -428,8 +438,8 @@ class _Group:
                     path = self._leased_folder(index)
                     if path is not None:
                         metrics.append(path, mine)
-                # Then the model of a run that has ended: its last checkpoint says that it is done, and the model that
-                # was evaluated cannot be made from it.
+                # Then the model of a run that has ended. Its last checkpoint says that it is done, and the model that
+                # was evaluated cannot be made from the checkpoint.
                 for index, (state, kept) in moved().items():
                     if "final" in records[index][-1]:
                         models[index] = self._keep_model(index, kept)
@@ -440,7 +450,7 @@ class _Group:
                 ):
                     self._save(states, list(fresh))
                     saved = time.monotonic()
-                # The outcome comes last: whoever finds it knows that everything else is there.
+                # The outcome comes last. If it exists, everything else is there.
                 for index, mine in fresh.items():
                     for record in mine:
                         result = self._result(index, records[index], states[index], models.get(index), record)
@@ -450,7 +460,7 @@ class _Group:
             raise
 
     def _leased_folder(self, index: int) -> Path | None:
-        """The folder of a job; an error if the lease on it was lost, for then another process may write there."""
+        """The folder of a job. An error if the lease on it was lost, because another process may then write there."""
         path = self.jobs[index].folder
         if path is not None:
             self.leases[path].check()
@@ -476,14 +486,14 @@ class _Group:
         ended = bool(records) and _is_last(records[-1])
         if not ended and any(name not in tensors for name in self._unit_tensors(index)):
             raise RunError(
-                f"{path}: was begun by an earlier metasched, which did not standardise the numbers to predict; "
+                f"{path}: was started by an earlier version, which did not standardise the numbers to predict; "
                 "start the run again in another folder"
             )
         metrics.keep(path, records)
         return self.computation.among_others(index, alone, fresh), records
 
     def _save(self, states: Mapping[int, State], indices: Sequence[int]) -> None:
-        """A checkpoint of each of these jobs, after its records are on the disk."""
+        """Write a checkpoint of each of these jobs, after its records are on the disk."""
         for index in indices:
             path = self._leased_folder(index)
             if path is not None:
@@ -506,7 +516,7 @@ class _Group:
     def _result(
         self, index: int, records: list[Record], state: State, model: Model | None, record: Record
     ) -> Result | None:
-        """The result of a job, if this is its last record; its outcome is written."""
+        """The result of a job, if this is its last record. Its outcome is written."""
         if not _is_last(record):
             return None
         job, alone = self.jobs[index], self.computation.alone(index, state)
@@ -531,7 +541,7 @@ def _is_last(record: Record) -> bool:
 
 
 def outcome_of(description: Description, records: Sequence[Record]) -> Outcome:
-    """The line of a finished run: the curve, the final scores, rows by task and label, the schedule."""
+    """The outcome of a finished run: the curve, the final scores, rows by task and label, the schedule."""
     last = records[-1]
     shared = {name: getattr(description, name) for name in Description.__struct_fields__ if name not in NOT_IN_OUTCOMES}
     about: dict[str, Any] = {"run": description.spec.name, **shared}
@@ -551,9 +561,11 @@ def outcome_of(description: Description, records: Sequence[Record]) -> Outcome:
 
 
 def mean_rewards(stream: Stream, rows_per_choice: int) -> tuple[float | None, ...] | None:
-    """Mean reward by task of all choices of a run, None for a task without any; None altogether if sums are unknown.
+    """The mean reward by task over all choices of a run; None for a task without rewards, or altogether if sums are
+    unknown.
 
-    To four digits: the last bits of a reward depend on who else is in the program, and what a run stores must not.
+    It has four digits, because the last bits of a reward depend on the other jobs of the program, and what a run stores
+    must not.
     """
     if stream.rewards is None or not np.isfinite(stream.rewards).all():
         return None
@@ -563,13 +575,13 @@ def mean_rewards(stream: Stream, rows_per_choice: int) -> tuple[float | None, ..
 
 
 def _unknown_rewards(template: State) -> model_file.Tensors:
-    """Sums of rewards that nobody knows, under the name that they have in a checkpoint."""
+    """Unknown sums of rewards, under the name that they have in a checkpoint."""
     rewards = template.stream.rewards
     return {} if rewards is None else {".stream.rewards": np.full_like(rewards, np.nan)}
 
 
 def _schedule(records: Sequence[Record], arms: int) -> tuple[tuple[int, ...], ...]:
-    """Batches, or rows of mixed batches, of each task and of none in each update."""
+    """The batches of each task and of none in each update, or rows if batches are mixed."""
     if "tasks" in records[-1]:
         return tuple(tuple(np.bincount(record["tasks"], minlength=arms).tolist()) for record in records)
     so_far = np.array([[0] * arms, *([*record["drawn"], record["abstained"]] for record in records)])

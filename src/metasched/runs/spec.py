@@ -1,4 +1,4 @@
-"""Everything that decides a run's numbers, as plain JSON; its hash is the run's name."""
+"""Everything that decides the numbers of a run, as plain JSON. Its hash is the name of the run."""
 
 import hashlib
 import re
@@ -11,7 +11,8 @@ from msgspec import Meta, Struct
 
 Count = Annotated[int, Meta(ge=0)]
 EARLIER: Mapping[str, Any] = {"batching": "per_source", "metric": None}
-"""Settings that every run had before they were settings. A spec leaves them out, so that old runs keep their names."""
+"""Settings that every run had before they became settings. A spec leaves them out, so that old runs keep their names.
+"""
 _METHOD = re.compile(r"methods\.(.+?)\.(scheduler|reward|abstain|batching|options\..+)")
 _PARTS = (
     (re.compile(r"data\.set"), "data set"),
@@ -26,13 +27,13 @@ _PARTS = (
     (re.compile(r"references"), "setting references"),
     (re.compile(r"own"), "part made in Python"),
 )
-"""Paths of :func:`differences`, and how users know them; the first that fits."""
+"""Paths of :func:`differences`, and their names for users. The first one that fits counts."""
 
 
 class DataSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Which rows: the data set and its options, and the checksum of what they gave.
 
-    ``set`` is None for rows that were handed over in Python: such a run is continued by the same call, not by name.
+    ``set`` is None for rows that were passed in Python. Such a run is continued by the same call, not by name.
     """
 
     fingerprint: str
@@ -44,8 +45,8 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     """One run: rows, network, learner, scheduler, reward, seed, and the versions that computed it.
 
     ``settings`` are all settings of the learner, with nothing left open, and ``options`` those of the scheduler.
-    ``own`` names what was made in Python and cannot be written down (a network, a scheduler, a loss, a reward, an
-    optimiser, a gradient).
+    ``own`` names the objects that were made in Python and cannot be stored (a network, a scheduler, a loss, a reward,
+    an optimiser, a gradient).
 
     >>> data = DataSpec(fingerprint="0a", set="demo")
     >>> spec = RunSpec(data=data, network="mlp", learner="joint", settings={}, scheduler="ucb", reward="gain", seed=1)
@@ -67,22 +68,22 @@ class RunSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 
     @cached_property
     def name(self) -> str:
-        """Sixteen hexadecimal digits of the SHA-256 of the spec, keys in order."""
+        """Sixteen hexadecimal digits of the SHA-256 of the spec, with sorted keys."""
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
 
     @property
     def rows_per_choice(self) -> int:
-        """Rows that its scheduler chose at a time: one of a mixed batch, else all of a batch."""
+        """How many rows its scheduler chose at a time: one in mixed batches, otherwise all rows of a batch."""
         mixed = self.settings.get("batching") == "mixed"
         return 1 if mixed else int(self.settings.get("batch_size", 1))
 
     def differences(self, other: "RunSpec") -> Mapping[str, tuple[Any, Any]]:
-        """What differs between two specs: paths like ``settings.batch_size``, and both values."""
+        """The differences between two specs: paths like ``settings.batch_size``, and both values."""
         return dict(differences(msgspec.to_builtins(self), msgspec.to_builtins(other)))
 
 
 def differences(mine: Any, other: Any, path: str = "") -> list[tuple[str, tuple[Any, Any]]]:
-    """What differs between two values of plain JSON: paths, and both values, None for one that is not there."""
+    """The differences between two values of plain JSON: paths, and both values, with None for a missing one."""
     if isinstance(mine, dict) and other is None:
         other = {}
     elif isinstance(other, dict) and mine is None:
@@ -98,7 +99,7 @@ def differences(mine: Any, other: Any, path: str = "") -> list[tuple[str, tuple[
 
 
 def first_in_words(found: Mapping[str, tuple[Any, Any]]) -> str:
-    """The difference to tell a person, as what follows "a run": what names the rows comes before their checksum.
+    """The most important difference in words, as what follows "a run". Names of rows come before their checksum.
 
     >>> first_in_words({"data.fingerprint": ("0a", "0b"), "data.options.noise": (0.5, None)})
     'with another option noise of the data (0.5, not none)'
@@ -115,14 +116,14 @@ def first_in_words(found: Mapping[str, tuple[Any, Any]]) -> str:
     if (method := _METHOD.fullmatch(path)) and method[2] == "scheduler" and None in (stored, asked):
         named = f"the method '{method[1]}'"
         return f"without {named}" if stored is None else f"with {named}, which is missing now"
-    # Specs leave out what has its default, so a flag that is not there is off.
+    # Specs leave out defaults, so a missing flag is off.
     missing = "False" if stored is True or asked is True else EARLIER.get(path.removeprefix("settings.")) or "none"
     before, now = (missing if value is None else value for value in (stored, asked))
     return f"with another {part_in_words(path)} ({before}, not {now})"
 
 
 def part_in_words(path: str) -> str:
-    """What a path of :func:`differences` is called where a user gives it.
+    """The name of a path of :func:`differences` for users.
 
     >>> part_in_words("methods.wide.options.upper")
     "option upper of 'wide'"

@@ -1,4 +1,4 @@
-"""How far runs are, as their folders alone tell: waiting, running, stale, failed or done."""
+"""The state of runs, read from their folders alone: waiting, running, stale, failed or done."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -13,16 +13,16 @@ from metasched.runs.lease import STALE_SECONDS, seconds_since
 from metasched.runs.outcome import LINES
 
 FAILURE = "failure.json"
-"""In the folder of a run that was given up; the next command removes it and tries the run again."""
+"""In the folder of a run that has failed. The next command removes it and tries the run again."""
 WORK = ".work"
-"""Folder of what is under way, beside results: files of finished runs, and folders of those that have not finished."""
+"""The folder of unfinished work next to results: files of finished runs, and folders of unfinished ones."""
 
 State = Literal["waiting", "running", "stale", "failed", "done"]
 STATES: tuple[State, ...] = get_args(State)
 
 
 class Failure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a run was given up: the error in a line, all of it, and how often the run was tried."""
+    """Why a run has failed: the error in one line and in full, and how often the run was tried."""
 
     error: str
     tries: Annotated[int, Meta(ge=1)]
@@ -30,7 +30,7 @@ class Failure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def failure(folder: Path) -> Failure | None:
-    """Why the run has failed; None where it has not, or the file cannot be read."""
+    """Why the run has failed. None if it has not failed, or the file cannot be read."""
     try:
         return untrusted.read_json(folder / FAILURE, Failure, "remove it")
     except RunError:
@@ -40,8 +40,8 @@ def failure(folder: Path) -> Failure | None:
 def state_of(folder: Path) -> State:
     """The state of the run in a folder.
 
-    A run is *stale* if its worker has shown no life for half a minute; another worker, or the next command, goes on
-    with it.
+    A run is *stale* if its worker has shown no sign of life for half a minute. Another worker, or the next command,
+    then continues it.
     """
     if (folder / OUTCOME).exists():
         return "done"
@@ -52,7 +52,7 @@ def state_of(folder: Path) -> State:
 
 
 class Group(NamedTuple):
-    """Runs that belong together: how many are in each state, and the folders of those that are stale or failed."""
+    """Runs that belong together: how many are in each state, and the folders of stale and failed runs."""
 
     name: str
     counts: dict[State, int]
@@ -61,7 +61,7 @@ class Group(NamedTuple):
 
 
 def survey(folder: Path) -> list[Group]:
-    """All runs at or below a folder, by the folder they are in; runs that are only a line in a file are done."""
+    """All runs at or below a folder, by folder. Runs that are only a line in a file are done."""
     if not folder.is_dir():
         raise RunError(f"{folder}: no such folder; give that of a run, a comparison or the paper's results")
     groups: dict[str, Group] = {}
@@ -77,7 +77,7 @@ def survey(folder: Path) -> list[Group]:
         if state in ("stale", "failed"):
             (own.stale if state == "stale" else own.failed).append(run)
     for path in sorted((folder / WORK).glob(f"**/*{LINES}")):
-        if not (path.parent / RUN).exists():  # of many runs, not of one
+        if not (path.parent / RUN).exists():  # a file of many runs
             group(path.with_suffix("")).counts["done"] += _whole_lines(path)
     if not groups:
         raise RunError(f"{folder}: holds no runs; give the folder of a run, a comparison or the paper's results")
@@ -85,7 +85,7 @@ def survey(folder: Path) -> list[Group]:
 
 
 def _whole_lines(path: Path) -> int:
-    """Finished runs in a file; a line that a kill cut short is not one."""
+    """The finished runs in a file. A line that a kill cut short does not count."""
     with suppress(OSError), path.open("rb") as stream:
         return sum(line.endswith(b"\n") for line in stream)
     return 0

@@ -1,8 +1,8 @@
 """Methods × seeds × rates: the runs behind ``compare``, ``demo`` and ``paper``.
 
-Rates are tuned alike for every method: each method is run with every candidate on the tuning rows, and the candidate
-with the best mean final score wins, the first of equals. No row that results are reported on takes part. What has
-finished is kept and never run again, so an interrupted sweep goes on to the same numbers.
+Rates are tuned in the same way for every method. Each method is run with every candidate on the tuning rows, and the
+candidate with the best mean final score wins; of equal ones, the first. No row with reported results takes part.
+Finished runs are stored and never run again, so an interrupted sweep continues to the same numbers.
 """
 
 import shutil
@@ -30,33 +30,33 @@ from metasched.schedulers.resolve import SINGLE, family
 from metasched.tasks import TaskSet
 
 SINGLE_BEST = "best-single"
-"""The scheduler that draws from one source alone: the one that does best on the tuning rows."""
+"""The scheduler that draws from a single source: the one that does best on the tuning rows."""
 Rates = tuple[float, ...]
 """The learning rates of a learner, in the order of its ``rate_names``."""
 GRIDS: dict[str, tuple[Rates, ...]] = {
     "meta": tuple((inner, outer) for inner in (0.01, 0.03, 0.1) for outer in (1e-3, 3e-3)),
     "joint": ((3e-4,), (1e-3,), (3e-3,)),
 }
-"""Candidates by learner, the same for every method."""
+"""The candidates for each learner, the same for every method."""
 Rows = Sequence[tuple[int, TaskSet]]
-"""Seeds, each with the task set it is run on."""
+"""Seeds, each with its task set."""
 OnFinished = Callable[[int, str], None]
-"""Called with how many of the runs have finished, and a few words on where the others stand."""
+"""Called with the number of finished runs, and a few words about the others."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A row of a comparison: a scheduler with its options and reward, under a name of your own.
+    """A method of a comparison: a scheduler with its options and reward, under a name that you choose.
 
     Attributes:
         name: the name in tables.
-        scheduler: a word as :func:`metasched.train` takes it, or a :class:`Scheduler`. In a comparison also
-            ``"best-single"``, the one source that does best on folds of the target's labelled rows.
-        options: those of a scheduler given by name.
-        reward: the reward; None for the reward of the whole comparison.
+        scheduler: a name as in :func:`metasched.train`, or a :class:`Scheduler`. In a comparison also
+            ``"best-single"``, the single source that does best on folds of the target's labelled rows.
+        options: the options of a scheduler that is given by name.
+        reward: the reward. None means the reward of the whole comparison.
         abstain: whether the scheduler may choose "no source this time".
-        batching: ``"mixed"`` or ``"per_source"``; None for the batching of the whole comparison.
-        role: a few words about it. ``"ours"`` marks the method that a verdict is about.
+        batching: ``"mixed"`` or ``"per_source"``. None means the batching of the whole comparison.
+        role: a few words about the method. ``"ours"`` marks the method that the verdict is about.
 
     Examples:
         >>> wide = ms.Method("wide", "ucb", {"upper": 2.0})
@@ -93,7 +93,7 @@ class Setup(NamedTuple):
         out: Path | None = None,
         predictions: bool = False,
     ) -> list[Job]:
-        """A job for each seed; what cannot run is refused."""
+        """Make a job for each seed. Jobs that cannot run are refused."""
         learner = self.learner.with_rates(rates)
         if method.batching is not None:
             learner = replace(learner, batching=method.batching)
@@ -132,7 +132,7 @@ Finish = Callable[[list[Job]], list[Outcome]]
 
 
 def tune(setup: Setup, methods: Sequence[Method], rows: Rows, grid: Sequence[Rates], finish: Finish) -> list[Tuned]:
-    """Every method with the rates of ``grid`` that do best on ``rows``, the first of equals."""
+    """Every method with the rates of ``grid`` that do best on ``rows``; of equal ones, the first."""
     jobs = [job for method in methods for rates in grid for job in setup.jobs(method, rows, rates)]
     scores = _mean_finals(finish(jobs), len(rows)).reshape(len(methods), len(grid))
     best = scores.argmax(axis=1)
@@ -142,7 +142,7 @@ def tune(setup: Setup, methods: Sequence[Method], rows: Rows, grid: Sequence[Rat
 
 
 def chosen_rates(results: Sequence[Tuned], names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """What was chosen for every method that was tuned: its rates by ``names``, and their score as ``accuracy``."""
+    """The chosen rates of every tuned method by ``names``, and their score as ``accuracy``."""
     return {
         method.name: {**dict(zip(names, rates, strict=True)), "accuracy": round(score, 4)}
         for method, rates, score in results
@@ -151,7 +151,7 @@ def chosen_rates(results: Sequence[Tuned], names: Sequence[str]) -> dict[str, di
 
 
 def best_single(setup: Setup, method: Method, rows: Rows, finish: Finish) -> Method:
-    """``best-single`` as the source that does best on ``rows`` with the rates of the settings, the first of equals."""
+    """Replace ``best-single`` by the source that does best on ``rows`` with the rates of the settings."""
     tasks = rows[0][1].tasks
     words = [f"{SINGLE}{number}" for number in range(1, len(tasks) + 1)]
     singles = [replace(method, name=word, scheduler=word) for word in words]
@@ -161,9 +161,10 @@ def best_single(setup: Setup, method: Method, rows: Rows, finish: Finish) -> Met
 
 
 def _mean_finals(finished: Sequence[Outcome], repeats: int) -> NDArray[np.float64]:
-    """Mean final score of every ``repeats`` neighbouring runs. One that diverged counts as −1, and less than any other.
+    """The mean final score of every ``repeats`` neighbouring runs.
 
-    Scores of errors and losses may be far below −1.
+    A run that diverged counts as −1, or as less than any other run, because scores of errors and losses may be far
+    below −1.
     """
     worst = min((outcome.final.test_accuracy - 1 for outcome in finished if outcome.final), default=-1.0)
     finals = [min(-1.0, worst) if outcome.final is None else outcome.final.test_accuracy for outcome in finished]
@@ -171,9 +172,9 @@ def _mean_finals(finished: Sequence[Outcome], repeats: int) -> NDArray[np.float6
 
 
 class Finished:
-    """Runs that have finished, by the names of their specs; each is a line of a file, if there is one.
+    """Finished runs, by the names of their specs. Each is a line of a file, if there is one.
 
-    A job with a folder is kept there instead. An executor that needs folders gets temporary ones for all other jobs.
+    A job with a folder is stored there instead. If an executor needs folders, all other jobs get temporary ones.
     """
 
     def __init__(self, executor: Executor, path: Path | None = None) -> None:
@@ -184,7 +185,9 @@ class Finished:
         self._outcomes: dict[str | Path, Outcome] = {one.run: one for one in _whole_lines(path)} if path else {}
 
     def run(self, jobs: Sequence[Job], on_finished: OnFinished | None = None) -> list[Outcome]:
-        """The outcomes of the jobs, in their order. Only what has not finished yet is run, and each spec once."""
+        """Run the jobs and return their outcomes, in order. Finished runs are not run again, and each spec runs only
+        once.
+        """
         keys = [job.folder or job.spec.name for job in jobs]
         missing = {key: job for key, job in zip(keys, jobs, strict=True) if key not in self._outcomes}
         waiting = list(missing.items())
@@ -202,7 +205,7 @@ class Finished:
             key, job = waiting[number]
             self._outcomes[key] = outcome
             if isinstance(key, str):
-                # First the line, then the folder: a kill in between leaves both, and the line counts.
+                # First the line, then the folder. A kill in between leaves both, and the line counts.
                 if self.path is not None:
                     append(self.path, outcomes.encode(outcome), durable=True)
                 if job.folder is not None:
@@ -224,7 +227,7 @@ class Finished:
 
 
 def _with_folders(jobs: Sequence[tuple[str | Path, Job]], path: Path) -> list[tuple[str | Path, Job]]:
-    """The jobs, those without a folder with one named for their spec; a run that was begun there goes on."""
+    """The jobs, with a folder named after the spec for those without one. A run that was started there continues."""
     placed = [(key, job if job.folder else job._replace(folder=path / key)) for key, job in jobs]
     new = {job.folder: job.description for key, job in placed if isinstance(key, str) and job.folder}
     folder.create({each: about for each, about in new.items() if not (each / folder.RUN).exists()})

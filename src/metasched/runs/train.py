@@ -1,4 +1,4 @@
-"""``train``, ``resume`` and ``load_model``: one scheduler over seeds, kept so that it can be stopped and continued."""
+"""``train``, ``resume`` and ``load_model``: one scheduler over seeds, which can be stopped and continued."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -64,23 +64,25 @@ def train(
         scheduler: a name from ``ms.schedulers.names()``, a :class:`Scheduler` of your own, or ``"auto"``, the one that
             did best in our results. Three controls are for comparison: ``"target-only"`` draws no source rows,
             ``"single:<task>"`` draws from one task (by name or number from 1), and ``"oracle-best-single"`` is the
-            single task that turned out best. With ``abstain``, your own scheduler has one arm more than tasks.
-        options: options of a scheduler given by name. For ``gittins`` and ``mdp`` also those of :func:`metasched.plan`.
-            Tasks (``task`` of ``single``, ``tasks`` of ``uniform``) are named, or numbered from 1.
+            single task that turned out best. With ``abstain``, your own scheduler needs one more arm than there are
+            tasks.
+        options: options of a scheduler that is given by name. For ``gittins`` and ``mdp`` also those of
+            :func:`metasched.plan`. Give tasks (``task`` of ``single``, ``tasks`` of ``uniform``) by name, or by number
+            from 1.
         learner: :class:`Joint` or :class:`AlgorithmOne` with their settings. ``"joint"`` and ``"meta"`` are the same
             with default settings.
         network: ``"auto"``, ``"mlp"``, ``"cnn"``, or a :class:`Network` of your own.
-        reward: what the scheduler is told about a row or batch: a name from ``ms.rewards.names()``, or a function of
-            an objective and a turn.
+        reward: what the scheduler is told about a row or batch: a name from ``ms.rewards.names()``, or a function of an
+            objective and a turn.
         abstain: whether the scheduler may also choose no source at all.
-        seeds: how many, counted from 0, or a list of them. A seed determines the initial weights, the target's batches
-            and the scheduler's random draws. If the loss of a seed is no longer finite, that seed ends with a record
-            that says why (``diverged``).
+        seeds: the number of seeds, counted from 0, or a list of them. A seed determines the initial weights, the
+            target's batches and the scheduler's random draws. If the loss of a seed is no longer finite, this seed ends
+            with a record that says why (``diverged``).
         loss: the loss of one source row, ``loss(outputs, label) -> number``. By default cross-entropy, or half the
             squared error in regression.
         target_loss: the loss of one target row; by default the same.
-        out: folder of the run, or with several seeds of all runs. An interrupted run in it continues. Without ``out``
-            nothing is written.
+        out: the folder of the run or, with several seeds, of all runs. An interrupted run in it continues. Without
+            ``out`` nothing is written.
         on_record: called with every record. By default a notebook shows a line with the progress, and a script shows
             nothing.
         trackers: also send records to ``"tensorboard"``, ``"mlflow"``, ``"wandb"``, or a ``Tracker`` of your own.
@@ -133,7 +135,7 @@ def resume(
 ) -> Run:
     """Continue the run in a folder, or all runs in its subfolders, each from its last checkpoint.
 
-    They end with the same numbers as without the interruption.
+    The results are the same as without the interruption.
 
     Args:
         where: the folder.
@@ -167,7 +169,7 @@ def resume(
             tasks = _stored_rows(each, spec.data.set, spec.data.options)
             if tasks.fingerprint != spec.data.fingerprint:
                 raise RunError(
-                    f"{each}: the data '{spec.data.set}' are not those that the run started with; restore them"
+                    f"{each}: the data '{spec.data.set}' are not those with which the run started; restore them"
                 )
             loaded[spec.data.fingerprint] = tasks
     jobs = [stored_job(each, about, loaded[about.spec.data.fingerprint]) for each, about in described.items()]
@@ -196,7 +198,7 @@ def load_model(folder: str | os.PathLike[str], network: Network | None = None, *
 
 
 def _stored_rows(path: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
-    """The rows that a description names; it may be damaged, and then its options are of any type."""
+    """The rows that a description names. If it is damaged, its options may have any type."""
     try:
         return datasets.load_stored(name, options)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
@@ -210,7 +212,7 @@ def _stored_rows(path: Path, name: str, options: Mapping[str, Any]) -> TaskSet:
 def _run(
     jobs: Sequence[Job], out: Path | None, on_record: OnRecord | None, sinks: Sequence[Tracker], **how: Any
 ) -> Run:
-    """Run all jobs; every record goes to the trackers, and to ``on_record`` or else to a line in a notebook."""
+    """Run all jobs. Every record goes to the trackers, and to ``on_record`` or a line in a notebook."""
     updates = sum(job.settings.updates for job in jobs)
     with (
         tracker_room.tracking(sinks, out, [job.description for job in jobs]) as track,

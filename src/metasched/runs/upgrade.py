@@ -1,4 +1,4 @@
-"""Reading what the last version wrote (format 2), in the form of this one (format 3)."""
+"""Reads what the last version wrote (format 2), and converts it to the present format 3."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -15,9 +15,9 @@ FORMAT = 2
 
 
 def upgrade_spec(old: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec of a run: format 2 had one ``config`` for all learners, with the reward and ``abstain`` among it.
+    """Convert the spec of a run. Format 2 had one ``config`` for all learners, with the reward and ``abstain`` in it.
 
-    What it does not know it leaves as it is, for whoever reads the spec to report.
+    Unknown parts stay as they are, and are reported when the spec is read.
 
     Raises:
         RunError: for a run with a setting that no longer exists.
@@ -40,17 +40,17 @@ def upgrade_spec(old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Layers:
-    """Format 2 wrote what neighbouring outcomes share only once.
+    """Format 2 wrote the common parts of neighbouring outcomes only once.
 
-    A line ``{"shared": {…}}`` holds what all lines below it have in common, and ``{"method": {…}}`` what the lines up
-    to the next such line have in common besides. A line without a format of its own is laid over both.
+    A line ``{"shared": {…}}`` has what all lines below it have in common, and ``{"method": {…}}`` what the lines up to
+    the next such line have in common. A line without its own format is combined with both.
     """
 
     def __init__(self) -> None:
         self._layers: dict[str, dict[str, Any]] = {"shared": {}, "method": {}}
 
     def complete(self, line: dict[str, Any]) -> dict[str, Any] | None:
-        """All fields of an outcome; None for a line that only holds what others share."""
+        """All fields of an outcome, or None for a line with only common parts."""
         if len(line) == 1 and line.keys() <= self._layers.keys():
             self._layers |= msgspec.convert(line, dict[str, dict[str, Any]])
             return None
@@ -66,7 +66,7 @@ def _laid_over(below: Any, above: Any) -> Any:
 
 
 def outcome(old: Mapping[str, Any]) -> dict[str, Any]:
-    """An outcome of format 2: it kept two fields of ``final`` beside it, and gave another one a shorter name.
+    """An outcome of format 2. It had two fields of ``final`` next to it, and a shorter name for another one.
 
     The run is named after its new spec.
     """

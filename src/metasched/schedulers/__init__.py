@@ -1,4 +1,4 @@
-"""Schedulers by name. A new one is one file and a line in ``_SCHEDULERS``, under the name of its function."""
+"""Schedulers by name. A new scheduler is one file and a line in ``_SCHEDULERS`` under the name of its function."""
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
@@ -78,7 +78,7 @@ __all__ = [
 
 
 def names() -> tuple[str, ...]:
-    """The names of all schedulers.
+    """List the names of all schedulers.
 
     Returns:
         Their names.
@@ -91,13 +91,13 @@ def names() -> tuple[str, ...]:
 
 
 def needs_plan(name: str) -> bool:
-    """Whether a scheduler needs a plan; see :func:`metasched.plan`.
+    """Tell whether a scheduler needs a plan; see :func:`metasched.plan`.
 
     Args:
         name: one of :func:`names`.
 
     Returns:
-        Whether it is.
+        Whether it does.
 
     Examples:
         >>> [name for name in ms.schedulers.names() if ms.schedulers.needs_plan(name)]
@@ -107,7 +107,7 @@ def needs_plan(name: str) -> bool:
 
 
 def family(name: str) -> Family:
-    """The kind of a scheduler. One that needs a plan looks at labels, so it is active.
+    """Tell the kind of a scheduler.
 
     Args:
         name: one of :func:`names`.
@@ -137,11 +137,11 @@ def make(
     Args:
         name: one of :func:`names`.
         num_tasks: N.
-        plan: what was computed for the tasks beforehand, for those that need it.
-        passes: batches in one pass through each task, for those that ask.
-        sizes: rows of each task, for those that ask.
-        abstain: whether it has one more arm, N: no source this time (:func:`with_abstain`).
-        **options: the scheduler's own; they must exist, and it checks their types and ranges.
+        plan: the plan for the tasks, for schedulers that need one.
+        passes: the batches in one pass through each task, for schedulers that use them.
+        sizes: the rows of each task, for schedulers that use them.
+        abstain: whether the scheduler has one more arm, N, which means no source this time (:func:`with_abstain`).
+        **options: options of the scheduler. It checks their names, types and ranges.
 
     Returns:
         The scheduler.

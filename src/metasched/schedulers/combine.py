@@ -1,4 +1,4 @@
-"""Schedulers made from schedulers: one more arm, "no source this time", and a choice among several."""
+"""Schedulers made from schedulers: one with one more arm, "no source this time", and a choice among several."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,16 +10,15 @@ from metasched.schedulers.base import Scheduler, State
 
 
 def with_abstain(scheduler: Scheduler) -> Scheduler:
-    """Let a scheduler of N + 1 arms choose among N tasks and, with arm N, none of them.
+    """Let a scheduler of N + 1 arms choose among N tasks or, with arm N, none of them.
 
-    ``make("ucb", num_tasks=N, abstain=True)`` is ``with_abstain(ucb(N + 1))``. It is given the labels at the cursors of
-    the N tasks; the last arm, which has no rows, always shows label 0. ``task == N``
-    means *train on nothing*: no row is drawn, no cursor moves, the model stays as it is, and the arm gets the reward
-    that is measured then, like any other. So a scheduler that learns leaves sources that hurt, and a static scheduler
-    abstains in its turn, whatever the rewards.
+    ``make("ucb", num_tasks=N, abstain=True)`` is ``with_abstain(ucb(N + 1))``. It gets the labels at the cursors of the
+    N tasks. The last arm has no rows and always shows label 0. ``task == N`` means that nothing is trained: no row is
+    drawn, no cursor moves, and the model does not change. The arm gets a reward like any other. So a scheduler that
+    learns avoids sources that hurt, and a static scheduler abstains when it is the arm's turn, whatever the rewards.
 
     Args:
-        scheduler: for N + 1 arms.
+        scheduler: a scheduler for N + 1 arms.
 
     Returns:
         The scheduler for N tasks, of the same family.
@@ -50,21 +49,21 @@ def with_abstain(scheduler: Scheduler) -> Scheduler:
 
 
 class SwitchState(NamedTuple):
-    """Which scheduler decides, int32 (), and the states of all."""
+    """The number of the scheduler that decides, int32 (), and the states of all."""
 
     which: jax.Array
     states: tuple[Any, ...]
 
 
 def switch(schedulers: Sequence[Scheduler], which: int = 0) -> Scheduler:
-    """One of several schedulers for the same tasks, chosen by its number.
+    """Choose one of several schedulers for the same tasks by its number.
 
-    ``which`` is part of the state: one compiled program compares any number of schedulers, one run after another or
-    side by side under ``vmap``. Only the one that decides is told rewards.
+    ``which`` is part of the state, so one compiled program can compare any number of schedulers, one run after another
+    or side by side under ``vmap``. Only the scheduler that decides gets rewards.
 
     Args:
-        schedulers: the several.
-        which: the number of the one that decides, from 0.
+        schedulers: the schedulers.
+        which: the number of the scheduler that decides, from 0.
 
     Returns:
         The scheduler, which is active.

@@ -6,7 +6,7 @@ from metasched.schedulers.base import Scheduler
 
 
 def cyclic(num_tasks: int) -> Scheduler:
-    """One batch of each task in turn: batch t = 0, 1, … comes from task t mod N.
+    """Draw one batch of each task in turn: batch t = 0, 1, … comes from task t mod N.
 
     Args:
         num_tasks: N.

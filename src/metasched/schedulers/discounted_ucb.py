@@ -14,8 +14,8 @@ def discounted_ucb(
 ) -> Scheduler:
     """θ_t = argmax_i μ_i(γ) + U·√(ξ·log n(γ) / V_i(γ)), every past reward weighted by γ^age.
 
-    V_i(γ) = Σ_s γ^(t−s)·1{θ_s = i}, μ_i(γ) the mean with the same weights, n(γ) = Σ_i V_i(γ). A task that rests loses
-    weight, its bound rises, and it is tried again; about 1 / (1 − γ) batches are remembered.
+    V_i(γ) = Σ_s γ^(t−s)·1{θ_s = i}, μ_i(γ) the mean with the same weights, n(γ) = Σ_i V_i(γ). A task that is not drawn
+    loses weight, so its bound rises, and it is tried again. About 1 / (1 − γ) batches are remembered.
 
     Reference: Garivier, Moulines, *On Upper-Confidence Bound Policies for Switching Bandit Problems*, ALT 2011.
 

@@ -10,10 +10,10 @@ from metasched.schedulers.base import Scheduler, key_of_draw
 
 
 def epsilon_greedy(num_tasks: int, epsilon: float = 0.1, decay: float = 0.0) -> Scheduler:
-    """With probability ε_t a task drawn uniformly, else argmax_i μ_i; untried tasks come before tried ones.
+    """With probability ε_t, draw a task uniformly, otherwise argmax_i μ_i. Untried tasks come before tried ones.
 
-    ε_t = ε / (1 + decay·t / N). Without decay the share of exploration, and with it the regret per batch, stays as it
-    is; with decay > 0 it falls like N / t, for which regret is O(log t) once ε / decay is large enough.
+    ε_t = ε / (1 + decay·t / N). Without decay, the share of exploration and the regret per batch stay constant. With
+    decay > 0 they fall like N / t, and the regret is O(log t) if ε / decay is large enough.
 
     Reference: Auer, Cesa-Bianchi, Fischer, *Finite-time Analysis of the Multiarmed Bandit Problem*, Machine Learning
     47, 2002 (ε_n-greedy).

@@ -1,4 +1,4 @@
-"""Exponential weights: no assumption on how rewards come about, only that they are bounded."""
+"""Exponential weights, which assume nothing about rewards except that they are bounded."""
 
 from math import log
 from typing import NamedTuple
@@ -12,7 +12,9 @@ from metasched.schedulers.base import Scheduler, key_of_draw
 
 
 class Weights(NamedTuple):
-    """Key data, batches so far int32 (), estimated total loss of each task (N,), lowest and highest reward so far."""
+    """Key data, the number of batches int32 (), the estimated total loss of each task (N,), and the lowest and highest
+    reward.
+    """
 
     key: jax.Array
     turn: jax.Array
@@ -22,11 +24,11 @@ class Weights(NamedTuple):
 
 
 def exp3(num_tasks: int, rate: float = 1.0, explore: float = 0.0, scale: str = "spread") -> Scheduler:
-    """Task i with probability p_i = (1 − ε)·softmax(−η_t·L)_i + ε / N, where η_t = rate·√(log N / (N·t)).
+    """Draw task i with probability p_i = (1 − ε)·softmax(−η_t·L)_i + ε / N, where η_t = rate·√(log N / (N·t)).
 
-    After a batch of task i with reward r in [0, 1], L_i grows by (1 − r) / p_i, an unbiased estimate of what every
-    task would have lost. Whatever the rewards, the expected regret against the best single task is at most
-    2·√(T·N·log N). Online data mixing weights the domains of a language model in this way.
+    After a batch of task i with reward r in [0, 1], L_i grows by (1 − r) / p_i, an unbiased estimate of the loss of
+    every task. For any rewards, the expected regret against the best single task is at most 2·√(T·N·log N). Online data
+    mixing weights the domains of a language model in this way.
 
     References: Auer, Cesa-Bianchi, Freund, Schapire, *SIAM Journal on Computing* 32, 2002; Bubeck, Cesa-Bianchi,
     *Regret Analysis of Stochastic and Nonstochastic Multi-armed Bandit Problems*, 2012, theorem 3.1 (this form);
@@ -34,10 +36,10 @@ def exp3(num_tasks: int, rate: float = 1.0, explore: float = 0.0, scale: str = "
 
     Args:
         num_tasks: N.
-        rate: factor of the learning rate, > 0.
-        explore: ε in [0, 1], a share of uniform choices.
-        scale: ``"spread"`` maps the range of the rewards seen so far to [0, 1]; ``"fixed"`` takes rewards as they are
-            and clips them to [0, 1].
+        rate: the factor of the learning rate, > 0.
+        explore: ε in [0, 1], the share of uniform choices.
+        scale: ``"spread"`` maps the range of the rewards seen so far to [0, 1]; ``"fixed"`` uses rewards as they are,
+            clipped to [0, 1].
 
     Returns:
         The scheduler, which is active.
@@ -74,7 +76,7 @@ def exp3(num_tasks: int, rate: float = 1.0, explore: float = 0.0, scale: str = "
         return tasks.astype(jnp.int32)
 
     def update_rows(state: Weights, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> Weights:
-        """All rows were drawn with the same probabilities, so their estimates add up."""
+        """All rows were drawn with the same probabilities, so their estimates can be added."""
         tasks, rewards = jnp.asarray(tasks), jnp.asarray(rewards)
         low, high = state.low, state.high
         if scale == "spread":

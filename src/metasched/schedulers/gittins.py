@@ -1,4 +1,4 @@
-"""The paper's Gittins index scheduler, and one that keeps its rewards up to date; and what it takes of a plan."""
+"""The paper's Gittins index scheduler, and a version that re-estimates its rewards. Also what it needs from a plan."""
 
 from typing import NamedTuple, Protocol
 
@@ -42,7 +42,7 @@ class PlanLike(Protocol):
 
 
 def transitions_of(plan: PlanLike, num_tasks: int) -> jax.Array:
-    """P (N, C, C) of a plan in float32; an arm to abstain stays at label 0."""
+    """P (N, C, C) of a plan in float32. An arm to abstain always stays at label 0."""
     matrices = np.zeros((num_tasks, *plan.transitions.shape[1:]), np.float32)
     matrices[: len(plan.transitions)] = plan.transitions
     matrices[len(plan.transitions) :, 0, 0] = 1
@@ -50,7 +50,7 @@ def transitions_of(plan: PlanLike, num_tasks: int) -> jax.Array:
 
 
 def require_plan(plan: PlanLike | None, name: str, num_tasks: int, refresh: int) -> PlanLike:
-    """``plan``, or what to do about its absence or its not fitting."""
+    """Return ``plan``, or say what to do if it is missing or does not fit."""
     if plan is None:
         raise ConfigError(f"scheduler '{name}' needs a plan; make one with metasched.plan(tasks) and pass plan=")
     planned = len(plan.transitions)
@@ -62,9 +62,9 @@ def require_plan(plan: PlanLike | None, name: str, num_tasks: int, refresh: int)
 
 
 class GittinsState(NamedTuple):
-    """Rewards by task, faded sums and weights by task and label (N, C), and the indices in use (N, C).
+    """Rewards by task, faded sums and weights by task and label (N, C), and the present indices (N, C).
 
-    ``transitions`` (N, C, C) come from the plan and stay as they are. They live in the state, and not in the functions,
+    ``transitions`` (N, C, C) come from the plan and do not change. They are part of the state and not of the functions,
     so that one compiled program serves any plan.
     """
 
@@ -83,19 +83,19 @@ def gittins(
     upper: float = 0.5,
     xi: float = 1.1,
 ) -> Scheduler:
-    """θ_t = argmax_i ν_i(label at the cursor of task i): the task whose next rows promise most, and for how long.
+    """Draw θ_t = argmax_i ν_i(label at the cursor of task i), the task whose next rows promise most, and for how long.
 
     Reference: Gittins, *Journal of the Royal Statistical Society B* 41, 1979; the paper's Algorithm "Gittins Index
     Scheduler".
 
     Args:
         num_tasks: N.
-        plan: from :func:`metasched.plan`: transitions, and the indices of the initial model's rewards.
-        refresh: recompute the indices every so many batches from the rewards that training returned. 0 is the paper's
-            letter: indices of the initial model for ever, which lock onto one task however badly it does.
-        forget: the weight of a reward one batch later, when refreshing.
-        upper: U of the bonus for tasks that were seldom drawn, when refreshing (see :func:`~.arms.bonus`).
-        xi: ξ > 1 of the same.
+        plan: the result of :func:`metasched.plan`, with transitions and the indices of the initial model's rewards.
+        refresh: how many batches apart the indices are recomputed from the rewards of training. With 0, as in the
+            paper, the indices of the initial model are used for ever. They lock onto one task, however badly it does.
+        forget: the factor by which the weight of a reward falls with every batch, if ``refresh`` is not 0.
+        upper: U of the bonus for tasks that were seldom drawn, if ``refresh`` is not 0 (see :func:`~.arms.bonus`).
+        xi: ξ > 1 of this bonus.
 
     Returns:
         The scheduler, which is active.
@@ -137,7 +137,7 @@ def gittins(
     def learned(state: GittinsState, seen: Arms, own: jax.Array, task: jax.Array, reward: jax.Array) -> GittinsState:
         sums = (state.sums * fade).at[task, own].add(reward)
         weights = (state.weights * fade).at[task, own].add(1)
-        # Every task must have been drawn before its index means anything; then every so many rewards.
+        # Every task must be drawn before its index means anything. Then the indices are refreshed at regular intervals.
         due = (seen.turn <= 2 * num_tasks) | (seen.turn // every > state.seen.turn // every)
         indices = jax.lax.cond(
             due,

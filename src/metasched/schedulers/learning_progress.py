@@ -1,4 +1,4 @@
-"""Teacher–student: the task on which the score changes fastest, upwards or downwards."""
+"""Teacher–student: the task whose score changes fastest, up or down."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,9 @@ from metasched.schedulers.base import Scheduler, key_of_draw
 
 
 class Progress(NamedTuple):
-    """Key data, batches so far int32 (); by task (N,): scores seen int32, the last score, the smoothed slope."""
+    """Key data and the number of batches int32 (). By task (N,): the number of scores int32, the last score, the
+    smoothed slope.
+    """
 
     key: jax.Array
     turn: jax.Array
@@ -21,18 +23,19 @@ class Progress(NamedTuple):
 
 
 def learning_progress(num_tasks: int, rate: float = 0.1, epsilon: float = 0.1) -> Scheduler:
-    """With probability ε a task drawn uniformly, else argmax_i |Q_i|, where Q_i ← (1 − α)·Q_i + α·(x_i − x_i').
+    """With probability ε, draw a task uniformly, otherwise argmax_i |Q_i|, where Q_i ← (1 − α)·Q_i + α·(x_i − x_i').
 
-    x_i is the score (reward) after a batch of task i and x_i' the one after its batch before: Q_i is the smoothed slope
-    of the score over the task's own batches. A falling score counts as much as a rising one, so that what is being
-    forgotten is practised again. A task needs two scores to have a slope; until then it comes first, lowest first.
+    x_i is the score (reward) after a batch of task i, and x_i' the score after the batch of this task before. So Q_i is
+    the smoothed slope of the score over the task's own batches. A falling score counts as much as a rising one, so
+    tasks that are being forgotten are practised again. A task needs two scores to have a slope. Tasks with fewer scores
+    come first, lowest first.
 
     Reference: Matiisen, Oliver, Cohen, Schulman, *Teacher–Student Curriculum Learning*, IEEE Transactions on Neural
     Networks and Learning Systems 31, 2019 (the Online algorithm).
 
     Args:
         num_tasks: N.
-        rate: α in (0, 1]; a task's first slope is taken whole.
+        rate: α in (0, 1]. A task's first slope is not smoothed.
         epsilon: ε in [0, 1].
 
     Returns:

@@ -1,4 +1,4 @@
-"""The paper's MDP scheduler, and one that keeps its rewards up to date."""
+"""The paper's MDP scheduler, and a version that re-estimates its rewards."""
 
 from typing import Any, NamedTuple
 
@@ -15,9 +15,9 @@ from metasched.schedulers.gittins import PlanLike, require_plan, transitions_of
 
 
 class MdpState(NamedTuple):
-    """Rewards by task; faded sums, weights and the A in use by task, own label and label met (N, C, C).
+    """Rewards by task; faded sums, weights and the present A by task, own label and label of another task (N, C, C).
 
-    ``transitions`` (N, C, C) come from the plan and stay as they are, as in the Gittins scheduler.
+    ``transitions`` (N, C, C) come from the plan and do not change, as in the Gittins scheduler.
     """
 
     seen: Arms
@@ -35,22 +35,22 @@ def mdp(
     upper: float = 0.5,
     xi: float = 1.1,
 ) -> Scheduler:
-    """The task that the joint decision problem of all tasks chooses in the state of all labels at the cursors.
+    """Draw the task that the joint decision problem of all tasks chooses in the state of all labels at the cursors.
 
-    With ``refresh=0`` this is the policy of ``plan``, from the initial model's rewards: a table where the joint problem
-    was solved exactly, a call to the planner where it is too large for one. Refreshing, the reward of task i at label c
-    is re-estimated against every label c' that the tasks then showed, Â[i, c, c'], and the choice is by *frozen*
-    indices: while task i is drawn the others rest, so its index is that of the rewards mean over j of Â[i, c, s_j],
-    where s_j is the label of task j (its own label for j = i). That is exact when rewards are separable and within a
-    few hundredths of the optimum when they are coupled.
+    With ``refresh=0`` this is the policy of ``plan``, which uses the initial model's rewards: a table if the joint
+    problem was solved exactly, or a call to the planner if the problem is too large for a table. With ``refresh`` ≥ 1,
+    the reward of task i at label c is re-estimated for every label c' that the tasks then showed, Â[i, c, c']. The
+    choice then uses *frozen* indices: while task i is drawn the others rest, so its index is that of the rewards mean
+    over j of Â[i, c, s_j], where s_j is the label of task j (its own label for j = i). This is exact for separable
+    rewards, and within a few hundredths of the optimum for coupled rewards.
 
     Args:
         num_tasks: N.
-        plan: from :func:`metasched.plan`.
-        refresh: batches between re-estimates; 0 is the paper's letter.
-        forget: the weight of a reward one batch later, when refreshing.
-        upper: U of the bonus for tasks that were seldom drawn, when refreshing.
-        xi: ξ > 1 of the same.
+        plan: the result of :func:`metasched.plan`.
+        refresh: how many batches apart rewards are re-estimated. 0 is the scheduler of the paper.
+        forget: the factor by which the weight of a reward falls with every batch, if ``refresh`` is not 0.
+        upper: U of the bonus for tasks that were seldom drawn, if ``refresh`` is not 0.
+        xi: ξ > 1 of this bonus.
 
     Returns:
         The scheduler, which is active.
@@ -100,7 +100,7 @@ def mdp(
 
 
 def _planned(plan: PlanLike) -> Scheduler:
-    """The plan's policy: a table of actions, which is the state, or a call to the host where there is none."""
+    """The plan's policy: a table of actions, which is the state, or a call to the host if there is no table."""
     actions = plan.policy.actions
     if actions is not None:
         table = np.asarray(actions, np.int8 if len(plan.transitions) < 128 else np.int32)

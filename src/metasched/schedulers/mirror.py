@@ -1,4 +1,4 @@
-"""Mirror descent: proportions that move towards what has transferred, a little with every batch."""
+"""Mirror descent: proportions that move a little with every batch, towards the tasks that have helped."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from metasched.schedulers.base import Scheduler, key_of_draw
 from metasched.schedulers.thompson import FADE, LEAST
 
 LARGEST_GAIN = 10.0
-"""Of one batch, in units of σ."""
+"""The bound of a change with one batch, in units of σ."""
 
 
 class Proportions(NamedTuple):
@@ -29,7 +29,7 @@ class Proportions(NamedTuple):
 
     @property
     def seen(self) -> Arms:
-        """Rewards so far."""
+        """The number of rewards so far."""
         return Arms(*self[:5])
 
 
@@ -43,17 +43,16 @@ def mirror(
     keep: float = 1.0,
     start: Sequence[float] | None = None,
 ) -> Scheduler:
-    """Draw from proportions p ∝ exp(z), where z_i grows by η·μ_i / σ with every batch; half of the time, sample.
+    """Draw from proportions p ∝ exp(z), where z_i grows by η·μ_i / σ with every batch. Half of the draws are sampled.
 
     μ_i is the estimated mean reward of task i, and σ the deviation of rewards within a task. Thompson sampling asks
-    which task is best now, and draws evenly again as soon as rewards are alike. Proportions only move on evidence. So
-    they remember what a task was worth after its rows have been learned. Alone they lock onto a few tasks: with many
-    small ones that is too soon. So a share of the draws is left to Thompson sampling, which goes on asking.
+    which task is best now, and draws evenly again as soon as rewards are alike. The proportions only move with
+    evidence. So they remember what a task was worth after its rows have been learned. By themselves they lock onto a
+    few tasks, which is too soon if there are many small tasks. So a share of the draws is left to Thompson sampling.
 
     References: Fan, Pagliardini, Jaggi, *DoGE: Domain Reweighting with Generalization Estimation*, arXiv:2310.15393
-    (proportions of a language model's domains by mirror descent on gradient alignment, with rewards of the domains
-    just seen where this has estimates of all); Nemirovski, Yudin, *Problem Complexity and Method Efficiency in
-    Optimization*, 1983.
+    (proportions of a language model's domains by mirror descent on gradient alignment; it uses only the rewards of the
+    domains just seen); Nemirovski, Yudin, *Problem Complexity and Method Efficiency in Optimization*, 1983.
 
     Args:
         num_tasks: N.
@@ -61,9 +60,9 @@ def mirror(
         sample: the share of draws that Thompson sampling makes, from N(μ_i, (width·σ)² / V_i).
         explore: the share of uniform draws.
         width: of Thompson sampling.
-        forget: the weight of a reward in μ one batch later.
-        keep: the factor of z with every batch; below 1 the proportions slowly go back to those of the start.
-        start: the proportions of the first draws; by default all alike.
+        forget: the factor by which the weight of a reward in μ falls with every batch.
+        keep: the factor of z with every batch. Below 1, the proportions slowly return to those of the start.
+        start: the proportions of the first draws; by default all are equal.
 
     Returns:
         The scheduler, which is active.
@@ -104,7 +103,7 @@ def mirror(
         sigma = arms.within(seen)
         tried = seen.visits > LEAST
         known = jnp.where(tried, seen.mean, jnp.where(tried, seen.mean, 0).sum() / jnp.maximum(tried.sum(), 1))
-        # Before there are more rewards than tasks nothing is known of the scale. Rewards without noise have none.
+        # Until there are more rewards than tasks, the scale is unknown. Rewards without noise have no scale.
         gain = jnp.where(seen.turn > num_tasks, jnp.clip(known / sigma, -LARGEST_GAIN, LARGEST_GAIN), 0)
         logits = origin + kept * (state.logits - origin) + step * gain
         return Proportions(*seen, logits - jax.nn.logsumexp(logits))

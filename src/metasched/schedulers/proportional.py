@@ -12,11 +12,11 @@ from metasched.schedulers.uniform import UniformState
 
 
 def proportional(num_tasks: int, sizes: Sequence[int] | None = None) -> Scheduler:
-    """Draw each task with a chance proportional to its number of rows.
+    """Draw each task with a probability proportional to its number of rows.
 
     Args:
         num_tasks: N.
-        sizes: rows of each task; by default all alike, which is :func:`~metasched.schedulers.uniform`.
+        sizes: the rows of each task. By default all are equal, as in :func:`~metasched.schedulers.uniform`.
 
     Returns:
         The scheduler, which is static.

@@ -1,13 +1,13 @@
-"""From the word that a user gives for a scheduler to the scheduler: the only place that knows these words.
+"""From the name that a user gives to the scheduler. Only this module knows these names.
 
-A word is the name of a scheduler (``metasched.schedulers.names``), or
+A name is that of a scheduler (``metasched.schedulers.names``), or
 
 - ``auto``: the scheduler that did best in our results;
 - ``single:<source>``: one source alone, by its name or its number from 1;
 - ``useful``: uniform draws from the sources that are known to be useful;
 - ``target-only``: no source at all, the control that shows what the target's own rows achieve.
 
-Resolving has two steps, because a run stores what lies between them. :func:`resolve` turns a word, options and the
+Resolving has two steps, because a run stores the result of the first. :func:`resolve` turns a name, options and the
 names of the sources into a :class:`SchedulerSpec`, plain values that no longer depend on names. :func:`build` makes the
 scheduler from it, once a plan exists where one is needed.
 """
@@ -26,14 +26,16 @@ AUTO = "auto"
 TARGET_ONLY = "target-only"
 SINGLE = "single:"
 BEST_SINGLE = "oracle-best-single"
-"""Every source alone, and the best of them in hindsight: several runs, so no scheduler; ``train`` knows it."""
+"""Every source alone, and the best of them in hindsight. These are several runs, so it is not a scheduler; ``train``
+handles it.
+"""
 USEFUL = "useful"
 BASELINE = "uniform"
-"""The schedule that choosing is compared with."""
+"""The schedule with which choosing is compared."""
 BEST = "thompson"
-"""What ``auto`` stands for by default: the best scheduler of our results with the joint learner."""
+"""What ``auto`` stands for by default: the best scheduler in our results with the joint learner."""
 PLAN_OPTIONS = ("discount", "stride", "smoothing", "rewards", "method")
-"""Options of a planned scheduler that are meant for :func:`metasched.plan`."""
+"""Options of a scheduler with a plan that belong to :func:`metasched.plan`."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,12 @@ class SchedulerSpec:
 
 
 def methods() -> tuple[str, ...]:
-    """The words that stand for one schedule on any sources: the schedulers' names and ``target-only``."""
+    """The names that stand for a schedule on any sources: the schedulers' names and ``target-only``."""
     return (*schedulers.names(), TARGET_ONLY)
 
 
 def check_word(word: str, besides: Sequence[str] = (), names: Sequence[str] = ()) -> None:
-    """Refuse a word that stands for no scheduler and is none of those ``besides``; the sources are called ``names``."""
+    """Refuse an unknown name, unless it is in ``besides``. The sources are called ``names``."""
     known = (AUTO, *methods(), USEFUL, *besides)
     if word not in known and not word.startswith(SINGLE):
         source = word.partition(":")[2]
@@ -71,7 +73,7 @@ def resolve(
     useful: Collection[str] | None = None,
     auto: str = BEST,
 ) -> SchedulerSpec:
-    """What a word stands for with sources of these names; ``useful`` is None where nobody knows which are.
+    """Resolve a name for sources with these names. ``useful`` is None if nobody knows the useful ones.
 
     ``options`` are those of the scheduler and of its plan, as the user gave them.
 
@@ -95,10 +97,10 @@ def resolve(
         given = options["tasks"]
         resolved["tasks"] = [_index(names, one) for one in (given if isinstance(given, list | tuple) else [given])]
     if name in schedulers.names() and not needs_plan(name):
-        own = signature(getattr(schedulers, name)).parameters  # some have a discount of their own
+        own = signature(getattr(schedulers, name)).parameters  # some have their own discount
         strange = [key for key in options if key in PLAN_OPTIONS and key not in own]
         if strange:
-            raise ConfigError(f"scheduler '{name}' makes no plan: leave out {', '.join(strange)}")
+            raise ConfigError(f"scheduler '{name}' needs no plan: leave out {', '.join(strange)}")
     return SchedulerSpec(name, resolved)
 
 
@@ -110,14 +112,14 @@ def build(
     abstain: bool = False,
     plan: PlanLike | None = None,
 ) -> Scheduler:
-    """The scheduler for sources with so many rows, None for streams; ``plan`` is for those that need one.
+    """Build the scheduler for sources with these numbers of rows, None for streams. ``plan`` is for schedulers that
+    need one.
 
-    Sizes and ``batch_size``, which is 1 where rows are chosen one by one, decide how long ``sequential`` stays with a
-    source. ``abstain`` adds one more arm, no
-    source; the controls never choose it, so they do not get one.
+    Sizes and ``batch_size``, which is 1 if rows are chosen one by one, decide how long ``sequential`` stays with a
+    source. ``abstain`` adds one more arm, no source; the controls never choose it, so they do not get one.
     """
     name, options = spec.name, spec.options
-    if name == TARGET_ONLY:  # always the arm that has no rows
+    if name == TARGET_ONLY:  # always the arm without rows
         return schedulers.make("single", num_tasks=len(sizes), abstain=True, **{**options, "task": len(sizes)})
     if name == USEFUL:
         name = "uniform"
@@ -128,10 +130,10 @@ def build(
     own = {key: value for key, value in options.items() if key not in asked}
     for key in own:
         if key in fixed:
-            raise ConfigError(f"option {key} of scheduler '{name}' is set by metasched: leave it out")
+            raise ConfigError(f"option {key} of scheduler '{name}' is set by metasched; leave it out")
     known = None if None in sizes else sizes
     if name == "proportional" and known is None:
-        raise ConfigError("'proportional' needs to know every size; a stream has none: give 'uniform' with weights")
+        raise ConfigError("'proportional' needs all sizes, and a stream has none; give 'uniform' with weights")
     passes = [max(1, (size or 1) // batch_size) for size in sizes]
     return schedulers.make(**{**fixed, "passes": passes, "sizes": known, **own})
 
@@ -144,17 +146,17 @@ def family(name: str) -> Family:
 
 
 def needs_plan(name: str) -> bool:
-    """Whether a schedule is made from a plan; those that are not a scheduler's own name are not."""
+    """Whether a schedule is made from a plan. Only a scheduler with its own name can be."""
     return name in schedulers.names() and schedulers.needs_plan(name)
 
 
 def plan_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a schedule's options, those of its plan; none where it needs no plan."""
+    """The options of a schedule that belong to its plan. None if it needs no plan."""
     return {key: value for key, value in options.items() if needs_plan(name) and key in PLAN_OPTIONS}
 
 
 def _index(names: Sequence[str], given: Any) -> int:
-    """The index of a source that a person gives by name or by number, counting from 1. Names come first."""
+    """The index of a source that a user gives by name or by number, counted from 1. Names come first."""
     if str(given) in names:
         return list(names).index(str(given))
     if (type(given) is int or str(given).isdecimal()) and 1 <= int(given) <= len(names):

@@ -1,8 +1,9 @@
-"""A scheduler for mixed batches: it fills a batch row by row and is told the reward of every row.
+"""A scheduler for mixed batches: it chooses the task of every row, and gets the reward of every row.
 
-A scheduler that draws at random draws every row on its own. One without chance would give all rows of a batch to the
-same task. So it chooses row after row, as if the rows before were open draws: each counts as if it had already brought
-the mean reward of its task. The learners and :class:`~metasched.Chooser` both use this, and so draw the same rows.
+A scheduler that draws at random draws every row separately. A scheduler without randomness would give all rows of a
+batch to the same task. So it chooses row by row, and the rows before count as open draws, as if each had already
+brought the mean reward of its task. The learners and :class:`~metasched.Chooser` both use this, so they draw the same
+rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from metasched.schedulers.combine import SwitchState
 
 
 class Cursors(NamedTuple):
-    """Where the tasks stand, as any pytree of arrays; the labels (N,) there; where they stand after a row of a task."""
+    """The cursors of the tasks, as any pytree of arrays, the labels (N,) there, and how a row of a task moves them."""
 
     position: Any
     labels_at: Callable[[Any], jax.Array]
@@ -39,7 +40,7 @@ class RowScheduler(NamedTuple):
 
 
 class RowState(NamedTuple):
-    """The scheduler's state, and of each task the sum and the number (N,) of all its rewards."""
+    """The scheduler's state, and for each task the sum and the number (N,) of all its rewards."""
 
     inner: State
     total: jax.Array
@@ -47,13 +48,13 @@ class RowState(NamedTuple):
 
 
 def means_of(state: RowState) -> jax.Array:
-    """The mean reward (N,) of each task; of one that has none, the mean of all."""
+    """The mean reward (N,) of each task. A task without rewards gets the mean over all."""
     overall = state.total.sum() / jnp.maximum(state.tells.sum(), 1)
     return jnp.where(state.tells > 0, state.total / jnp.maximum(state.tells, 1), overall)
 
 
 def by_rows(scheduler: Scheduler, arms: int) -> RowScheduler:
-    """A scheduler of so many arms, asked for the rows of mixed batches."""
+    """A scheduler with this many arms, asked for the rows of mixed batches."""
     update_rows = scheduler.update_rows or _one_by_one(scheduler)
     if scheduler.select_rows is not None:
         at_random = scheduler.select_rows
@@ -82,7 +83,7 @@ def by_rows(scheduler: Scheduler, arms: int) -> RowScheduler:
         return chosen
 
     def tell(state: RowState, labels: jax.Array, tasks: jax.Array, rewards: jax.Array) -> RowState:
-        if scheduler.family != "active":  # it does not read rewards, and what nobody reads is never computed
+        if scheduler.family != "active":  # it uses no rewards, and values that are not used are never computed
             return state._replace(inner=update_rows(state.inner, labels, tasks, rewards))
         return RowState(
             update_rows(state.inner, labels, tasks, rewards),
@@ -94,7 +95,7 @@ def by_rows(scheduler: Scheduler, arms: int) -> RowScheduler:
 
 
 def switch_rows(schedulers: Sequence[RowScheduler], which: int = 0) -> RowScheduler:
-    """The scheduler number ``which`` of several; :func:`metasched.schedulers.switch`, for mixed batches."""
+    """The scheduler number ``which`` of several: :func:`metasched.schedulers.switch`, for mixed batches."""
 
     def init(key: jax.Array) -> SwitchState:
         return SwitchState(jnp.int32(which), tuple(scheduler.init(key) for scheduler in schedulers))
@@ -103,7 +104,7 @@ def switch_rows(schedulers: Sequence[RowScheduler], which: int = 0) -> RowSchedu
         def chosen(scheduler: RowScheduler, own: State) -> Any:
             def choose() -> tuple[jax.Array, jax.Array]:
                 tasks, labels = scheduler.choose(own, cursors, count)
-                return tasks.astype(jnp.int32), labels  # a scheduler of one's own may count otherwise
+                return tasks.astype(jnp.int32), labels  # a user's own scheduler may count in another way
 
             return choose
 

@@ -15,7 +15,7 @@ MOST = 1_000_000
 
 
 class SequentialState(NamedTuple):
-    """The next batch's number in a round through all tasks, int32 (), and the order of the tasks, int32 (N,)."""
+    """The number of the next batch in a round through all tasks, int32 (), and the order of the tasks, int32 (N,)."""
 
     turn: jax.Array
     order: jax.Array
@@ -24,14 +24,14 @@ class SequentialState(NamedTuple):
 def sequential(
     num_tasks: int, passes: Sequence[int] | None = None, order: Literal["given", "random"] = "given"
 ) -> Scheduler:
-    """``passes[i]`` batches of task i before the next task has its turn; after the last task the first again.
+    """Draw ``passes[i]`` batches of task i, then go on with the next task. After the last task, start again.
 
     Args:
         num_tasks: N.
-        passes: batches in one pass through each task (⌊n_i / B⌋); without it every task has one, which is
+        passes: the batches in one pass through each task (⌊n_i / B⌋). By default one for each task, as in
             :func:`~metasched.schedulers.cyclic`.
-        order: whether tasks come as they are given, or in an order that the seed draws: where the useful ones stand
-            first in a file, a short run through the given order flatters this schedule.
+        order: whether tasks come in the given order, or in a random order from the seed. If the useful tasks come first
+            in a file, a short run in the given order flatters this schedule.
 
     Returns:
         The scheduler, which is static.

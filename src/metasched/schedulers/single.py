@@ -1,4 +1,4 @@
-"""Always the same task: the control that says what one source alone is worth."""
+"""Always the same task: a control that shows what one source alone is worth."""
 
 import jax.numpy as jnp
 
@@ -7,7 +7,7 @@ from metasched.schedulers.base import Scheduler
 
 
 def single(num_tasks: int, task: int = 0) -> Scheduler:
-    """Every batch comes from one task, whose index is the state.
+    """Take every batch from the same task.
 
     Args:
         num_tasks: N.

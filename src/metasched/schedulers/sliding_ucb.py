@@ -12,7 +12,7 @@ from metasched.schedulers.base import Scheduler
 
 
 class Window(NamedTuple):
-    """The last τ batches as a ring: ``tasks`` int32 (τ,) with N where none yet, ``rewards`` (τ,), ``turn`` int32 ()."""
+    """The last τ batches as a ring: ``tasks`` int32 (τ,), N for empty places, ``rewards`` (τ,), ``turn`` int32 ()."""
 
     tasks: jax.Array
     rewards: jax.Array
@@ -24,8 +24,8 @@ def sliding_ucb(
 ) -> Scheduler:
     """θ_t = argmax_i μ_i(τ) + U·√(ξ·log min(t, τ) / V_i(τ)), over the last τ batches only.
 
-    V_i(τ) counts the batches of task i in the window and μ_i(τ) is their mean reward. A task that has left the window
-    is tried again, so the window should be several times N.
+    V_i(τ) counts the batches of task i in the window and μ_i(τ) is their mean reward. A task without batches in the
+    window is tried again, so the window should be several times N.
 
     Reference: Garivier, Moulines, *On Upper-Confidence Bound Policies for Switching Bandit Problems*, ALT 2011.
 
@@ -67,7 +67,7 @@ def sliding_ucb(
 
 
 def _arms(state: Window, num_tasks: int) -> Arms:
-    """The window's rewards by task; places not yet filled belong to no task and drop out."""
+    """The window's rewards by task. Empty places belong to no task and drop out."""
     nothing = jnp.zeros(num_tasks, jnp.float32)
     visits = nothing.at[state.tasks].add(1, mode="drop")
     mean = nothing.at[state.tasks].add(state.rewards, mode="drop") / jnp.maximum(visits, 1)

@@ -10,10 +10,11 @@ from metasched.schedulers.base import Scheduler, key_of_draw
 
 
 def softmax(num_tasks: int, temperature: float = 0.5, anneal: bool = False, scale: str = "spread") -> Scheduler:
-    """Task i with probability ∝ exp(μ_i / τ); every task is tried once first.
+    """Draw task i with probability ∝ exp(μ_i / τ). Every task is tried once first.
 
     It is drawn as argmax_i μ_i + τ·G_i with independent standard Gumbel variables G_i. With ``anneal`` the noise of a
-    task shrinks as it becomes known, τ·G_i / √V_i, and regret is O(log² t); without, a fixed share goes on exploring.
+    task shrinks as the task becomes known, τ·G_i / √V_i, and the regret is O(log² t). Without it, exploration never
+    ends.
 
     References: Sutton, Barto, *Reinforcement Learning*, 2nd edition, 2018, section 2.8; Cesa-Bianchi, Gentile, Lugosi,
     Neu, *Boltzmann Exploration Done Right*, NeurIPS 2017 (``anneal``).

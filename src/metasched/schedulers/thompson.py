@@ -1,4 +1,4 @@
-"""Thompson sampling: each task as often as it is likely to be the best."""
+"""Thompson sampling: each task is drawn as often as it is likely to be the best."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,13 +12,15 @@ from metasched.schedulers.arms import Arms
 from metasched.schedulers.base import Scheduler, key_of_draw
 
 LEAST = 0.5
-"""Weight of its rewards below which a task counts as untried."""
+"""A task whose rewards have less weight than this counts as untried."""
 FADE = 0.98 ** (1 / 35)
-"""Weight of a reward one batch later: 98 % after 35 batches. Chosen with ``benchmarks/choosing.py``."""
+"""The factor by which the weight of a reward falls with every batch: 98 % is left after 35 batches. Chosen with
+``benchmarks/choosing.py``.
+"""
 
 
 class Usual(NamedTuple):
-    """Settings that suit rewards of whole batches, or of single rows, which are noisier and come in greater number."""
+    """Settings for rewards of whole batches, or of single rows, which are noisier but more numerous."""
 
     scale: str
     width: float
@@ -37,7 +39,7 @@ def thompson(
     width: float | None = None,
     explore: float | None = None,
 ) -> Scheduler:
-    """Draw a plausible mean reward for every task from its posterior and take the largest.
+    """Draw a plausible mean reward for every task from its posterior, and take the task with the largest.
 
     ``model="gaussian"``: θ_i ~ N(μ_i, σ² / V_i), where μ_i is the mean reward of task i and V_i the weight of its
     rewards; every task is tried once first. ``model="beta"``: θ_i ~ Beta(1 + Σ r, 1 + Σ (1 − r)), exact for rewards 0
@@ -52,11 +54,11 @@ def thompson(
         scale: what σ is: the observed :func:`~.arms.spread` of the rewards (``"spread"``, the default for batches of
             one task), their deviation within a task (``"within"``, the default for rows of a mixed batch), or 1
             (``"fixed"``).
-        forget: the weight of a reward one batch later: below 1 a task that rests loses weight and is tried again; 1 is
-            the textbook's.
-        width: stretches σ: above 1 draws are more even, below 1 the best task is locked onto sooner. By default 1 for
-            batches of one task and 2 for rows of a mixed batch.
-        explore: the share of uniform draws; by default none for batches of one task and 10 % of the rows of a mixed
+        forget: the factor by which the weight of a reward falls with every batch. Below 1, a task that is not drawn
+            loses weight and is tried again. 1 is the textbook version.
+        width: a factor for σ. Above 1, draws are more even; below 1, the scheduler settles on the best task sooner. By
+            default 1 for batches of one task and 2 for rows of a mixed batch.
+        explore: the share of uniform draws. By default 0 for batches of one task, and 10 % of the rows of a mixed
             batch.
 
     Returns:
@@ -86,9 +88,9 @@ def thompson(
         return arms.plausible(state, key, shape, (usual.width if stretch is None else stretch) * sigma, LEAST)
 
     def explored(state: Arms, usual: Usual, best: Callable[[jax.Array], jax.Array]) -> jax.Array:
-        """What ``best(key)`` chooses, but for the share of uniform draws."""
+        """The choice of ``best(key)``, except for the share of uniform draws."""
         key, part = key_of_draw(state.key, state.turn), usual.explore if share is None else share
-        # Stored results depend on this use of one key for both: splitting it hashes it once more, so draws and the
+        # Stored results depend on using one key for both. Splitting the key hashes it once more, so the draws and the
         # choice whether to explore are as good as independent.
         return arms.explored(key, best(key), part, num_tasks) if part else best(key)
 

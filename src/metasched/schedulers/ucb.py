@@ -10,10 +10,10 @@ from metasched.schedulers.base import Scheduler
 
 
 def ucb(num_tasks: int, upper: float = 1.0, xi: float = 1.1, scale: str = "spread") -> Scheduler:
-    """Upper confidence bounds: θ_t = argmax_i μ_i + U·√(ξ·log t / V_i).
+    """Draw the task with the highest upper confidence bound: θ_t = argmax_i μ_i + U·√(ξ·log t / V_i).
 
-    The first N batches are one of each task, in order; then t = 1, 2, … counts the choices. μ_i is the mean reward of
-    task i and V_i the number of its batches, the first included.
+    The first N batches are one of each task, in order. Then t = 1, 2, … counts the choices. μ_i is the mean reward of
+    task i, and V_i is the number of its batches, including the first.
 
     Reference: Wang, Koppel, Krishnamurthy, *A Markov Decision Process Approach to Active Meta Learning*, AAAI 2021,
     Algorithm "UCB Scheduler"; its regret is O(log t) after Auer, Cesa-Bianchi, Fischer, *Machine Learning* 47, 2002.
@@ -22,7 +22,7 @@ def ucb(num_tasks: int, upper: float = 1.0, xi: float = 1.1, scale: str = "sprea
         num_tasks: N.
         upper: U, the width of the bound; the paper's is 2, for ``scale="fixed"``.
         xi: ξ > 1, the weight of exploration.
-        scale: ``"fixed"`` is the formula above, made for rewards that range over about U; it all but ignores rewards
+        scale: ``"fixed"`` is the formula above, made for rewards with a range of about U. It hardly notices rewards
             that differ by hundredths. ``"spread"`` multiplies U by the observed :func:`~.arms.spread` of the rewards,
             so that the choices stay the same when all rewards are shifted or stretched.
 

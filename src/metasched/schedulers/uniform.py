@@ -1,4 +1,4 @@
-"""Independent draws: every task equally likely, every time."""
+"""Independent draws: every task is equally likely, every time."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,18 +12,18 @@ from metasched.schedulers.base import Scheduler, key_of_draw
 
 
 class UniformState(NamedTuple):
-    """The key, as data that can be stored, and how many batches were drawn."""
+    """The key, as data that can be stored, and the number of batches drawn."""
 
     key: jax.Array
     turn: jax.Array
 
 
 def uniform(num_tasks: int, tasks: Sequence[int] | None = None) -> Scheduler:
-    """Batch t comes from a task drawn uniformly with the t-th key of the stream.
+    """Draw each batch from a task that is chosen uniformly, with the t-th key of the stream for batch t.
 
     Args:
         num_tasks: N.
-        tasks: the indices of those that are drawn from; by default all.
+        tasks: the indices of the tasks to draw from; by default all.
 
     Returns:
         The scheduler, which is static.

@@ -1,8 +1,8 @@
 """Task sets: N ordered, labelled tasks, and the target they should help with.
 
 A task is a sequence of rows in a meaningful order. The target has two sets of rows: *validation*, whose labels a
-learner may use, and *test*, on which it is only evaluated. Everything here is an immutable value in host memory. A
-:class:`TaskSet` refuses, when it is built, whatever would train garbage.
+learner may use, and *test*, on which it is only evaluated. Everything here is an immutable value in host memory. When a
+:class:`TaskSet` is built, it refuses data from which nothing useful could be learned.
 """
 
 from metasched.tasks.arrays import Inputs, Labels, RowNumbers, Targets, as_inputs, as_targets, bin_edges, from_pixels

@@ -1,4 +1,4 @@
-"""The arrays that rows are made of, and how what callers give becomes such arrays."""
+"""The arrays of rows, and how the values that callers give become such arrays."""
 
 from itertools import pairwise
 from typing import TypeAlias
@@ -20,13 +20,13 @@ def from_pixels(images: NDArray[np.uint8]) -> Inputs:
 
 
 def as_inputs(name: str, values: ArrayLike) -> Inputs:
-    """Numbers as float32; bytes are pixels."""
+    """Numbers as float32. Bytes are pixels."""
     array = np.asarray(values)
     return from_pixels(array) if array.dtype == np.uint8 else _as_float32(name, "inputs", array)
 
 
 def as_labels(name: str, values: ArrayLike) -> Labels:
-    """Whole numbers, whatever their type, as int32."""
+    """Whole numbers of any type as int32."""
     array = np.asarray(values)
     if array.dtype.kind == "f" and array.size and np.all(array == np.floor(array)):
         array = array.astype(np.int64)
@@ -47,14 +47,14 @@ def as_targets(name: str, values: ArrayLike) -> Targets:
 def bin_edges(values: Targets, bins: int) -> Targets:
     """At most ``bins`` − 1 rising edges, taken from ``values``, that cut them into parts of about equal size.
 
-    Value v is in bin #{edges ≤ v}; no bin is empty, and equal values share one.
+    Value v is in bin #{edges ≤ v}. No bin is empty, and equal values share a bin.
     """
     quantiles = np.quantile(values, np.arange(1, bins) / bins, method="higher")
     return np.unique(quantiles[quantiles > values.min()]).astype(np.float32)
 
 
 def strata_of(values: NDArray[np.generic]) -> Labels:
-    """What rows are divided by: their labels, or tenths of the first number to predict."""
+    """The groups by which rows are divided: their labels, or tenths of the first number to predict."""
     if values.dtype.kind in "iu":
         return values.astype(np.int32)
     first = values.reshape(len(values), -1)[:, 0].astype(np.float32)
@@ -62,7 +62,7 @@ def strata_of(values: NDArray[np.generic]) -> Labels:
 
 
 def bin_names(edges: Targets) -> tuple[str, ...]:
-    """``("< 0.5", "0.5 … 2", "≥ 2")``, with just enough digits to tell the edges apart."""
+    """``("< 0.5", "0.5 … 2", "≥ 2")``, with just enough digits to distinguish the edges."""
     if not edges.size:
         return ("any",)
     texts: list[str] = []
@@ -76,5 +76,7 @@ def bin_names(edges: Targets) -> tuple[str, ...]:
 def _as_float32(name: str, kind: str, array: NDArray[np.generic]) -> NDArray[np.float32]:
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name}: {kind} have dtype {array.dtype}; give numbers")
-    with np.errstate(over="ignore"):  # what overflows float32 becomes infinite and is refused later, with its row
+    with np.errstate(
+        over="ignore"
+    ):  # values that overflow float32 become infinite, and are refused later with their row
         return np.ascontiguousarray(array, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Task sets from arrays, and from the rows of every source, of which one is the target."""
+"""Task sets from arrays, and from the rows of all sources, one of which is the target."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,16 +28,16 @@ from metasched.tasks.taskset import TaskSet
 from metasched.tasks.variants import few_labels, stratified_rows
 
 Arrays: TypeAlias = tuple[ArrayLike, ArrayLike]
-"""Inputs (n, *shape) and, for each row, its label or its target."""
+"""Inputs (n, *shape) and the label or target of each row."""
 ClassNames: TypeAlias = Sequence[str] | Mapping[str, Sequence[str]]
 
 MOST_LABELS = 100
-"""If you do not divide the target yourself, half of its rows, and at most this many, are for validation."""
+"""If you do not divide the target yourself, half of its rows are for validation, but at most this many."""
 
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows of one source or of the target: inputs (n, *shape), labels as they were written, and where they are from."""
+    """Rows of one source or of the target: inputs (n, *shape), labels as they were written, and their origin."""
 
     inputs: Inputs
     labels: Cells
@@ -45,7 +45,7 @@ class SourceRows:
     provenance: Provenance
 
     def take(self, rows: RowNumbers) -> "SourceRows":
-        """Those rows, in that order."""
+        """These rows, in this order."""
         return SourceRows(
             self.inputs[rows],
             np.asarray(self.labels)[rows],
@@ -56,7 +56,7 @@ class SourceRows:
 
 @dataclass(frozen=True)
 class Goal:
-    """What to predict, and for which target; the arguments of ``TaskSet.from_frame`` say what each field means."""
+    """What to predict, and for which target. The arguments of ``TaskSet.from_frame`` explain the fields."""
 
     target: str | None = None  # None if sources are named validation and test
     target_labels: int | None = None
@@ -65,11 +65,11 @@ class Goal:
     regression: bool | None = None
     bins: int = 10
     allow_overlap: bool = False
-    order: tuple[str, ...] = ()  # of the classes; others follow, sorted
+    order: tuple[str, ...] = ()  # the order of the classes; other classes follow, sorted
 
 
 def all_parts(tasks: Mapping[str, Arrays], validation: Arrays, test: Arrays) -> dict[str, Arrays]:
-    """The arrays of every part by name: the tasks in their order, then validation and test."""
+    """The arrays of every part by name: the tasks in order, then validation and test."""
     if VALIDATION in tasks or TEST in tasks:
         raise DataError("a task may not be named 'validation' or 'test'; rename it")
     return {**tasks, VALIDATION: validation, TEST: test}
@@ -94,7 +94,7 @@ def regression(name: str, parts: Mapping[str, Arrays], bins: int, allow_overlap:
     for key in parts:
         check_targets(location(name, key), inputs[key], targets[key])
         refuse_empty(name, key, len(targets[key]))
-    # The target's own rows must not decide the bins: a scheduler would then know something about them.
+    # The target's own rows must not influence the bins. Otherwise a scheduler would know something about them.
     edges = bin_edges(np.concatenate([targets[key][:, 0] for key in sources]), bins)
     labels = {key: np.searchsorted(edges, y[:, 0], side="right").astype(np.int32) for key, y in targets.items()}
     splits = {key: Split(inputs[key], labels[key], targets[key]) for key in parts}
@@ -142,10 +142,10 @@ def _class_names(classes: ClassNames | None, splits: Mapping[str, Split]) -> dic
 
 
 def target_parts(names: Sequence[str], target: str | None, where: str) -> tuple[str, ...]:
-    """Which sources are the target's: ``(target,)``, or validation and test if the user has divided it."""
+    """The sources that belong to the target: ``(target,)``, or validation and test if the user has divided it."""
     divided = [name for name in (VALIDATION, TEST) if name in names]
     if not names:
-        raise DataError(f"{where}: holds no sources; give at least one, and a target")
+        raise DataError(f"{where}: has no sources; give at least one, and a target")
     if len(divided) == 1:
         raise DataError(f"{where}: has '{divided[0]}' but not {({VALIDATION, TEST} - {*divided}).pop()!r}; give both")
     if divided and target is not None:
@@ -156,7 +156,7 @@ def target_parts(names: Sequence[str], target: str | None, where: str) -> tuple[
         raise unknown("target", target, names)
     own = tuple(divided) if target is None else (target,)
     if len(names) == len(own):
-        raise DataError(f"{where}: has no source besides the target; give at least one")
+        raise DataError(f"{where}: has no source apart from the target; give at least one")
     return own
 
 
@@ -168,9 +168,9 @@ def assemble(
     preparation: Preparation | None = None,
     unlabelled: SourceRows | None = None,
 ) -> TaskSet:
-    """A task set whose target is divided into validation and test as ``goal`` says; rows keep their order.
+    """A task set whose target is divided into validation and test as ``goal`` says. Rows keep their order.
 
-    Rows of the target without a label, and those in ``unlabelled``, are the unlabelled rows of the task set.
+    Rows of the target without a label, and those in ``unlabelled``, become the unlabelled rows of the task set.
     """
     own = target_parts(list(sources), goal.target, name)
     sources, without = _set_apart(sources, own, goal.label)
@@ -188,7 +188,7 @@ def assemble(
     chosen |= {VALIDATION: (own[0], validation), TEST: (own[-1], test)}
     _refuse_unlearnable(sources, chosen, labels, goal.label)
     arrays: dict[str, Any] = {
-        # Rows of a source are all of its rows: no second array of that size.
+        # If these are all rows of a source, do not make a second array of that size.
         key: (sources[source].inputs[rows] if source in own else sources[source].inputs, labels.values[source][rows])
         for key, (source, rows) in chosen.items()
     }
@@ -211,7 +211,7 @@ def assemble(
 def _set_apart(
     sources: Mapping[str, SourceRows], own: tuple[str, ...], title: str
 ) -> tuple[dict[str, SourceRows], list[SourceRows]]:
-    """The sources with only those rows of the target that have a label, and the target's other rows."""
+    """The sources with only the labelled rows of the target, and the target's other rows."""
     labelled, without = dict(sources), []
     for part in own:
         gaps = np.array([text is None for text in as_texts(sources[part].labels)], bool)
@@ -220,7 +220,8 @@ def _set_apart(
             without.append(sources[part].take(np.flatnonzero(gaps)))
     if without and not len(labelled[own[0]].inputs):
         raise DataError(
-            f"{sources[own[0]].row_name(0)}: '{title}' is empty, as in all {len(sources[own[0]].inputs):,} rows of "
+            f"{sources[own[0]].row_name(0)}: '{title}' is empty here and in all {len(sources[own[0]].inputs):,} "
+            "rows of "
             f"'{own[0]}'; give some of these rows a label to learn from"
         )
     return labelled, without
@@ -242,16 +243,17 @@ def _unlabelled(parts: Sequence[SourceRows]) -> Unlabelled | None:
 
 
 def split_of(target: str | None, count: int | None) -> Division:
-    """Who divides the target's rows (``TaskSet.split``): ``target`` and ``count`` are what the user gave."""
+    """How the target's rows are divided (``TaskSet.split``). ``target`` and ``count`` are what the user gave."""
     return "given" if target is None else "drawn" if count is None else "asked"
 
 
 def divide(
     values: NDArray[Any], target: str, count: int | None, seed: int, unlabelled: int = 0
 ) -> tuple[RowNumbers, RowNumbers, str]:
-    """Labelled rows of the target for validation and for test, both in their order, and how they were chosen, in words.
+    """The labelled rows of the target for validation and for test, both in order, and a sentence about the choice.
 
-    A target with ``unlabelled`` rows besides has few labels: all are for validation unless the user gives a count.
+    A target that also has ``unlabelled`` rows has few labels, so all of them are for validation unless the user gives a
+    number.
     """
     if unlabelled and count is None:
         rows = "labelled row is" if len(values) == 1 else f"{len(values):,} labelled rows are"
@@ -273,10 +275,10 @@ def divide(
 def _target_rows(
     sources: Mapping[str, SourceRows], own: tuple[str, ...], labels: Labelling, goal: Goal, unlabelled: int
 ) -> tuple[RowNumbers, RowNumbers, list[str]]:
-    """Rows for validation and for test, and what was done, in words.
+    """The rows for validation and for test, and a description.
 
-    A test row that repeats a validation row would measure memory. If we divide the target ourselves we leave it out; if
-    the user did, it is refused, because we cannot know which of the two is meant.
+    A test row that repeats a validation row would measure memory. If we divide the target, we leave such a row out. If
+    the user divided it, we refuse the row, because we cannot know which of the two is meant.
     """
     notes = []
     if goal.target is not None:
@@ -319,7 +321,7 @@ def _target_rows(
 def _refuse_unlearnable(
     sources: Mapping[str, SourceRows], chosen: Mapping[str, tuple[str, RowNumbers]], labels: Labelling, title: str
 ) -> None:
-    """A label that no row to learn from has can only be predicted wrongly."""
+    """Refuse a label that no row to learn from has. It could only be predicted wrongly."""
     if labels.classes is None:
         return
     target, tested = chosen[TEST]

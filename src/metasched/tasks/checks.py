@@ -1,4 +1,6 @@
-"""Refuses what would train garbage, and options of the wrong type. The message names the task, the row and the fix."""
+"""Refuses data from which nothing useful could be learned, and options of the wrong type. Messages name task, row and
+fix.
+"""
 
 import math
 import types
@@ -22,11 +24,11 @@ MOST_CLASSES = 10_000
 FEWEST_ROWS = 8
 """With fewer target rows than this, to learn from or to test on, results say little."""
 EXAMPLES = {"noise": "such as noise={'NAME': 0.4}, a fraction for each task by name"}
-"""For options whose shape is not plain from their type."""
+"""Examples for options whose type does not show their form."""
 
 
 def check(tasks: "TaskSet") -> None:
-    """Raise a :class:`DataError` unless names, rows, targets and provenance all fit together."""
+    """Raise a :class:`DataError` unless names, rows, targets and provenance fit together."""
     if not tasks.tasks:
         raise DataError(f"{tasks.name}: no tasks; give at least one")
     names = Counter(task.name for task in tasks.tasks)
@@ -46,19 +48,19 @@ def check(tasks: "TaskSet") -> None:
         refuse_empty(tasks.name, name, len(part.labels))
         _check_rows(where, part.inputs, part.labels, classes, tasks.shape)
         if (part.targets is None) != (tasks.test.targets is None):
-            raise DataError(f"{where} and the test rows must both have targets or neither; give them")
+            raise DataError(f"{where} and the test rows must either both have targets or both have none; add them")
         if part.targets is not None:
             check_targets(where, part.inputs, part.targets)
             if part.targets.shape[1] != tasks.target_size:
                 raise DataError(
-                    f"{where}: one target has {part.targets.shape[1]} numbers, those of the test rows "
-                    f"{tasks.target_size}; give equally many"
+                    f"{where}: a target has {part.targets.shape[1]} numbers, but in the test rows it "
+                    f"has {tasks.target_size}; give the same number"
                 )
     for name, part, _ in tasks.parts():
         count, known = len(part.labels), len(tasks.provenance[name].rows) if name in tasks.provenance else 0
         if known != count:
             raise DataError(
-                f"{tasks.name}: '{name}' has {count} rows, its provenance {known}; give each row its origin"
+                f"{tasks.name}: '{name}' has {count} rows, but its provenance has {known}; give the origin of each row"
             )
     _check_unlabelled(tasks)
     validation, test = tasks.provenance[VALIDATION], tasks.provenance[TEST]
@@ -70,18 +72,18 @@ def check(tasks: "TaskSet") -> None:
 
 
 def location(tasks: str, part: str) -> str:
-    """Where in a task set: ``digits: task 'semeion-1'`` or ``digits: test``."""
+    """A place in a task set: ``digits: task 'semeion-1'`` or ``digits: test``."""
     return f"{tasks}: {part}" if part in (VALIDATION, TEST) else f"{tasks}: task '{part}'"
 
 
 def refuse_empty(tasks: str, part: str, rows: int) -> None:
-    """Raise if a part has no rows. There may be no test rows: such a set is judged by cross-validation."""
+    """Raise if a part has no rows. The test part may be empty: such a set is judged by cross-validation."""
     if not rows and part != TEST:
         raise DataError(f"{location(tasks, part)} is empty; give it rows or leave it out")
 
 
 def refuse_untested(tasks: "TaskSet") -> None:
-    """Raise if there are no test rows, where runs are to be scored on them."""
+    """Raise if there are no test rows but runs must be scored on them."""
     if not len(tasks.test.labels):
         raise ConfigError(
             f"{tasks.name}: has no test rows to score a run on, because all {len(tasks.validation.labels):,} labelled "
@@ -109,7 +111,10 @@ def _check_rows(where: str, inputs: Inputs, labels: Labels, classes: tuple[str, 
             "give inputs (rows, …) and one label for each row"
         )
     if inputs.shape[1:] != shape:
-        raise DataError(f"{where}: one input has shape {inputs.shape[1:]}, the test rows {shape}; resize to one shape")
+        raise DataError(
+            f"{where}: an input has shape {inputs.shape[1:]}, but in the test rows it has {shape}; give all "
+            "inputs the same shape"
+        )
     wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
     if wrong.size:
         raise DataError(
@@ -126,7 +131,8 @@ def _check_unlabelled(tasks: "TaskSet") -> None:
     where = f"{tasks.name}: unlabelled rows"
     if rows.inputs.shape[1:] != tasks.shape:
         raise DataError(
-            f"{where}: one input has shape {rows.inputs.shape[1:]}, the test rows {tasks.shape}; resize to one shape"
+            f"{where}: an input has shape {rows.inputs.shape[1:]}, but in the test rows it has {tasks.shape}; "
+            "give all inputs the same shape"
         )
     if not len(rows.inputs) == len(rows.names) == len(rows.provenance.rows):
         raise DataError(
@@ -137,10 +143,12 @@ def _check_unlabelled(tasks: "TaskSet") -> None:
 
 
 def _refuse_infinite(where: str, inputs: Inputs) -> None:
-    # One sum finds out whether anything is wrong, without a second array as large as the inputs.
+    # A single sum shows whether anything is wrong, without a second array of the size of the inputs.
     if not math.isfinite(float(np.sum(inputs, dtype=np.float64))):
         bad = np.flatnonzero(~np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1))
-        raise DataError(f"{where}: row {bad[0]} holds NaN or infinity ({bad.size} such rows); drop or fill those rows")
+        raise DataError(
+            f"{where}: row {bad[0]} contains NaN or infinity ({bad.size} such rows); drop or fill those rows"
+        )
 
 
 def check_targets(where: str, inputs: Inputs, targets: Targets) -> None:
@@ -158,19 +166,19 @@ def check_targets(where: str, inputs: Inputs, targets: Targets) -> None:
 
 
 def repeated_rows(validation: tuple[Inputs, NDArray[Any]], test: tuple[Inputs, NDArray[Any]]) -> dict[int, int]:
-    """The test rows that are also validation rows, input and answer alike, and which these are."""
+    """The test rows with the same input and answer as a validation row, and the numbers of these validation rows."""
     known = {key: row for row, key in enumerate(row_keys(*validation))}
     return {row: known[key] for row, key in enumerate(row_keys(*test)) if key in known}
 
 
 def row_keys(inputs: Inputs, answers: NDArray[Any]) -> list[tuple[bytes, bytes]]:
-    """A key for every row; rows that are alike, input and answer, have the same one."""
-    numbers = answers + 0  # so that −0 is 0
+    """A key for every row. Rows with the same input and answer have the same key."""
+    numbers = answers + 0  # so that −0 equals 0
     return [(row.tobytes(), number.tobytes()) for row, number in zip(inputs, numbers, strict=False)]
 
 
 def refuse_overlap(validation: Split, test: Split) -> None:
-    """Raise if a row, input and label (or target) alike, is in both."""
+    """Raise if a row is in both parts, with the same input and the same label or target."""
     if validation.inputs.shape[1:] != test.inputs.shape[1:]:
         return  # reported, with the shapes, when the set is checked
     first, last = (
@@ -184,7 +192,7 @@ def refuse_overlap(validation: Split, test: Split) -> None:
 
 
 def check_options(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as plain values; an error for one that is not of the type that ``function`` declares.
+    """Return the options as plain values. Refuse one that does not have the type that ``function`` declares.
 
     >>> def load(*, rows: int = 3, shuffled: bool = False): ...
     >>> check_options(load, {"rows": 4})
@@ -204,7 +212,7 @@ def check_options(function: Callable[..., Any], options: Mapping[str, Any]) -> d
 
 
 def described(kind: Any) -> str:
-    """A type in words.
+    """Describe a type in words.
 
     >>> described(Sequence[str] | None)
     "a list of words such as ['a', 'b'], or None"
@@ -225,7 +233,7 @@ def described(kind: Any) -> str:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type; types that cannot be judged are left to the function."""
+    """Whether a value has a type. Types that cannot be checked are left to the function."""
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError:

@@ -1,8 +1,8 @@
-"""Where every task stands: the label at its cursor, the rows of a batch, moving on.
+"""The cursors of the tasks: the label at a cursor, the rows of a batch, and the next position.
 
 The rows of N tasks lie end to end: task i has n_i = ``sizes[i]`` of them, from row ``starts[i]`` on, and its cursor u_i
-is one of its own row numbers 0 … n_i − 1. A batch is B rows from the cursor on and wraps round. All functions are pure
-and take arrays of NumPy and of JAX alike, traced or not.
+is one of its own row numbers 0 … n_i − 1. A batch has B rows from the cursor on, and wraps around. All functions are
+pure and accept arrays of NumPy and JAX, traced or not.
 """
 
 from functools import lru_cache
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = Any
-"""Whole numbers, int64 of NumPy or int32 of JAX; the functions return what they are given."""
+"""Whole numbers, int64 of NumPy or int32 of JAX. The functions return the type that they get."""
 
 CURSORS = ("rested", "global")
-"""Whether a task's cursor moves only when the task is drawn, or all cursors with every draw."""
+"""Whether a task's cursor moves only when the task is drawn, or all cursors move with every draw."""
 
 
 def starts_of(sizes: Array) -> Array:
@@ -24,7 +24,7 @@ def starts_of(sizes: Array) -> Array:
 
 
 def labels_at(labels: Array, starts: Array, cursors: Array) -> Array:
-    """What stands at the cursors (N,), of the labels of all rows."""
+    """The labels at the cursors (N,), from the labels of all rows."""
     return labels[starts + cursors]
 
 
@@ -34,12 +34,12 @@ def batch_rows(cursor: Array, size: Array, batch_size: int) -> Array:
 
 
 def advance(cursors: Array, sizes: Array, task: Array, batch_size: int, cursor: str) -> Array:
-    """The cursors (N,) after a draw of ``task``: u_i ← (u_i + B) mod n_i, for that task or, if global, for all.
+    """The cursors (N,) after a draw of ``task``: u_i ← (u_i + B) mod n_i, for this task or, if global, for all.
 
-    ``task`` = N abstains: nothing moves.
+    If ``task`` is N, the scheduler abstained and nothing moves.
     """
     count = len(sizes)
-    if isinstance(cursors, np.ndarray) and cursor == "rested":  # one item, not N: a chooser waits for it
+    if isinstance(cursors, np.ndarray) and cursor == "rested":  # one item instead of N, because a chooser waits for it
         moved = cursors.copy()
         if task < count:
             moved[task] = (moved[task] + batch_size) % sizes[task]
@@ -49,7 +49,9 @@ def advance(cursors: Array, sizes: Array, task: Array, batch_size: int, cursor: 
 
 
 def positions_after(draws: NDArray[np.int64], number: int, batch_size: int, cursor: str) -> NDArray[np.int64]:
-    """Rows (N,) by which the cursors of ``number`` tasks have moved after these draws, not wrapped; −1 abstains."""
+    """How many rows (N,) the cursors of ``number`` tasks have moved after these draws, not wrapped. −1 means that none
+    was drawn.
+    """
     drawn = draws[draws >= 0]
     if cursor == "global":
         return np.full(number, len(drawn) * batch_size, np.int64)
@@ -58,7 +60,7 @@ def positions_after(draws: NDArray[np.int64], number: int, batch_size: int, curs
 
 @lru_cache(maxsize=64)
 def _count(number: int) -> NDArray[np.int32]:
-    """0, 1, …, number − 1, made once: a chooser asks for them with every draw."""
+    """0, 1, …, number − 1. It is cached, because a chooser needs it at every draw."""
     numbers = np.arange(number, dtype=np.int32)
     numbers.flags.writeable = False
     return numbers

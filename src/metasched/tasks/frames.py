@@ -1,7 +1,7 @@
-"""Task sets from what other libraries hold in memory: data frames, Hugging Face data sets, PyTorch data sets.
+"""Task sets from data in the memory of other libraries: data frames, Hugging Face data sets, PyTorch data sets.
 
-None of these libraries is imported: frames and Hugging Face data sets hand over Arrow tables (extra ``tables``), and
-the items of a PyTorch data set are turned into arrays one by one.
+None of these libraries is imported. Frames and Hugging Face data sets export Arrow tables (extra ``tables``), and the
+items of a PyTorch data set become arrays one by one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from metasched.tasks.taskset import TaskSet
 def from_frame(
     name: str, frame: Any, source: str, drop: Sequence[str], goal: Goal, preparation: Mapping[str, Any]
 ) -> TaskSet:
-    """One frame with a column ``source``, or a mapping of frames by source."""
+    """One frame with a column ``source``, or a mapping from sources to frames."""
     if isinstance(frame, Mapping):
         tables = {str(key): _table(_arrow(own, str(key)), str(key), drop) for key, own in frame.items()}
     else:
@@ -40,11 +40,11 @@ def from_huggingface(
     goal: Goal,
     preparation: Mapping[str, Any],
 ) -> TaskSet:
-    """Data sets by source; ``inputs`` names the one column of images or arrays to learn from."""
+    """Data sets by source. ``inputs`` names a single column of images or arrays to learn from."""
     for key, dataset in datasets.items():
         for column in (goal.label, inputs or goal.label):
             if column not in dataset.features:
-                raise DataError(f"'{key}' has no column '{column}'; there are {', '.join(dataset.features)}")
+                raise DataError(f"'{key}' has no column '{column}', only {', '.join(dataset.features)}")
     names = {key: getattr(dataset.features[goal.label], "names", None) for key, dataset in datasets.items()}
     goal = replace(goal, order=_joined(names.values()))
     if inputs is not None:
@@ -54,7 +54,7 @@ def from_huggingface(
     try:
         tables = {key: _table(dataset.with_format("arrow")[:], key, drop) for key, dataset in datasets.items()}
     except DataError as error:
-        raise DataError(f"{error}; to learn from one column of images or arrays give inputs=") from None
+        raise DataError(f"{error}; to learn from a single column of images or arrays, give inputs=") from None
     for key, table in tables.items():
         named = _named(table.columns[goal.label], names[key], table.row_name)
         tables[key] = replace(table, columns={**table.columns, goal.label: named})
@@ -73,7 +73,7 @@ def from_torch(name: str, datasets: Mapping[str, Any], classes: Sequence[str] | 
     shapes = [source.inputs.shape[1:] for source in sources.values()]
     if any(len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3) for shape in shapes):  # channels first
         sources = {key: replace(source, inputs=np.moveaxis(source.inputs, 1, -1)) for key, source in sources.items()}
-        notes.append("channels of images are last: (height, width, channels)")
+        notes.append("the channels of images are last: (height, width, channels)")
     return assemble(name, sources, replace(goal, order=_joined(names.values())), notes)
 
 
@@ -85,7 +85,7 @@ def _joined(names: Any) -> tuple[str, ...]:
 def _arrow(frame: Any, name: str) -> Any:
     arrow = require("pyarrow", "tables")
     try:
-        if hasattr(frame, "iloc"):  # pandas: rows by number, whatever their index says
+        if hasattr(frame, "iloc"):  # pandas: rows by position, whatever their index says
             return arrow.Table.from_pandas(frame, preserve_index=False)
         return arrow.table(frame)
     except (arrow.ArrowException, TypeError, ValueError) as error:
@@ -115,7 +115,8 @@ def _source_rows(name: str, items: Sequence[Any], names: Sequence[str] | None) -
         labels.append(item[1] if isinstance(item[1], str) else np.asarray(item[1])[()])
         if inputs[row].shape != inputs[0].shape:
             raise DataError(
-                f"{row_name(row)}: has shape {inputs[row].shape}, others {inputs[0].shape}; make them one shape"
+                f"{row_name(row)}: has shape {inputs[row].shape}, but others have {inputs[0].shape}; give all "
+                "of them the same shape"
             )
         if np.ndim(labels[row]):
             raise DataError(
@@ -131,7 +132,7 @@ def _source_rows(name: str, items: Sequence[Any], names: Sequence[str] | None) -
 
 
 def _named(labels: NDArray[Any], names: Sequence[str] | None, row_name: RowName) -> NDArray[Any]:
-    """Numbers 0 … C−1 as the names they stand for."""
+    """Replace numbers 0 … C−1 by the names that they stand for."""
     if not names or labels.dtype.kind not in "iu":
         return labels
     wrong = np.flatnonzero((labels < 0) | (labels >= len(names)))

@@ -1,4 +1,4 @@
-"""Columns that only tell rows apart, such as the row numbers that pandas writes: nothing can be learnt from them."""
+"""Columns that only identify rows, such as row numbers written by pandas. Nothing can be learned from them."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -9,13 +9,14 @@ from metasched.errors import given
 from metasched.tasks.preparation import Cells, Columns, as_texts
 
 _NAMES = re.compile(r"|id|index|.*_id|unnamed: \d+(\.\d+)*|__index_level_\d+__", re.IGNORECASE)
-"""What such columns are called; the last two are names that pandas gives."""
+"""The names of such columns. The last two are given by pandas."""
 
 
 def identifying(tables: Sequence[Columns], spared: Collection[str] = ()) -> list[str]:
-    """The columns that only identify rows, by their names and values; those in ``spared`` are never among them.
+    """The columns that only identify rows, judged by their names and values. Columns in ``spared`` are never among
+    them.
 
-    In every table that has such a column, its cells are all different, and they are whole numbers or text.
+    In every table with such a column, all its cells are different, and they are whole numbers or text.
 
     >>> identifying([{"": [0, 1], "age": [20, 21]}, {"": [0, 1], "age": [30, 31]}])
     ['']
@@ -33,14 +34,14 @@ def identifying(tables: Sequence[Columns], spared: Collection[str] = ()) -> list
 
 
 def note(name: str) -> str:
-    """What a person reads about a column that is left out."""
+    """The note for users about a column that is left out."""
     called = f"column '{name}'" if name else "the column without a name"
     keep = f"; to learn from it: {given('keep', [name])}" if name else ""
     return f"{called} only identifies rows (no value occurs twice in a file), so it is left out{keep}"
 
 
 def _are_all_different(cells: Cells) -> bool:
-    """Whether no cell is empty, a fraction or a truth value, and none is there twice."""
+    """Whether all cells are different, and none is empty, a fraction or a truth value."""
     array = np.asarray(cells)
     if array.dtype.kind == "b" or (array.dtype.kind == "f" and not np.all(array == np.floor(array))):
         return False

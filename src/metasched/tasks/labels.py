@@ -1,4 +1,4 @@
-"""What every row is to be predicted as: classes named in the data, or numbers. Labels that look misspelt are named."""
+"""What to predict for every row: classes named in the data, or numbers. Labels that look misspelt are reported."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -13,24 +13,24 @@ from metasched.tasks.preparation import Cells, RowName, as_numbers, as_texts, is
 
 MOST_CLASSES = 1000
 MANY_WHOLE_NUMBERS = 20
-"""More different whole numbers than this are taken as classes with a warning."""
+"""More different whole numbers than this count as classes, with a warning."""
 MOST_WHOLE_NUMBERS = 100
-"""More different whole numbers than this may be classes or amounts; the user says which."""
+"""More different whole numbers than this may be classes or amounts, so the user has to say which."""
 MOST_STRAY = 0.1
-"""Up to this share of texts among many different numbers are taken as mistakes."""
+"""Up to this share of texts among many different numbers are probably mistakes."""
 MOST_NAMED = 3
 """A warning names at most this many labels and counts the others."""
 MOST_TYPO_ROWS = 2
-"""A label that only one side has is a likely typo if it has at most this many rows."""
+"""A label that only one side has is probably a typo if it has at most this many rows."""
 ALIKE = 0.8
-"""How similar, from 0 to 1, two spellings are that are taken for one word."""
+"""How similar, from 0 to 1, two spellings of the same word are."""
 
 
 @dataclass(frozen=True)
 class Labelling:
-    """By part, the labels (n,) int and the classes they index; or, if ``classes`` is None, numbers (n,) float64.
+    """For each part, the labels (n,) int and the classes they index or, if ``classes`` is None, numbers (n,) float64.
 
-    ``text``: the labels were written as text. ``notes`` say what was done, ``warnings`` what looks wrong.
+    ``text`` says that the labels were written as text. ``notes`` say what was done, ``warnings`` what looks wrong.
     """
 
     values: Mapping[str, NDArray[Any]]
@@ -49,19 +49,20 @@ def label(
     regression: bool | None = None,
     order: Sequence[str] = (),
 ) -> Labelling:
-    """Labels of every part from what its rows say, text or numbers; ``target`` are the parts that are the target's.
+    """Make the labels of every part from the texts or numbers of its rows. ``target`` names the target's parts.
 
     Numbers that are not all whole are predicted as numbers unless ``regression`` is False; everything else is a class.
     All parts, the target's and the sources', share their classes if every source has at least one of the target's;
-    otherwise each has its own. Classes come in ``order``; others follow, sorted. Messages call the labels ``title``.
+    otherwise each has its own. Classes come in ``order``; other classes follow, sorted. Messages call the labels
+    ``title``.
     """
     for part, own in cells.items():
         empty = [row for row, text in enumerate(as_texts(own)) if text is None]
         if empty:
             rows = "1 such row" if len(empty) == 1 else f"{len(empty):,} such rows"
             raise DataError(
-                f"{row_names[part](empty[0])}: '{title}' is empty ({rows}); only rows of the target may have no label: "
-                "fill the cell, or leave the row out"
+                f"{row_names[part](empty[0])}: '{title}' is empty ({rows}); only rows of the target may have no label; "
+                "fill the cell, or leave out the row"
             )
     texts = [part for part, own in cells.items() if not _are_numbers(own)]
     if regression and texts:
@@ -83,8 +84,8 @@ def label(
     different = len(np.unique(together))
     if regression is None and different > MOST_WHOLE_NUMBERS:
         raise ConfigError(
-            f"'{title}' has {different:,} different whole numbers; to predict the number give "
-            f"{given('regression', True)}, and if they are classes {given('regression', False)}"
+            f"'{title}' has {different:,} different whole numbers; if they are amounts, give "
+            f"{given('regression', True)}; if they are classes, give {given('regression', False)}"
         )
     labelling = _classes(numbers, target, row_names, numeric=True, title=title, order=order)
     if regression is None and different > MANY_WHOLE_NUMBERS:
@@ -136,7 +137,9 @@ def _classes(
 
 
 def _refuse_stray_texts(cells: Mapping[str, Cells], row_names: Mapping[str, RowName], title: str) -> None:
-    """Refuse a text among many different numbers: an ``n.a.`` in a column of prices would make classes of them."""
+    """Refuse a text among many different numbers. A single ``n.a.`` in a column of prices would make all prices
+    classes.
+    """
     texts = {part: [str(text) for text in as_texts(own)] for part, own in cells.items()}
     numbers = {text for text in set[str]().union(*texts.values()) if is_number(text)}
     stray = [(part, row, text) for part, own in texts.items() for row, text in enumerate(own) if text not in numbers]
@@ -150,7 +153,7 @@ def _refuse_stray_texts(cells: Mapping[str, Cells], row_names: Mapping[str, RowN
 
 
 def _are_numbers(cells: Cells) -> bool:
-    """Numbers, or texts that all read as numbers; 007 is a name."""
+    """Whether all are numbers, or texts that read as numbers. 007 is a name."""
     array = np.asarray(cells)
     if array.dtype.kind != "O":
         return array.dtype.kind in "fiu"
@@ -161,9 +164,10 @@ def _are_numbers(cells: Cells) -> bool:
 def find_typos(
     texts: Mapping[str, Sequence[str]], target: Collection[str], row_names: Mapping[str, RowName]
 ) -> tuple[list[str], set[str]]:
-    """Labels that look misspelt: rare ones, and ones spelt like another, that only the sources or the target have.
+    """Find labels that look misspelt. Only the sources or only the target have them, and they are rare or spelt like
+    others.
 
-    They are returned with a line on those of the sources and one on those of the target, if there are any.
+    They are returned with one line about those of the sources and one about those of the target, if there are any.
     """
     theirs = {part: own for part, own in texts.items() if part not in target}
     ours = {part: own for part, own in texts.items() if part in target}
@@ -191,5 +195,7 @@ def find_typos(
 
 
 def _is_typo(label: str, count: int, known: Collection[str]) -> bool:
-    """Whether a label that the other side lacks is rare, or spelt like one of its own; labels with digits never are."""
+    """Whether a label that the other side lacks is rare, or spelt like one of its labels. Labels with digits never are
+    typos.
+    """
     return count <= MOST_TYPO_ROWS or (not any(map(str.isdigit, label)) and nearest(label, known, ALIKE) is not None)

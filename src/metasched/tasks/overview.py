@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from metasched.tasks.taskset import TaskSet
 
 UNLABELLED = "unlabelled"
-"""What a summary calls the target's rows without a label."""
+"""The name of the target's unlabelled rows in a summary."""
 
 
 def summary(tasks: "TaskSet") -> str:
@@ -60,7 +60,7 @@ def html(tasks: "TaskSet") -> str:
 
 
 def records(tasks: "TaskSet") -> list[dict[str, Any]]:
-    """A row for each part; labels that all sources share are counted, each in a column of its own."""
+    """A record for each part. Labels that all sources share are counted, each in its own column."""
     found = []
     for name, part, classes in tasks.parts():
         row: dict[str, Any] = {"part": name, "rows": len(part.labels), "source": tasks.provenance[name].describe()}
@@ -81,7 +81,7 @@ def _head(tasks: "TaskSet") -> str:
 
 
 def _classes(tasks: "TaskSet") -> list[str]:
-    """Names of the classes, and of the sources that are known to help."""
+    """The names of the classes, and of the sources that are known to help."""
     if tasks.shared_labels:
         lines = [f"classes: {', '.join(tasks.classes)}"]
     else:
@@ -102,7 +102,7 @@ def _counts(labels: NDArray[np.int32], classes: tuple[str, ...]) -> NDArray[np.i
 
 
 def _bars(counts: NDArray[np.int64]) -> str:
-    """A histogram in one word: a blank for no rows, a full block for the most frequent label."""
+    """A histogram as a word: a blank for no rows, a full block for the most frequent label."""
     blocks = " ▁▂▃▄▅▆▇█"
     top = max(int(counts.max()), 1)
     return "".join(blocks[math.ceil(8 * int(count) / top)] for count in counts)

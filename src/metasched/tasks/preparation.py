@@ -1,7 +1,7 @@
-"""Columns of a table as inputs of a network, the same way in training and in prediction.
+"""Turns the columns of a table into inputs of a network, in the same way for training and prediction.
 
-Numbers are standardised, texts become one-hot. What that needs (means, scales, categories) is fitted on the rows of the
-sources alone, kept in the task set as a value, and written beside a model as JSON.
+Numbers are standardised, and texts become one-hot. The means, scales and categories for this come only from the rows of
+the sources. They are part of the task set, and are stored with a model as JSON.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,17 +15,17 @@ from metasched.errors import ConfigError, DataError, given
 from metasched.tasks.arrays import Inputs
 
 MOST_CATEGORIES = 100
-"""A column with more different texts than this is refused: it is a name or a typo rather than a category."""
+"""A column with more different texts than this is refused, because it has names or typos rather than categories."""
 LARGEST = 1e100
-"""Numbers beyond this, either way, are refused: their squares would overflow."""
+"""Numbers beyond this, positive or negative, are refused, because their squares would overflow."""
 ABSENT = "(missing)"
 """The category of an empty cell."""
 
 Cells: TypeAlias = Sequence[Any] | NDArray[Any]
 Columns: TypeAlias = Mapping[str, Cells]
-"""Cells by column name; None, NaN and the empty text are missing."""
+"""Cells by the name of the column. None, NaN and the empty text mean that a cell is missing."""
 RowName: TypeAlias = Callable[[int], str]
-"""What messages call a row: ``mine/shop1.csv line 7``."""
+"""How messages call a row: ``mine/shop1.csv line 7``."""
 
 
 def _row_name(row: int) -> str:
@@ -33,9 +33,9 @@ def _row_name(row: int) -> str:
 
 
 class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One column and what its cells become: one number (cell − ``mean``) / ``scale``, or one-hot over ``categories``.
+    """A column, and what its cells become: one number (cell − ``mean``) / ``scale``, or one-hot over ``categories``.
 
-    ``fill`` takes the place of a missing cell; None refuses it.
+    ``fill`` replaces a missing cell. If it is None, missing cells are refused.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def width(self) -> int:
-        """How many inputs a cell becomes."""
+        """The number of inputs of a cell."""
         return 1 if self.kind == "number" else len(self.categories)
 
     def inputs(self, cells: Cells, row_name: RowName) -> Inputs:
@@ -67,7 +67,7 @@ class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return one_hot
 
     def unknown(self, cells: Cells) -> int:
-        """How many cells hold a category that is not among ``categories``: their inputs are all zero."""
+        """How many cells have a category that is not among ``categories``. Their inputs are all zero."""
         if self.kind == "number":
             return 0
         return sum((self.fill if text is None else text) not in self.categories for text in as_texts(cells))
@@ -81,13 +81,13 @@ class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the rows of a table become inputs; ``label`` is the column to predict, and may hold text.
+    """How the rows of a table become inputs. ``label`` is the column to predict, and may contain text.
 
     >>> fitted = Preparation.fit({"age": [20, 40], "sex": ["f", "m"]}, label="ill")
     >>> fitted.inputs({"sex": ["m", "?"], "age": [30, 50]}).tolist()
     [[0.0, 0.0, 1.0], [2.0, 0.0, 0.0]]
 
-    A category that no source row has is all zeros, as above: it says nothing rather than something wrong.
+    A category that no source row has becomes all zeros, as above. So it says nothing, rather than something wrong.
     """
 
     columns: tuple[Column, ...]
@@ -106,16 +106,16 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         missing: str | None = None,
         row_name: RowName = _row_name,
     ) -> "Preparation":
-        """The preparation that the rows of all sources call for; ``columns`` are their cells, without the label's.
+        """Fit the preparation to the rows of all sources. ``columns`` has their cells, without the label column.
 
-        Columns of text are categories, and so are those of numbers in ``categorical``. If ``standardise``, numbers get
-        mean 0 and standard deviation 1 over these rows, a constant one only mean 0. ``missing="mean"`` fills an empty
-        number with the mean and makes an empty text a category of its own; None refuses both.
+        Columns of text are categories, and so are columns of numbers in ``categorical``. With ``standardise``, numbers
+        get mean 0 and standard deviation 1 over these rows; a constant column only gets mean 0. ``missing="mean"``
+        fills an empty number with the mean and makes an empty text its own category. None refuses both.
         """
         if missing not in (None, "mean"):
             raise ConfigError(f"missing is {missing!r}; give 'mean', or leave it out to refuse empty cells")
         if not columns:
-            raise DataError(f"there is no column besides '{label}' to learn from; give at least one")
+            raise DataError(f"there is no column to learn from apart from '{label}'; give at least one")
         for name in categorical:
             if name not in columns:
                 listed = ", ".join(columns)
@@ -129,23 +129,28 @@ class Preparation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return cls(columns=tuple(fitted), label=label, text_labels=text_labels)
 
     def inputs(self, columns: Columns, row_name: RowName = _row_name) -> Inputs:
-        """(n, width) float32: the columns in their order of training; columns besides are not looked at."""
+        """The inputs (n, width) float32: the columns in the order of training. Other columns are ignored."""
         for column in self.columns:
             if column.name not in columns:
-                raise DataError(f"the rows have no column '{column.name}'; add it: the model was trained with it")
+                raise DataError(
+                    f"the rows have no column '{column.name}'; add it, because the model was trained with it"
+                )
         sizes = {len(columns[column.name]) for column in self.columns}
         if len(sizes) > 1:
-            raise DataError(f"columns differ in length ({', '.join(map(str, sorted(sizes)))} rows); give each the same")
+            raise DataError(
+                f"columns differ in length ({', '.join(map(str, sorted(sizes)))} rows); give all of them the same "
+                "length"
+            )
         found = np.empty((min(sizes, default=0), sum(column.width for column in self.columns)), np.float32)
         begin = 0
-        for column in self.columns:  # one at a time: all of them together would take the memory twice
+        for column in self.columns:  # one column at a time: all together would take the memory twice
             found[:, begin : begin + column.width] = column.inputs(columns[column.name], row_name)
             begin += column.width
         return found
 
 
 def as_numbers(name: str, cells: Cells, row_name: RowName) -> NDArray[np.float64]:
-    """Cells as numbers, NaN where one is missing; texts that are numbers count as such."""
+    """Cells as numbers, with NaN for a missing cell. Texts that read as numbers count as numbers."""
     array = np.asarray(cells)
     if array.dtype.kind in "fiub":
         numbers = array.astype(np.float64)
@@ -156,7 +161,7 @@ def as_numbers(name: str, cells: Cells, row_name: RowName) -> NDArray[np.float64
                 numbers[row] = np.nan if _is_missing(cell) else float(cell)
             except (TypeError, ValueError):
                 raise DataError(
-                    f"{row_name(row)}: column '{name}' has {shown(cell)} where a number belongs; correct the cell"
+                    f"{row_name(row)}: column '{name}' has {shown(cell)} where a number should be; correct the cell"
                 ) from None
     if numbers.size and max(np.fmax.reduce(numbers), -np.fmin.reduce(numbers)) > LARGEST:
         row = int(np.argmax(np.abs(numbers) > LARGEST))
@@ -167,9 +172,11 @@ def as_numbers(name: str, cells: Cells, row_name: RowName) -> NDArray[np.float64
 
 
 def as_texts(cells: Cells) -> list[str | None]:
-    """Cells as texts, None where one is missing; 3 and 3.0 are both ``"3"``."""
+    """Cells as texts, with None for a missing cell. Both 3 and 3.0 become ``"3"``."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
-        values, numbers = np.unique(cells, return_inverse=True)  # few are different, and each is made text once
+        values, numbers = np.unique(
+            cells, return_inverse=True
+        )  # Few cells are different, and each becomes a text only once.
         return [texts[number] for texts in [as_texts(list(values))] for number in numbers.tolist()]
     return [cell or None if type(cell) is str else None if _is_missing(cell) else _text(cell) for cell in cells]
 
@@ -184,7 +191,7 @@ def is_number(text: str) -> bool:
 
 
 def shown(cell: Any) -> str:
-    """A cell for a message: quoted, and cut where it is long."""
+    """A cell for a message: quoted, and cut if it is long."""
     text = str(cell)
     return repr(text if len(text) <= 40 else text[:39] + "…")
 
@@ -219,7 +226,7 @@ def _category(name: str, cells: Cells, missing: str | None, wanted: bool, row_na
 
 
 def _refuse_stray_text(name: str, texts: Sequence[str | None], row_name: RowName) -> None:
-    """A column that is mostly numbers is one of numbers with a slip of the pen, or with commas for points."""
+    """Refuse a column with mostly numbers and a few texts: a slip of the pen, or commas instead of points."""
     strays = [row for row, text in enumerate(texts) if text is not None and not is_number(text)]
     count = sum(text is not None for text in texts)
     if strays and len(strays) < count / 2:
@@ -236,7 +243,7 @@ def _refuse_stray_text(name: str, texts: Sequence[str | None], row_name: RowName
     if commas > count / 2:
         first = next(row for row, text in enumerate(texts) if text is not None and "," in text)
         raise DataError(
-            f"{row_name(first)}: column '{name}' has {shown(texts[first])}; if that is a number give "
+            f"{row_name(first)}: column '{name}' has {shown(texts[first])}; if that is a number, give "
             f"{given('decimal', ',')}"
         )
 

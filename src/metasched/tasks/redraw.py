@@ -1,6 +1,6 @@
-"""The target's rows divided otherwise: drawn anew by a seed, held out by number, or all of them labelled.
+"""Other divisions of the target's rows: drawn by a seed, held out by number, or all rows labelled.
 
-The sources are the very same objects every time, so that a compiled program serves all of these sets.
+The sources are always the same objects, so one compiled program serves all of these sets.
 """
 
 from dataclasses import replace
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 def pooled(tasks: "TaskSet") -> tuple[Split, Provenance]:
-    """All labelled rows of the target, and where they are from.
+    """All labelled rows of the target, and their origin.
 
-    If both parts are from one source, the rows are in the order of that source. Otherwise validation rows come first.
+    If both parts come from the same source, the rows are in the order of that source. Otherwise validation rows come
+    first.
     """
     parts = tasks.validation, tasks.test
     targets = [part.targets for part in parts if part.targets is not None]
@@ -46,9 +47,11 @@ def pooled(tasks: "TaskSet") -> tuple[Split, Provenance]:
 
 
 def redrawn(tasks: "TaskSet", seed: int) -> "TaskSet":
-    """As many validation rows as before, drawn by ``seed``; :meth:`TaskSet.redrawn` says how."""
+    """As many validation rows as before, drawn by ``seed``. :meth:`TaskSet.redrawn` explains how."""
     if not len(tasks.test.labels):
-        raise ConfigError(f"{tasks.name}: has no test rows, so no other labelled rows can be drawn; hold some rows out")
+        raise ConfigError(
+            f"{tasks.name}: has no test rows, so no other labelled rows can be drawn; keep some rows for testing"
+        )
     pool, origin = pooled(tasks)
     values = pool.labels if pool.targets is None else pool.targets
     together = not repeated_rows(
@@ -57,11 +60,11 @@ def redrawn(tasks: "TaskSet", seed: int) -> "TaskSet":
     groups = _groups(pool) if together else np.arange(len(pool.labels))
     strata, count = strata_of(values), len(tasks.validation.labels)
     validation, test = divided_by_groups(strata, groups, count, seed)
-    if not len(test):  # strata cost rows where many are alike; without them at most one group is cut
+    if not len(test):  # Strata lose rows if many rows are alike. Without strata at most one group is cut.
         validation, test = divided_by_groups(np.zeros_like(strata), groups, count, seed)
     if not len(test):
         raise DataError(
-            f"{tasks.name}: every test row would repeat a validation row; give other rows, or let them overlap"
+            f"{tasks.name}: every test row would repeat a validation row; give other rows, or allow an overlap"
         )
     return _with_parts(tasks, pool, origin, validation, test)
 
@@ -73,7 +76,7 @@ def all_labelled(tasks: "TaskSet") -> "TaskSet":
 
 
 def held_out(tasks: "TaskSet", rows: RowNumbers) -> "TaskSet":
-    """These validation rows as the test rows; the others stay for validation."""
+    """These validation rows as the test rows. The others stay validation rows."""
     chosen = np.asarray(rows, np.int64)
     count = len(tasks.validation.labels)
     wrong = chosen[(chosen < 0) | (chosen >= count)]
@@ -86,13 +89,13 @@ def held_out(tasks: "TaskSet", rows: RowNumbers) -> "TaskSet":
 def divided_by_groups(
     strata: Labels, groups: NDArray[np.int64], count: int, seed: int
 ) -> tuple[RowNumbers, RowNumbers]:
-    """``count`` rows for validation and others for test, stratified, such that no group has rows in both parts.
+    """Draw ``count`` rows for validation and others for test, stratified, so that no group has rows in both parts.
 
-    In every stratum, whole groups are drawn in random order until its quota is filled. Of a group that does not fit,
-    only as many rows are taken as are needed, and its other rows are in neither part. How many these are depends on the
-    seed. So the test part is cut, at random, to the number that the worst case leaves: one row less than the largest
-    group of each stratum. Both parts then have the same number of rows for every seed. If every row is a group of its
-    own, this draws as ``few_labels`` does.
+    In every stratum, whole groups are drawn in random order until its quota is filled. From a group that does not fit
+    completely, only as many rows are taken as are needed, and its other rows are in neither part. Their number depends
+    on the seed. So the test part is cut, at random, to the number that remains in the worst case: one row less than the
+    largest group of each stratum. Both parts then have the same number of rows for every seed. If every row is its own
+    group, the result is the same as that of ``few_labels``.
     """
     random = np.random.default_rng(check_seed(seed))
     present, take = quotas(strata, count)
@@ -114,7 +117,7 @@ def divided_by_groups(
 
 
 def _groups(pool: Split) -> NDArray[np.int64]:
-    """The number (n,) of the group of every row; rows that are alike, input and answer, share one."""
+    """The number (n,) of each row's group. Rows with the same input and answer share a group."""
     known: dict[object, int] = {}
     return np.array([known.setdefault(key, len(known)) for key in row_keys(pool.inputs, _answers(pool))], np.int64)
 

@@ -1,4 +1,4 @@
-"""Task sets from tables: columns of numbers and text, one table for each source or one for all."""
+"""Task sets from tables: columns of numbers and text, one table for each source or one for all sources."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ MOST_DROPPED = 10
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as columns; messages call the table ``name``, and a row as ``row_name`` says."""
+    """Rows as columns. Messages call the table ``name``, and a row as ``row_name`` says."""
 
     name: str
     columns: Mapping[str, NDArray[Any]]
@@ -33,7 +33,7 @@ class Table:
         return len(self.provenance.rows)
 
     def take(self, rows: RowNumbers) -> "Table":
-        """Those rows, in that order."""
+        """These rows, in this order."""
         return replace(
             self,
             columns={name: cells[rows] for name, cells in self.columns.items()},
@@ -42,16 +42,16 @@ class Table:
         )
 
     def without(self, names: Collection[str]) -> "Table":
-        """The same rows, without those columns."""
+        """The same rows without these columns."""
         return replace(self, columns={name: cells for name, cells in self.columns.items() if name not in names})
 
 
 def by_source(table: Table, column: str) -> dict[str, Table]:
-    """One table for each text in that column, which is left out, in the order of their first rows."""
+    """One table for each text in this column, without the column itself, in the order of their first rows."""
     if column not in table.columns:
         hint = meant(column, table.columns)
         raise DataError(
-            f"{table.name}: has no column '{column}' that says where a row is from; "
+            f"{table.name}: has no column '{column}' that names the source of a row; "
             f"{f'{hint}N' if hint else 'n'}ame it with {given('source')}, one of {', '.join(table.columns)}"
         )
     texts = as_texts(table.columns[column])
@@ -75,7 +75,7 @@ def from_tables(
     keep: Collection[str] = (),
     unlabelled: Table | None = None,
 ) -> TaskSet:
-    """A task set from one table for each source and the target; inputs are made as :class:`Preparation` says.
+    """A task set from one table for each source and the target. :class:`Preparation` makes the inputs.
 
     Columns that only identify rows are left out, except those in ``keep``. ``unlabelled`` has more rows of the target,
     without labels.
@@ -107,7 +107,7 @@ def from_tables(
 
 
 class _Joined(Mapping[str, NDArray[Any]]):
-    """Columns of several tables, one below the other; each is made when it is asked for, and not kept."""
+    """Columns of several tables, one below the other. Each is made when it is asked for, and not stored."""
 
     def __init__(self, tables: Sequence[Mapping[str, NDArray[Any]]], names: Sequence[str]) -> None:
         self.tables, self.names = tables, names
@@ -137,20 +137,20 @@ def _check_unlabelled(table: Table, features: Sequence[str], label: str, like: s
     said = [row for row, text in enumerate(as_texts(table.columns.get(label, ()))) if text is not None]
     if said:
         raise DataError(
-            f"{table.row_name(said[0])}: has a '{label}' ({_count(len(said), 'such row', 'such rows')}), and this file "
+            f"{table.row_name(said[0])}: has a '{label}' ({_count(len(said), 'such row', 'such rows')}), but this file "
             "is for rows without one; move labelled rows to the target, or empty that column"
         )
 
 
 def _row_name(tables: Sequence[Table], row: int) -> str:
-    """What messages call a row of the tables laid one after another."""
+    """How messages call a row of the joined tables."""
     starts = np.cumsum([0, *(len(table) for table in tables)])
     number = int(np.searchsorted(starts, row, side="right")) - 1
     return tables[number].row_name(row - int(starts[number]))
 
 
 def _features(tables: Mapping[str, Table], label: str) -> list[str]:
-    """The columns to learn from, in the order of the first table; every table must have them all, and the label."""
+    """The columns to learn from, in the order of the first table. Every table must have them all, and the label."""
     first = next(iter(tables.values()))
     for table in tables.values():
         if "" in table.columns:
@@ -166,7 +166,7 @@ def _features(tables: Mapping[str, Table], label: str) -> list[str]:
         lacks = [column for column in first.columns if column not in table.columns]
         besides = [column for column in table.columns if column not in first.columns]
         if lacks or besides:
-            faults = [f"lacks {_few(lacks)}"] * bool(lacks) + [f"has {_few(besides)} besides"] * bool(besides)
+            faults = [f"lacks {_few(lacks)}"] * bool(lacks) + [f"also has {_few(besides)}"] * bool(besides)
             raise DataError(
                 f"{table.name}: {' and '.join(faults)}, unlike {first.name}; "
                 f"{'rename' if lacks and besides else 'give all the same'} columns{_or_drop(tables, label)}"
@@ -175,7 +175,7 @@ def _features(tables: Mapping[str, Table], label: str) -> list[str]:
 
 
 def _or_drop(tables: Mapping[str, Table], label: str) -> str:
-    """How to go on with the columns that all tables have, if there are any, and only a few others."""
+    """How to continue with the columns that all tables have, if there are any, and only a few columns differ."""
     every = dict.fromkeys(column for table in tables.values() for column in table.columns if column != label)
     uneven = [column for column in every if not all(column in table.columns for table in tables.values())]
     if len(uneven) == len(every) or len(uneven) > MOST_DROPPED:
@@ -189,7 +189,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _notes(preparation: Preparation, target: Sequence[Table], missing: str | None, standardise: bool) -> list[str]:
-    """What became of the columns, in words."""
+    """What was done with the columns, in words."""
     numbers = [column for column in preparation.columns if column.kind == "number"]
     categories = [column for column in preparation.columns if column.kind == "category"]
     notes = ["the rows of every source keep their order"]
@@ -201,7 +201,7 @@ def _notes(preparation: Preparation, target: Sequence[Table], missing: str | Non
         more = f" and {len(categories) - 5} more" if len(categories) > 5 else ""
         notes.append(f"{_count(len(categories), 'column', 'columns')} of categories, one-hot: {named}{more}")
     if missing:
-        notes.append("empty numbers are the mean of the source rows, empty texts are a category of their own")
+        notes.append("empty numbers are replaced by the mean of the source rows, empty texts are their own category")
     for column in categories:
         unseen = sum(column.unknown(table.columns[column.name]) for table in target)
         if unseen:
@@ -216,8 +216,8 @@ def _count(number: int, one: str, many: str) -> str:
 def columns_of(table: Any, name: str, drop: Collection[str] = ()) -> dict[str, NDArray[Any]]:
     """The columns of a ``pyarrow.Table``, except those in ``drop``, as arrays.
 
-    Numbers are integers or floats with NaN for a missing one, truth values booleans, texts objects with None for a
-    missing one. Anything else (dates, lists) is refused; ``name`` is what messages call the table.
+    Numbers are integers, or floats with NaN for a missing one. Truth values are booleans. Texts are objects with None
+    for a missing one. Anything else (dates, lists) is refused. Messages call the table ``name``.
     """
     repeated = {column for column in table.column_names if table.column_names.count(column) > 1}
     if repeated:
@@ -244,7 +244,8 @@ def _array(column: Any, name: str, title: str) -> NDArray[Any]:
     if types.is_binary(kind):
         raise DataError(f"{name}: column '{title}' has bytes that are not UTF-8; save the file as UTF-8")
     raise DataError(
-        f"{name}: column '{title}' holds {kind}; make it numbers or text, or leave it out with {given('drop', [title])}"
+        f"{name}: column '{title}' contains {kind}; convert it to numbers or text, or leave it out with "
+        f"{given('drop', [title])}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of one source, rows of the target, and where rows come from."""
+"""Rows of a source, rows of the target, and where rows come from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from metasched.tasks.arrays import Inputs, Labels, RowNumbers, Targets
 VALIDATION = "validation"
 TEST = "test"
 Division: TypeAlias = Literal["given", "drawn", "asked"]
-"""Who divided the target's rows; ``TaskSet.split`` says what the words mean."""
+"""Who divided the target's rows. ``TaskSet.split`` explains the words."""
 
 
 class _Pair(NamedTuple):
@@ -36,7 +36,7 @@ class Split(_Pair):
     targets: Targets | None
 
     def __new__(cls, inputs: Inputs, labels: Labels, targets: Targets | None = None) -> "Split":
-        """A pair that carries the targets beside it."""
+        """Make a pair that also carries the targets."""
         split = super().__new__(cls, inputs, labels)
         split.targets = targets
         return split
@@ -48,10 +48,10 @@ class Split(_Pair):
         """Some of the rows.
 
         Args:
-            rows: their numbers.
+            rows: the numbers of the rows.
 
         Returns:
-            Those rows, in that order.
+            These rows, in this order.
 
         Examples:
             >>> len(tasks.test.take(np.array([3, 1])).labels)
@@ -65,11 +65,11 @@ class Task:
     """One source: rows in order.
 
     Attributes:
-        name: of the source.
+        name: the name of the source.
         inputs: ``(n, *shape)``.
         labels: ``(n,)``, indexing ``classes``.
         classes: names of the labels.
-        targets: ``(n, d)`` in a task set of regression: what is learnt. Labels are then the bins that schedulers see.
+        targets: ``(n, d)`` in regression: the numbers to learn. Labels are then the bins that schedulers see.
 
     Examples:
         >>> north = tasks.tasks[0]
@@ -90,10 +90,10 @@ class Task:
         """Some of the rows.
 
         Args:
-            rows: their numbers.
+            rows: the numbers of the rows.
 
         Returns:
-            A task of those rows, in that order.
+            A task with these rows, in this order.
 
         Examples:
             >>> len(tasks.tasks[0].take(np.arange(10)))
@@ -108,10 +108,10 @@ class Provenance:
     """Where rows come from.
 
     Attributes:
-        source: in words.
+        source: a name or description.
         rows: the row numbers in that source.
         files: the SHA-256 of each file read.
-        note: what was done to the rows since.
+        note: what was done to the rows since then.
 
     Examples:
         >>> ms.Provenance("shops.csv", np.arange(200)).take(np.arange(10, 30)).describe()
@@ -127,11 +127,11 @@ class Provenance:
         """The provenance of some of the rows.
 
         Args:
-            index: their positions.
-            note: added to what was noted before.
+            index: the positions of the rows.
+            note: text to add to the earlier note.
 
         Returns:
-            A provenance of those rows, in that order.
+            The provenance of these rows, in this order.
         """
         return replace(self, rows=self.rows[index], note="; ".join(part for part in (self.note, note) if part))
 

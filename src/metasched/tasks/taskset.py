@@ -1,4 +1,4 @@
-"""The task set: what it holds, how to build it, and how to vary it."""
+"""The task set: what it contains, how to build it, and how to vary it."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -17,18 +17,18 @@ from metasched.tasks.arrays import RowNumbers
 from metasched.tasks.preparation import Preparation
 from metasched.tasks.task import TEST, VALIDATION, Division, Provenance, Split, Task, Unlabelled
 
-# The modules that build task sets import this one, so the methods that call them import them when they are called.
+# The modules that build task sets import this one. So the methods that call them import them only then.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TaskSet:
     """N tasks and a target.
 
-    When every task has the classes of the target the label set is *shared* (:attr:`shared_labels`); otherwise label k
-    of one task and label k of another mean different things, and a learner must give each task a head of its own.
+    If every task has the classes of the target, they are *shared* (:attr:`shared_labels`). Otherwise label k of one
+    task and label k of another mean different things, and a learner must give each task its own head.
 
-    In a task set of *regression* (:meth:`regression`) rows have ``targets`` ``(n, d)`` beside their labels: a learner
-    fits the targets, a scheduler sees the labels.
+    In a task set of *regression* (:meth:`regression`) rows have ``targets`` ``(n, d)`` in addition to their labels. A
+    learner fits the targets, and a scheduler sees the labels.
 
     Attributes:
         name: the name of the set.
@@ -40,11 +40,11 @@ class TaskSet:
         simulated: whether the rows are simulated.
         notes: what a reader of results should know.
         label_warnings: what looked wrong with the labels when they were read; :attr:`warnings` has these and more.
-        recipe: the name and options with which ``datasets.load`` builds the same set again, when there are such.
-        useful: names of the tasks known to help with the target, in any order, or None where nobody knows. Nothing is
-            learnt from it and the fingerprint leaves it out: it is what a report measures choosing against. A task that
-            a variant spoils is no longer in it.
-        preparation: how columns became inputs, where rows came from tables; a model keeps it for new rows.
+        recipe: the name and options with which ``datasets.load`` builds the same set again, if that is possible.
+        useful: names of the tasks known to help with the target, in any order, or None if nobody knows. Learners never
+            see it and the fingerprint leaves it out; reports use it to check the choices of a scheduler. A variant that
+            spoils a task removes it from the list.
+        preparation: how the columns of a table became inputs. A model stores it for new rows.
         split: who divided the target's rows. ``"given"``: you gave validation and test rows. ``"drawn"``: metasched
             divided one pool, with the default number of validation rows. ``"asked"``: metasched divided one pool, with
             the number that you gave (``target_labels``). The fingerprint leaves it out.
@@ -91,17 +91,17 @@ class TaskSet:
     ) -> "TaskSet":
         """Build a task set from arrays.
 
-        Inputs become float32; ``uint8`` is taken for pixels and divided by 255.
+        Inputs become float32. Arrays of ``uint8`` are pixels and are divided by 255.
 
         Args:
-            tasks: by name, in order, pairs of inputs ``(n, *shape)`` and integer labels ``(n,)``.
+            tasks: for each name, in order, a pair of inputs ``(n, *shape)`` and integer labels ``(n,)``.
             validation: inputs and labels of the target that a learner may use.
             test: inputs and labels of the target that are used only for measuring.
             classes: names of the labels: one sequence that all tasks share, or a mapping from each task's name, and
-                ``"target"``, to its own. Without it the labels are shared and named by their numbers.
+                ``"target"``, to its own. By default the labels are shared and named by their numbers.
             name: the name of the set.
-            allow_overlap: let a validation row be a test row too, inputs and label alike, for data whose rows
-                legitimately repeat; else the test accuracy would measure memory.
+            allow_overlap: allow rows that are both validation and test rows, for data whose rows legitimately repeat.
+                Otherwise the test accuracy would measure memory.
 
         Returns:
             The task set.
@@ -129,17 +129,17 @@ class TaskSet:
     ) -> "TaskSet":
         """Build a task set whose rows have numbers to predict.
 
-        A learner fits the targets. What a scheduler sees as a row's label, and so as the state of a task, is the bin of
-        the *first* number of its target. Bin edges are quantiles of that number over the rows of all sources together:
-        the bins hold about equally many of them, and the target's own rows have no part in it. Equal numbers share a
-        bin, so many ties leave fewer than ``bins``. Classes are named by the range of their bin.
+        A learner fits the targets. A scheduler sees, as the label of a row, the bin of the *first* number of its
+        target. Bin edges are quantiles of this number over the rows of all sources together, so bins have about equally
+        many source rows. The target's own rows do not influence them. Equal numbers share a bin, so with many ties
+        there are fewer than ``bins``. Classes are named by the range of their bin.
 
         Args:
-            tasks: by name, in order, pairs of inputs ``(n, *shape)``, read as by :meth:`from_arrays`, and targets ``(n,
-                d)`` or ``(n,)``.
+            tasks: for each name, in order, a pair of inputs ``(n, *shape)``, as in :meth:`from_arrays`, and targets
+                ``(n, d)`` or ``(n,)``.
             validation: inputs and targets of the target rows that a learner may use.
-            test: inputs and labels of the target that are used only for measuring.
-            bins: how many.
+            test: inputs and targets of the target rows that are used only for measuring.
+            bins: the number of bins.
             name: the name of the set.
             allow_overlap: allow rows that are both validation and test rows.
 
@@ -183,11 +183,11 @@ class TaskSet:
         Needs the extra ``tables``. The options are those of :func:`metasched.datasets.from_columns`.
 
         Args:
-            frame: a frame with a column ``source`` that says where a row is from, or a mapping from each source to a
-                frame of its own.
+            frame: a frame with a column ``source`` that names the source of each row, or a mapping from sources to
+                frames.
             target: the source that is the target.
             target_labels: how many of its rows are used for validation.
-            seed: draws these rows.
+            seed: the seed that draws these rows.
             label: the column to predict.
             source: the column that names the source of a row.
             categorical: columns of numbers that stand for categories.
@@ -237,15 +237,16 @@ class TaskSet:
     ) -> "TaskSet":
         """Build a task set from Hugging Face data sets, one for each source.
 
-        Columns of numbers and text are read as those of a frame. Classes are named as the column ``label`` names them.
+        Columns of numbers and text are read like those of a frame. Classes have the names that the column ``label``
+        gives them.
 
         Args:
-            datasets: by the name of the source.
+            datasets: a mapping from sources to data sets.
             target: the source that is the target.
             target_labels: how many of its rows are used for validation.
-            seed: draws these rows.
+            seed: the seed that draws these rows.
             label: the column to predict.
-            inputs: one column of images or arrays to learn from alone.
+            inputs: a single column of images or arrays to learn from.
             categorical: as in :meth:`from_frame`.
             drop: as in :meth:`from_frame`.
             keep: as in :meth:`from_frame`.
@@ -288,16 +289,16 @@ class TaskSet:
     ) -> "TaskSet":
         """Build a task set from map-style PyTorch data sets of pairs (input, label), one for each source.
 
-        Inputs are taken as the data set gives them (``uint8`` is divided by 255), but that images (channels, height,
-        width) become (height, width, channels).
+        Inputs are used as they are (``uint8`` is divided by 255), except that images (channels, height, width) become
+        (height, width, channels).
 
         Args:
-            datasets: by the name of the source; labels are numbers, or text.
+            datasets: a mapping from sources to data sets. Labels are numbers or text.
             target: the source that is the target, divided as by :func:`metasched.datasets.from_columns`.
             target_labels: how many of its rows are used for validation.
-            seed: draws these rows.
-            classes: names of the numbers; by default the data set's attribute ``classes``.
-            regression: predict the numbers in place of labels; by default if they are not all whole.
+            seed: the seed that draws these rows.
+            classes: the names of numbered labels; by default the data set's attribute ``classes``.
+            regression: whether to predict numbers; by default only if the labels are not all whole numbers.
             bins: number of bins of these numbers, which schedulers see as labels.
             name: the name of the set.
             allow_overlap: allow rows that are both validation and test rows.
@@ -320,7 +321,7 @@ class TaskSet:
 
     @property
     def target_size(self) -> int | None:
-        """How many numbers one target has; None when the task set is one of classification."""
+        """How many numbers a target has; None in classification."""
         return None if self.test.targets is None else int(self.test.targets.shape[1])
 
     @property
@@ -345,7 +346,9 @@ class TaskSet:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over names, classes and every array: equal for equal data, whatever it was built from."""
+        """SHA-256 over names, classes and all arrays. Equal data have equal fingerprints, whatever they were built
+        from.
+        """
         digest = hashlib.sha256()
         for name, part, classes in self.parts():
             digest.update(repr((name, classes, part.inputs.shape)).encode())
@@ -357,10 +360,10 @@ class TaskSet:
         return digest.hexdigest()
 
     def parts(self) -> list[tuple[str, Task | Split, tuple[str, ...]]]:
-        """Every part of the set.
+        """List every part of the set.
 
         Returns:
-            Name, rows and classes: of the tasks in their order, then of validation and test.
+            The name, rows and classes of the tasks in order, then of validation and test.
         """
         return [
             *((task.name, task, task.classes) for task in self.tasks),
@@ -376,14 +379,14 @@ class TaskSet:
         shuffle_order: bool = False,
         seed: int = 0,
     ) -> "TaskSet":
-        """A changed copy, reproducible from ``seed``. Each change has its own random stream.
+        """Make a changed copy, reproducible from ``seed``. Each change has its own random stream.
 
         Args:
             target_labels: keep this many validation rows, stratified by class, in their order.
-            noise: for each named task, the fraction of its rows whose labels, with their targets if they have any,
-                are permuted among themselves. The label counts stay as they were; at 1.0 inputs and labels are
-                unrelated.
-            shuffle_order: permute the rows of every task, inputs with their labels, so that order says nothing.
+            noise: for each named task, the fraction of its rows whose labels (and targets, if any) are shuffled among
+                them. The numbers of labels do not change. At 1.0, inputs and labels are unrelated.
+            shuffle_order: shuffle the rows of every task, inputs together with labels, so that the order carries no
+                information.
             seed: a whole number from 0 to 2³² − 1.
 
         Returns:
@@ -405,14 +408,14 @@ class TaskSet:
         return variants.with_shuffled_order(result, seed) if shuffle_order else result
 
     def redrawn(self, seed: int) -> "TaskSet":
-        """The same sources, with the validation and test rows drawn anew from the two together.
+        """Draw the validation and test rows again from the two together; the sources stay the same.
 
-        As many rows are for validation as before, in proportion to the labels. Rows that are alike, input and label,
-        end up in one part, unless this set has such rows in both parts already. A few test rows may be left out for
-        that; the number of rows of each part is the same for every seed.
+        As many rows are for validation as before, in proportion to the labels. Rows with the same input and label end
+        up in the same part, unless this set already has such rows in both parts. A few test rows may be left out for
+        this. The number of rows of each part is the same for every seed.
 
         Args:
-            seed: decides which rows, a whole number from 0 to 2³² − 1.
+            seed: decides which rows; a whole number from 0 to 2³² − 1.
 
         Returns:
             Another task set, with the same ``tasks`` object.
@@ -425,7 +428,7 @@ class TaskSet:
         return redraw.redrawn(self, seed)
 
     def all_labelled(self) -> "TaskSet":
-        """The same sources, with all labelled rows of the target for validation and none for test.
+        """Use all labelled rows of the target for validation, and none for test. The sources stay the same.
 
         Returns:
             Another task set, with the same ``tasks`` object.
@@ -438,10 +441,10 @@ class TaskSet:
         return redraw.all_labelled(self)
 
     def held_out(self, rows: RowNumbers) -> "TaskSet":
-        """The same sources, with some validation rows as the test rows; the old test rows are gone.
+        """Use some validation rows as the test rows, and drop the old test rows. The sources stay the same.
 
         Args:
-            rows: numbers of validation rows.
+            rows: the numbers of validation rows.
 
         Returns:
             Another task set, with the same ``tasks`` object.
@@ -454,11 +457,11 @@ class TaskSet:
         return redraw.held_out(self, rows)
 
     def with_irrelevant(self, name: str, *, seed: int = 0) -> "TaskSet":
-        """A copy in which one task is useless: the values of its inputs are scrambled, in the same way for all rows.
+        """Make a copy in which one task is useless: its inputs are scrambled in the same way for all rows.
 
         Args:
             name: the task. It can still be learned, but does not help any other task.
-            seed: draws the order.
+            seed: the seed that draws the order of the values.
 
         Returns:
             Another task set.
@@ -471,13 +474,13 @@ class TaskSet:
         order = np.random.default_rng(check_seed(seed)).permutation(task.inputs[0].size)
         inputs = task.inputs.reshape(len(task), -1)[:, order].reshape(task.inputs.shape)
         scrambled = replace(task, inputs=inputs)
-        return variants.replace_task(self, scrambled, "the values of every input are in one random order")
+        return variants.replace_task(self, scrambled, "the values of every input are in the same random order")
 
     def with_wrong_labels(self, name: str, *, shift: int = 1) -> "TaskSet":
-        """A copy in which one task misleads: its label k becomes k + ``shift``, modulo the number of its classes.
+        """Make a copy in which one task misleads: its label k becomes k + ``shift``, modulo the number of its classes.
 
         Args:
-            name: of the task.
+            name: the name of the task.
             shift: how far labels are moved.
 
         Returns:
@@ -493,16 +496,17 @@ class TaskSet:
         if self.target_size is not None:
             raise ConfigError("wrong labels need classes; in regression, labels are only bins")
         if shift % number == 0:
-            raise ConfigError(f"shift is {shift}, which leaves the {number} labels as they are; give another")
+            raise ConfigError(f"shift is {shift}, which does not change the {number} labels; give another number")
         labels = ((task.labels + shift) % number).astype(np.int32)
         return variants.replace_task(self, replace(task, labels=labels), f"every label k became k + {shift}")
 
     def by_class(self, *, pooled: bool = False) -> "TaskSet":
-        """A view in which classes are the tasks, rows in their order; any scheduler then chooses among classes.
+        """Make classes the tasks, with rows in their order. Any scheduler then chooses among classes.
 
         Args:
-            pooled: whether every class over all tasks, one task after another, becomes a task ``class``, which needs a
-                shared label set; else every (task, class) pair that has rows becomes a task ``task/class``.
+            pooled: if true, every class becomes a task ``class`` with its rows of all tasks, one task after another.
+                This needs shared labels. Otherwise every pair of a task and a class that has rows becomes a task
+                ``task/class``.
 
         Returns:
             Another task set.
@@ -514,7 +518,7 @@ class TaskSet:
         return variants.by_class(self, pooled)
 
     def summary(self) -> str:
-        """A summary of the set.
+        """Summarise the set.
 
         Returns:
             A few lines of text.
@@ -526,10 +530,12 @@ class TaskSet:
         return overview.summary(self)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, a row for each part: every source, the target's validation rows and its test rows.
+        """Make a pandas DataFrame with a row for each part: every source, the target's validation rows and its test
+        rows.
 
         Returns:
-            The frame: the name of the part, its rows, where they are from, and how many rows each label has.
+            The frame, with the name of the part, the number of its rows, their origin, and the number of rows of each
+            label.
 
         Examples:
             >>> tasks.to_frame()["rows"].tolist()

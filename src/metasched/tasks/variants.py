@@ -1,4 +1,4 @@
-"""Controlled changes to a task set, each reproducible from a seed. The provenance says what was changed."""
+"""Controlled changes to a task set, each reproducible from a seed. The provenance records the change."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def with_target_labels(tasks: "TaskSet", count: int, seed: int) -> "TaskSet":
-    """Only ``count`` validation rows, stratified by class, in their order."""
+    """Only ``count`` validation rows, stratified by class, in order."""
     rows = stratified_rows(tasks.validation.labels, count, _generator(seed, "target labels"))
     provenance = {**tasks.provenance, VALIDATION: tasks.provenance[VALIDATION].take(rows)}
     split: Division = "given" if tasks.split == "given" else "asked"
@@ -25,7 +25,7 @@ def with_target_labels(tasks: "TaskSet", count: int, seed: int) -> "TaskSet":
 
 
 def with_label_noise(tasks: "TaskSet", name: str, fraction: float, seed: int) -> "TaskSet":
-    """The labels of that fraction of a task's rows, with their targets, permuted among themselves."""
+    """Shuffle the labels of this fraction of a task's rows, together with their targets."""
     task = task_named(tasks, name)
     if not 0 <= fraction <= 1:
         raise ConfigError(f"noise of task '{name}' is {fraction}; give a fraction from 0 to 1")
@@ -38,7 +38,7 @@ def with_label_noise(tasks: "TaskSet", name: str, fraction: float, seed: int) ->
 
 
 def with_shuffled_order(tasks: "TaskSet", seed: int) -> "TaskSet":
-    """The rows of every task permuted, inputs with their labels."""
+    """Shuffle the rows of every task, inputs together with labels."""
     for task in tasks.tasks:
         order = _generator(seed, f"order of {task.name}").permutation(len(task))
         tasks = replace_task(tasks, task.take(order), "order shuffled", order, spoilt=False)
@@ -46,9 +46,9 @@ def with_shuffled_order(tasks: "TaskSet", seed: int) -> "TaskSet":
 
 
 def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
-    """Classes as the tasks."""
+    """Make the classes tasks."""
     if pooled and not tasks.shared_labels:
-        raise ConfigError("pooling classes over tasks needs one label set for all; leave out pooled")
+        raise ConfigError("pooling classes over tasks needs shared labels; leave out pooled")
     pieces: dict[str, list[tuple[Task, Provenance]]] = {}
     useful = []
     for task in tasks.tasks:
@@ -75,7 +75,7 @@ def by_class(tasks: "TaskSet", pooled: bool) -> "TaskSet":
 
 
 def _joined(name: str, pieces: Sequence[tuple[Task, Provenance]]) -> tuple[Task, Provenance]:
-    """Rows of several tasks, one after another, as one task; its provenance names each source once."""
+    """Rows of several tasks, one after another, as one task. Its provenance names each source once."""
     parts, origins = zip(*pieces, strict=True)
     targets = [part.targets for part in parts if part.targets is not None]
     task = Task(
@@ -103,8 +103,8 @@ def stratified_rows(labels: Labels, count: int, random: np.random.Generator) -> 
 def quotas(labels: Labels, count: int) -> tuple[Labels, RowNumbers]:
     """The classes that occur, and how many of ``count`` rows each of them gets, in proportion to its frequency.
 
-    Quotas are by largest remainder, ties to the lower label; when ``count`` allows, every class that occurs has at
-    least one row.
+    Quotas are rounded by largest remainder, and ties go to the lower label. If ``count`` allows it, every class that
+    occurs gets at least one row.
     """
     if not 1 <= count <= len(labels):
         raise ConfigError(f"target_labels is {count}; give 1 to {len(labels)}, the target's labelled rows")
@@ -113,7 +113,7 @@ def quotas(labels: Labels, count: int) -> tuple[Labels, RowNumbers]:
     take = np.floor(quota).astype(np.int64)
     if count >= len(present):
         take = np.maximum(take, 1)
-    while take.sum() > count:  # the minimum of one was too generous: give back where the excess is largest
+    while take.sum() > count:  # the minimum of one row gave too many rows: take them back where the excess is largest
         take[np.argmax(np.where(take > 1, take - quota, -np.inf))] -= 1
     while take.sum() < count:
         take[np.argmax(np.where(take < frequency, quota - take, -np.inf))] += 1
@@ -121,7 +121,8 @@ def quotas(labels: Labels, count: int) -> tuple[Labels, RowNumbers]:
 
 
 def few_labels(labels: Labels, count: int, seed: int) -> tuple[RowNumbers, RowNumbers]:
-    """``count`` rows of the target, stratified by class and drawn from ``seed``, for validation; all others for test.
+    """Draw ``count`` rows of the target for validation, stratified by class, from ``seed``. All other rows are for
+    test.
 
     Both are in rising order.
     """
@@ -133,7 +134,7 @@ def few_labels(labels: Labels, count: int, seed: int) -> tuple[RowNumbers, RowNu
 
 
 def task_named(tasks: "TaskSet", name: str) -> Task:
-    """The task of that name."""
+    """The task with this name."""
     for task in tasks.tasks:
         if task.name == name:
             return task
@@ -143,9 +144,9 @@ def task_named(tasks: "TaskSet", name: str) -> Task:
 def replace_task(
     tasks: "TaskSet", task: Task, note: str, order: RowNumbers | None = None, spoilt: bool = True
 ) -> "TaskSet":
-    """``task`` in place of the one of that name, whose rows it has, in ``order`` if they moved.
+    """Replace the task with the same name by ``task``. It has the same rows, in ``order`` if they moved.
 
-    A task that is ``spoilt`` is no longer known to be useful.
+    A ``spoilt`` task is no longer known to be useful.
     """
     rows = np.arange(len(task)) if order is None else order
     return replace(
@@ -158,5 +159,5 @@ def replace_task(
 
 
 def _generator(seed: int, purpose: str) -> np.random.Generator:
-    """A random stream of its own for each purpose, so that one option never changes what another draws."""
+    """A separate random stream for each purpose, so that one option never changes the draws of another."""
     return np.random.default_rng([check_seed(seed), crc32(purpose.encode())])

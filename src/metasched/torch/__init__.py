@@ -12,10 +12,10 @@
 ...     optimiser.step(); optimiser.zero_grad()
 >>> teller.finish()
 
-Workers prefetch, so several draws are under way at once; ``credit`` hands each batch out with the draw that made it.
-Under ``torch.distributed`` rank 0 decides for all: the ranks train on the same draw, each on rows of
-its own, and the mean of what they tell counts. Those messages travel in a group of their own and cannot get mixed up
-with those of the training.
+Workers prefetch, so several draws are open at once. ``credit`` yields each batch with the draw that made it. Under
+``torch.distributed`` rank 0 decides for all. The ranks train on the same draw, each on its own rows, and tell the
+rewards of their rows. These messages use their own process group, so they cannot get mixed up with those of the
+training.
 """
 
 from metasched.optional import require

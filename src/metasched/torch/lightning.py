@@ -1,4 +1,4 @@
-"""Lightning: a callback that knows which draw each batch is, tells its reward, logs, and is part of every checkpoint.
+"""Lightning: a callback that knows the draw of each batch, tells its reward, logs, and is part of every checkpoint.
 
 >>> loader = DataLoader(ConcatDataset([web, books]), batch_sampler=sampler)
 >>> lightning.Trainer(callbacks=[ScheduleCallback(sampler, reward)]).fit(module, loader)
@@ -26,17 +26,18 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
 
     Give the trainer the ``DataLoader`` with this batch sampler, and ``use_distributed_sampler=False`` if it has several
     devices. The logger gets ``share/<source>`` and ``reward/<source>`` as often as the trainer logs, and
-    ``loss/<source>`` if ``training_step`` returns a dict that has the ``loss`` and, as ``losses``, one for each row.
-    A checkpoint holds the sampler's and the reward's state, and a run that loads it goes on with the very next batch.
+    ``loss/<source>`` if ``training_step`` returns a dict with the ``loss`` and the ``losses`` of the rows. A checkpoint
+    contains the states of the sampler and the reward, and a run that loads it continues with the very next batch.
 
     Args:
-        sampler: chooses the rows.
-        reward: called as ``reward(draw, batch)`` after the backward pass, before the optimiser's step; returns what
-            ``sampler.tell`` takes, or None to forget the draw. Or a :class:`~metasched.torch.RowTransfer`, whose
-            ``rows`` your ``training_step`` calls. None for a static scheduler.
+        sampler: the sampler that chooses the rows.
+        reward: a function, called as ``reward(draw, batch)`` after the backward pass and before the optimiser's step.
+            It returns a reward for ``sampler.tell``, or None to forget the draw. Or a
+            :class:`~metasched.torch.RowTransfer`, whose ``rows`` your ``training_step`` calls. None for a static
+            scheduler.
 
     Attributes:
-        draw: the draw that is being trained on.
+        draw: the present draw.
 
     Examples:
         >>> from metasched.torch import BatchSampler
@@ -52,16 +53,16 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
             raise ConfigError(f"the sampler is {type(sampler).__name__}; give a metasched.torch.BatchSampler")
         if reward is not None and not callable(reward) and not hasattr(reward, "watch"):
             raise ConfigError(f"the reward is {reward!r}; give a function of a draw and its batch, or a RowTransfer")
-        sampler.whole = True  # Lightning counts the batches of an epoch from its beginning, also after a resume
+        sampler.whole = True  # Lightning counts the batches of an epoch from its beginning, even after a resume.
         self._sampler, self._reward = sampler, reward
         self._teller, self._losses, self._watch = Teller(sampler), SourceLosses(), ExitStack()
-        self._told: Any = 0.0  # what a static scheduler hears
+        self._told: Any = 0.0  # the rewards for a static scheduler
         self._unlogged = 0
 
-    # What a trainer calls
+    # Called by the trainer
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Connect the sampler's processes, which Lightning has started by now; called by the trainer.
+        """Connect the sampler's processes, which Lightning has now started. Called by the trainer.
 
         Args:
             trainer: as in Lightning.
@@ -72,7 +73,7 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
             self._sampler.connect()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Refuse a loader whose batches nobody could credit; called by the trainer.
+        """Refuse a loader whose batches cannot be matched with draws. Called by the trainer.
 
         Args:
             trainer: as in Lightning.
@@ -85,7 +86,7 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
             )
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Take the draw of the batch; called by the trainer.
+        """Get the draw of the batch. Called by the trainer.
 
         Args:
             trainer: as in Lightning.
@@ -99,7 +100,7 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
             self._watch.enter_context(self._reward.watch())
 
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
-        """Measure; called by the trainer.
+        """Measure the reward. Called by the trainer.
 
         Args:
             trainer: as in Lightning.
@@ -107,12 +108,12 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
         """
         if hasattr(self._reward, "watch"):
             self._told = self._reward.rewards()
-            self._watch.close()  # what the module does afterwards is not of this batch
+            self._watch.close()  # What the module does afterwards does not belong to this batch.
         elif self._reward is not None:
             self._told = self._reward(self.draw, self._batch)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Tell, and log; called by the trainer.
+        """Tell the reward, and log. Called by the trainer.
 
         Args:
             trainer: as in Lightning.
@@ -130,7 +131,7 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
             self._log(trainer, pl_module)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Tell what is on its way; called by the trainer.
+        """Tell the remaining rewards. Called by the trainer.
 
         Args:
             trainer: as in Lightning.
@@ -139,7 +140,7 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
         self._teller.finish()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Leave no hook behind; called by the trainer.
+        """Remove all hooks. Called by the trainer.
 
         Args:
             trainer: as in Lightning.
@@ -149,7 +150,7 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
         self._watch.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint holds of the schedule.
+        """Return the part of a checkpoint for the callback.
 
         Returns:
             Plain values and tensors.
@@ -162,10 +163,10 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
         return stored
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on with the very next batch; called by the trainer.
+        """Continue with the very next batch. Called by the trainer.
 
         Args:
-            state_dict: what :meth:`state_dict` returned.
+            state_dict: the result of :meth:`state_dict`.
         """
         try:
             parts: list[tuple[Any, Any]] = [
@@ -175,10 +176,12 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
             if hasattr(self._reward, "load_state_dict"):
                 parts.append((self._reward, state_dict["reward"]))
         except (TypeError, KeyError):
-            raise ConfigError("the checkpoint has no state of this callback and its reward; begin anew") from None
+            raise ConfigError(
+                "the checkpoint has no state of this callback and its reward; start a new training"
+            ) from None
         for one, stored in parts:
             one.load_state_dict(stored)
-        # It warns of every loader without a state of its own; this one's state is the sampler's.
+        # Lightning warns about every loader without its own state. The state of this one is that of the sampler.
         warnings.filterwarnings("ignore", message="You're resuming from a checkpoint that ended before the epoch ended")
 
     def _log(self, trainer: Any, module: Any) -> None:
@@ -188,6 +191,6 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
         chooser = self._sampler.chooser
         logged = chooser.log(last=self._unlogged) | self._losses.take(chooser.names, gathered)
         metrics = {name: value for name, value in logged.items() if not name.startswith("draws/")}
-        for logger in trainer.loggers:  # those of other processes write nothing
+        for logger in trainer.loggers:  # Loggers of other processes write nothing.
             logger.log_metrics(metrics, step=trainer.global_step)
         self._unlogged = 0

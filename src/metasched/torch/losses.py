@@ -1,4 +1,4 @@
-"""Losses by source between two lines of a log, added up where they are, so that no step waits for the device."""
+"""Losses by source between two log lines, summed on the device, so that no step waits for it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +9,13 @@ from metasched.chooser import Draw
 
 
 class SourceLosses:
-    """Sums of the losses of rows by source, since the last time they were read."""
+    """Sums of the losses of rows by source, since they were last read."""
 
     def __init__(self) -> None:
         self._sums: torch.Tensor | None = None  # (2, sources): losses, rows
 
     def add(self, draw: Draw, losses: Any) -> None:
-        """Losses (rows,) of the rows of a draw, NaN for those that have none."""
+        """Add the losses (rows,) of the rows of a draw, NaN for rows without a loss."""
         values = torch.as_tensor(losses).detach().float().reshape(-1)
         tasks = torch.from_numpy(draw.tasks).to(values.device)
         known = ~values.isnan()
@@ -23,11 +23,11 @@ class SourceLosses:
         sums[0].index_add_(0, tasks, values.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf))
         sums[1].index_add_(0, tasks, known.float())
         if self._sums is not None:
-            sums[:, : self._sums.shape[1]] += self._sums  # a source may have come since
+            sums[:, : self._sums.shape[1]] += self._sums  # a source may have been added since
         self._sums = sums
 
     def take(self, names: tuple[str, ...], gather: Callable[[Any], Any] | None = None) -> dict[str, float]:
-        """``loss/<source>``, the mean of its rows; ``gather`` puts the sums (1, …) of all processes together."""
+        """``loss/<source>``, the mean over its rows. ``gather`` adds the sums (1, …) of all processes."""
         if self._sums is None:
             return {}
         sums = self._sums if gather is None else gather(self._sums[None]).sum(0)

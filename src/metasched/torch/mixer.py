@@ -12,19 +12,19 @@ from metasched.torch.ranks import OnRanks, Ranks
 
 
 class Mixer(OnRanks, data.IterableDataset):  # type: ignore[misc]
-    """Batches of several iterables, as a chooser decides; yields (draw, batch) for ever, or ``batches`` of them.
+    """Batches of several iterables, as a chooser decides. Yields (draw, batch) for ever, or ``batches`` times.
 
-    The sources are iterables of ready batches that can be iterated again, such as a ``DataLoader`` each: give *them*
-    ``num_workers`` and ``prefetch_factor``. The choice is made when a batch is wanted, with every reward so far; each
-    source keeps its own batches ready. One that is exhausted starts again. A batch is of one source here; for batches
-    that mix rows use :class:`BatchSampler` or ``ms.mix``.
+    The sources are iterables of ready batches that can be iterated again, such as a ``DataLoader`` for each source:
+    give ``num_workers`` and ``prefetch_factor`` to *them*. The choice is made when a batch is requested, with all
+    rewards so far. Each source prefetches its own batches, and starts again when it ends. Every batch comes from one
+    source. For batches that mix rows use :class:`BatchSampler` or ``ms.mix``.
 
     Under ``torch.distributed`` every rank draws from its own sources, which should hold different rows.
 
     Args:
         chooser: ``Chooser(scheduler, len(sources))``.
         sources: one iterable for each task.
-        batches: how many to yield, or None for no end.
+        batches: how many batches to yield, or None for no end.
 
     Examples:
         >>> from metasched.torch import Mixer
@@ -50,11 +50,13 @@ class Mixer(OnRanks, data.IterableDataset):  # type: ignore[misc]
         self._sources = tuple(sources)
         self._batches = None if batches is None else whole_number("batches", batches, least=1)
         self._ranks = Ranks()
-        self._taken = [0] * len(sources)  # batches of each source in its present pass
+        self._taken = [0] * len(sources)  # the batches of each source in its present pass
 
     def __iter__(self) -> Iterator[tuple[Draw, Any]]:
         if data.get_worker_info() is not None:
-            raise ConfigError("a Mixer chooses where the rewards arrive; give num_workers to its sources, not to it")
+            raise ConfigError(
+                "a Mixer must run in the process that gets the rewards; give num_workers to its sources instead"
+            )
         if not self._resumed:
             self._delivered, self._taken = 0, [0] * len(self._sources)
         self._resumed = False
@@ -76,7 +78,7 @@ class Mixer(OnRanks, data.IterableDataset):  # type: ignore[misc]
         raise ConfigError(f"source {task + 1} is empty, or can be iterated only once")
 
     def state_dict(self) -> dict[str, Any]:
-        """The chooser's state and how far each source has been read.
+        """Everything needed to continue: the chooser's state, and how far each source was read.
 
         Returns:
             Plain values and tensors.
@@ -84,13 +86,13 @@ class Mixer(OnRanks, data.IterableDataset):  # type: ignore[misc]
         return self._state("taken", list(self._taken))
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Go on with the very next batch; sources are read again up to where they were.
+        """Continue with the very next batch. Sources are read again up to their positions.
 
         Args:
-            stored: what ``state_dict`` returned.
+            stored: the result of ``state_dict``.
         """
         delivered, taken = self._checked(stored, "taken")
         if len(taken) != len(self._sources):
-            raise ConfigError(f"the state has {len(taken)} sources, this Mixer {len(self._sources)}")
+            raise ConfigError(f"the state has {len(taken)} sources, but this Mixer has {len(self._sources)}")
         self._load(stored, delivered)
         self._taken = taken

@@ -15,17 +15,17 @@ from metasched.errors import ConfigError
 
 
 def processes() -> int:
-    """How many processes train together."""
+    """The number of processes that train together."""
     together = distributed.is_available() and distributed.is_initialized()
     return int(distributed.get_world_size()) if together else 1
 
 
 class ElsewhereError(ConfigError):
-    """A reward that another rank told cannot be used."""
+    """A reward that another rank told and that cannot be used."""
 
 
 class Ranks:
-    """How many processes train together, which one this is, and how draws and rewards travel between them."""
+    """How many processes train together, which of them this is, and how draws and rewards travel between them."""
 
     def __init__(self) -> None:
         self.number = processes()
@@ -34,11 +34,11 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this is the rank that decides."""
+        """Whether this rank decides."""
         return self.mine == 0
 
     def agree(self, decide: Callable[[], Draw], chooser: Chooser) -> Draw:
-        """What ``decide`` returns on rank 0, on every rank."""
+        """The result of ``decide`` on rank 0, on every rank."""
         if self._group is None:
             return decide()
         draw = decide() if self.first else None
@@ -53,13 +53,13 @@ class Ranks:
         return draw or Draw(number, rows, tasks, weights.view(np.float64), names, "rank 0", mixed)
 
     def positions(self, draw: Draw) -> NDArray[np.int64]:
-        """Where the rows of this rank stand in the batch."""
+        """The positions of this rank's rows in the batch."""
         return np.arange(self.mine, len(draw.rows), self.number)
 
     def gathered(self, draw: Draw, reward: Any, loss: Any = None) -> tuple[Any, Any]:
-        """What all ranks tell, each of its own rows: rewards and losses of all rows, or means for a draw of one source.
+        """Collect the rewards and losses of all rows from all ranks, or the means if the draw has one source.
 
-        What cannot be used on one rank is refused on all, so that none waits for another.
+        If the reward of one rank cannot be used, all ranks refuse it, so that none waits for another.
         """
         if self._group is None:
             return reward, loss
@@ -79,44 +79,46 @@ class Ranks:
             raise ConfigError(f"rank {self.mine}: {wrong}")
         if not bool(total.isfinite().all()):
             raise ElsewhereError("the reward of another rank does not fit or is not finite; forget the draw")
-        every = (losses / known).numpy() if bool(known.any()) else None  # 0 / 0 is NaN, which stands for none
+        every = (losses / known).numpy() if bool(known.any()) else None  # 0 / 0 is NaN, which means that there is none
         if draw.mixed:
             return total.numpy(), every
         return float(total.item()) / self.number, None if every is None else float(every[0])
 
     def _own(self, given: Any, draw: Draw, what: str) -> torch.Tensor:
-        """What this rank tells of its own rows, or of a draw of one source."""
+        """The rewards of this rank's own rows, or of a draw of one source."""
         own = draw.cut(self.positions(draw)) if draw.mixed or np.ndim(given) else draw
         return torch.from_numpy(credited(given, own, what))
 
 
 class OnRanks:
-    """What ``BatchSampler`` and ``Mixer`` share: rank 0 asks and tells the chooser for all; its state as tensors."""
+    """The common part of ``BatchSampler`` and ``Mixer``: rank 0 asks and tells the chooser for all, and states use
+    tensors.
+    """
 
     chooser: Chooser
     _ranks: Ranks
-    _delivered = 0  # batches of this pass that were handed out
-    _resumed = False  # whether the next pass is the rest of one that was stored
+    _delivered = 0  # the batches of this pass that were handed out
+    _resumed = False  # whether the next pass is the rest of a stored one
 
     def tell(self, draw: Draw, reward: Any, loss: Any = None) -> None:
-        """Say what a draw brought; under ``torch.distributed`` every rank tells what its own rows brought.
+        """Give a draw its reward. Under ``torch.distributed`` every rank tells the rewards of its own rows.
 
         Args:
-            draw: one that was handed out.
-            reward: larger where it helped more: one finite number for each row that this rank trains on; one for each
-                source of these rows, by name; or one for all of them. For a draw of one source the mean of all ranks
-                counts.
-            loss: what training on these rows cost, in the same forms, for the log.
+            draw: a draw that waits for a reward.
+            reward: larger if the rows helped more. One finite number for each row that this rank trains on, one for
+                each source of these rows by name, or one for all of them. If the draw has one source, the mean over all
+                ranks counts.
+            loss: the training loss of these rows, in the same forms, for the log.
         """
         gathered = self._ranks.gathered(draw, reward, loss)
         if self._ranks.first:
             self.chooser.tell(draw, *gathered)
 
     def forget(self, draw: Draw) -> None:
-        """Give up a draw that will never have a reward; on every rank or on none.
+        """Give up a draw that will never get a reward, on every rank or on none.
 
         Args:
-            draw: one that waits for a reward.
+            draw: a draw that waits for a reward.
         """
         if self._ranks.first:
             self.chooser.forget(draw)
@@ -125,13 +127,13 @@ class OnRanks:
         return {"delivered": self._delivered, name: numbers, "chooser": with_tensors(self.chooser.state_dict())}
 
     def _checked(self, stored: Any, name: str) -> tuple[int, list[int]]:
-        """How many batches were delivered, and the numbers under ``name``."""
+        """The number of delivered batches, and the numbers under ``name``."""
         try:
             delivered, numbers, _ = stored["delivered"], list(stored[name]), stored["chooser"]
             if any(type(number) is not int or number < 0 for number in (delivered, *numbers)):
                 raise ValueError
         except (TypeError, KeyError, ValueError):
-            raise ConfigError(f"this is not what state_dict() of a {type(self).__name__} returns") from None
+            raise ConfigError(f"this is not a state from state_dict() of a {type(self).__name__}") from None
         return delivered, numbers
 
     def _load(self, stored: Mapping[str, Any], delivered: int) -> None:
@@ -140,7 +142,9 @@ class OnRanks:
 
 
 def with_tensors(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A chooser's state with tensors for arrays; unsigned ones, which tensors can hardly store, by their bits."""
+    """A chooser's state with tensors for arrays. Unsigned arrays, which tensors hardly support, are stored by their
+    bits.
+    """
     unsigned = [name for name, values in stored["arrays"].items() if values.dtype == np.uint32]
     signed = {name: values.view(np.int32) if name in unsigned else values for name, values in stored["arrays"].items()}
     arrays = {name: torch.from_numpy(np.array(values)) for name, values in signed.items()}
@@ -148,11 +152,11 @@ def with_tensors(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_arrays(stored: Any) -> dict[str, Any]:
-    """The chooser's state that :func:`with_tensors` made this of."""
+    """The chooser's state from which :func:`with_tensors` made this one."""
     try:
         facts, arrays = stored["facts"], {name: np.asarray(values) for name, values in stored["arrays"].items()}
         for name in stored["unsigned"]:
             arrays[name] = arrays[name].astype(np.int32, casting="safe").view(np.uint32)
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise ConfigError("this is not the state of a chooser that a BatchSampler or Mixer stored") from None
+        raise ConfigError("this is not a chooser's state from a BatchSampler or Mixer") from None
     return {"facts": facts, "arrays": arrays}

@@ -22,15 +22,17 @@ from torch import nn
 from metasched.errors import ConfigError, flag, whole_number
 
 Measure: TypeAlias = Callable[[Any, Any], Any]
-"""``measure(model, rows)``: logits (…, C) and labels (…), or one loss; labels of −100 do not count."""
+"""``measure(model, rows)``: returns logits (…, C) and labels (…), or one loss. Labels of −100 do not count."""
 Parameters: TypeAlias = str | Iterable[Any] | None
-"""All that learn (None); those whose dotted name has a part that begins so; a list of such words or of parameters."""
+"""All trainable parameters (None), those whose dotted name has a part that begins with a word, or a list of such words
+or of parameters.
+"""
 IGNORED = -100
 _SMALL = 2**24
 
 
 def logits(model: Any, rows: Any) -> tuple[Any, Any]:
-    """The measure for rows that are (inputs, labels), where the model returns logits.
+    """The default measure: rows are pairs (inputs, labels), and the model returns logits.
 
     Args:
         model: a module.
@@ -53,17 +55,17 @@ def logits(model: Any, rows: Any) -> tuple[Any, Any]:
 def transfer(
     model: Any, loss_or_logits: Measure | None, batch: Any, target_batch: Any, parameters: Parameters = None
 ) -> float:
-    """How fast the target gets better when the model learns ``batch``; at the weights as they are.
+    """Measure how fast the target gets better when the model learns ``batch``, at the present weights.
 
     Args:
-        model: a module; of one under ``DistributedDataParallel`` the module inside.
-        loss_or_logits: ``f(model, rows)`` that returns logits and labels, or one loss L (then a = −L); None is
+        model: a module. If it is inside ``DistributedDataParallel``, give the inner module.
+        loss_or_logits: ``f(model, rows)`` that returns logits and labels, or one loss L (then a = −L). None means
             :func:`logits`.
-        batch: rows for ``f``, for one more backward pass; or None: minus ``.grad`` as it stands, after ``backward()``
-            and before the optimiser's step, takes the place of ∇a(batch). That is the gradient of *your loss*.
+        batch: rows for ``f``, for one more backward pass. With None, minus the present ``.grad`` replaces ∇a(batch);
+            call this after ``backward()`` and before the optimiser's step. This is the gradient of *your loss*.
         target_batch: the target's labelled rows.
-        parameters: over which the gradients are taken: all that learn (None); those whose dotted name has a part that
-            begins so; a list of such words or of parameters.
+        parameters: the parameters of the gradients: all trainable ones (None), those whose dotted name has a part that
+            begins with this word, or a list of such words or of parameters.
 
     Returns:
         ⟨∇a(batch), ∇a(target)⟩ / ‖∇a(target)‖, where a is the mean probability of the right label.
@@ -86,7 +88,7 @@ def transfer(
 def alignment(
     model: Any, loss_or_logits: Measure | None, batch: Any, target_batch: Any, parameters: Parameters = None
 ) -> float:
-    """The cosine between the gradients of the batch's loss and of the target's.
+    """Measure the cosine between the gradients of the batch's loss and of the target's loss.
 
     Args:
         model: as in :func:`transfer`.
@@ -109,20 +111,20 @@ def alignment(
 
 
 class Transfer:
-    """:func:`transfer` at every step, with the target's gradient kept for several.
+    """:func:`transfer` at every step, with the target's gradient kept for several steps.
 
-    Called as ``reward(batch, target_batch)`` it makes one more backward pass for the batch. Called as
-    ``reward(target_batch=target_batch)`` it reads what ``.grad`` holds, which costs nothing, but is the gradient of the
-    loss that you train on. If that is the cross-entropy, rows which stay wrong dominate, and the reward can prefer a
-    source that does harm. :class:`RowTransfer` has neither fault, and gives every row of a mixed batch its own reward.
+    ``reward(batch, target_batch)`` makes one more backward pass for the batch. ``reward(target_batch=target_batch)``
+    uses the present ``.grad``. This costs nothing, but it is the gradient of the loss that you train on. If that is the
+    cross-entropy, rows that stay wrong dominate, and the reward can prefer a source that does harm.
+    :class:`RowTransfer` has neither problem, and gives every row of a mixed batch its own reward.
 
     Args:
         model: as in :func:`transfer`.
-        loss_or_logits: likewise.
-        parameters: likewise.
-        every: steps for which the target's gradient is kept, k; at every k-th call it is computed anew.
-        train: whether to measure in training mode, for what has no gradient in evaluation mode (cuDNN's recurrent
-            layers) or too different a one; buffers are put back afterwards.
+        loss_or_logits: as in :func:`transfer`.
+        parameters: as in :func:`transfer`.
+        every: k, the number of steps for which the target's gradient is kept. It is computed again at every k-th call.
+        train: whether to measure in training mode, for layers with no gradient in evaluation mode (cuDNN's recurrent
+            layers) or a very different one. Buffers are restored afterwards.
 
     Examples:
         >>> import torch
@@ -153,10 +155,11 @@ class Transfer:
         self._length = 0.0
 
     def __call__(self, batch: Any = None, target_batch: Any = None, scale: float = 1.0) -> float:
-        """The reward of ``batch``, or of what ``.grad`` holds; NaN where a gradient overflowed: forget such a draw.
+        """Measure the reward of ``batch``, or of the present ``.grad``. If a gradient overflowed it is NaN; forget such
+        a draw.
 
-        ``scale`` is what ``.grad`` was multiplied by: ``scaler.get_scale()`` of a ``GradScaler`` before ``unscale_``.
-        ``target_batch`` is read at every k-th call only.
+        ``scale`` is the factor in ``.grad``: ``scaler.get_scale()`` of a ``GradScaler`` before ``unscale_``.
+        ``target_batch`` is only used at every k-th call.
         """
         if self._calls % self._every == 0:
             if target_batch is None:
@@ -170,10 +173,11 @@ class Transfer:
         return reward
 
     def state_dict(self) -> dict[str, Any]:
-        """What goes on elsewhere to the same rewards: the target's gradient and for how many calls it still counts.
+        """Everything needed to continue with the same rewards: the target's gradient, and for how many calls it is
+        still valid.
 
         Returns:
-            Plain values and tensors, which ``torch.load(weights_only=True)`` reads; one gradient in size.
+            Plain values and tensors, which ``torch.load(weights_only=True)`` reads. Their size is that of one gradient.
 
         Examples:
             >>> import torch
@@ -184,10 +188,10 @@ class Transfer:
         return {"every": self._every, "age": self._calls % self._every, "slope": list(self._slope)}
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Go on as the one whose :meth:`state_dict` this is.
+        """Continue from a state that :meth:`state_dict` returned.
 
         Args:
-            stored: of a reward with the same ``every`` over the same parameters.
+            stored: the state of a reward with the same ``every`` and the same parameters.
 
         Examples:
             >>> import torch
@@ -205,12 +209,16 @@ class Transfer:
             if age not in range(every) or not all(part is None or is_real(part) for part in slope):
                 raise ValueError
         except (TypeError, KeyError, AttributeError, ValueError):
-            raise ConfigError("this is not what state_dict() of a reward returns") from None
+            raise ConfigError("this is not a state from state_dict() of a reward") from None
         if every != self._every:
-            raise ConfigError(f"the state keeps the target's gradient for {every} steps, this one for {self._every}")
+            raise ConfigError(
+                f"the state keeps the target's gradient for {every} steps, but this reward keeps it for {self._every}"
+            )
         wanted = [one.shape for one in self._parameters] if slope or age else []
         if len(shapes) != len(wanted) or any(has not in (None, due) for has, due in zip(shapes, wanted, strict=True)):
-            raise ConfigError("the state is of other parameters; give the model and parameters it was made with")
+            raise ConfigError(
+                "the state belongs to other parameters; use the model and parameters that it was made with"
+            )
         self._slope = [
             None if part is None else part.to(one.device) for part, one in zip(slope, self._parameters, strict=False)
         ]
@@ -228,25 +236,25 @@ class Transfer:
         return counted.softmax(dim=-1).gather(1, labels[:, None]).mean()
 
     def _gradient(self, rows: Any, whose: str) -> list[torch.Tensor | None]:
-        """∇a(w; rows), None where a parameter has no part in it."""
+        """∇a(w; rows), with None for parameters that have no part in it."""
         with undisturbed(self._model, self._train), torch.enable_grad():
             goodness = self._goodness(self._measure(self._model, rows), whose)
             if not goodness.requires_grad:
                 raise ConfigError(f"the outputs for the {whose} have no gradient; is it computed under no_grad?")
             slope = torch.autograd.grad(goodness, self._parameters, allow_unused=True)
         if all(part is None for part in slope):
-            raise ConfigError(f"the outputs for the {whose} depend on none of these parameters; name others")
+            raise ConfigError(f"the outputs for the {whose} depend on none of these parameters; give other parameters")
         return list(slope)
 
     def _standing(self) -> list[torch.Tensor | None]:
-        """``.grad``: minus where the model is about to go."""
+        """Minus ``.grad``: the direction in which the model is about to go."""
         if all(parameter.grad is None for parameter in self._parameters):
             raise ConfigError("no parameter has a gradient; call backward() first, or give the batch")
         return [parameter.grad for parameter in self._parameters]
 
 
 class Alignment(Transfer):
-    """:func:`alignment` at every step, with the target's gradient kept for several; used like :class:`Transfer`.
+    """:func:`alignment` at every step, with the target's gradient kept for several steps. Used like :class:`Transfer`.
 
     Examples:
         >>> import torch
@@ -257,17 +265,17 @@ class Alignment(Transfer):
     """
 
     def _reward(self, mine: list[torch.Tensor | None], scale: float = 1.0) -> float:
-        del scale  # a cosine has none
+        del scale  # a cosine has no scale
         lengths = self._length * _inner(mine, mine) ** 0.5
         return _inner(mine, self._slope) / lengths if lengths else 0.0
 
     def _goodness(self, outputs: Any, whose: str) -> torch.Tensor:
-        """Minus the loss: cross-entropy where there are logits."""
+        """Minus the loss, which is the cross-entropy if there are logits."""
         return -_loss(outputs, whose)
 
 
 def selected(model: Any, parameters: Parameters) -> list[Any]:
-    """The parameters of ``model`` that are meant, of those that learn."""
+    """The trainable parameters of ``model`` that are meant."""
     learning = {name: one for name, one in model.named_parameters() if one.requires_grad}
     if parameters is None:
         chosen = list(learning.values())
@@ -276,19 +284,19 @@ def selected(model: Any, parameters: Parameters) -> list[Any]:
         words = [one for one in wanted if isinstance(one, str)]
         for word in words:
             if not any(f".{word}" in f".{name}" for name in learning):
-                raise ConfigError(f"no parameter that learns has a name with '{word}': {', '.join([*learning][:8])}, …")
+                raise ConfigError(f"no trainable parameter has a name with '{word}': {', '.join([*learning][:8])}, …")
         given = {id(one) for one in wanted if not isinstance(one, str)}
         chosen = [
             one for name, one in learning.items() if id(one) in given or any(f".{word}" in f".{name}" for word in words)
         ]
     if not chosen:
-        raise ConfigError("none of these parameters of the model learns; give some that require a gradient")
+        raise ConfigError("none of these parameters is trainable; give some that require a gradient")
     return chosen
 
 
 @contextmanager
 def undisturbed(model: Any, train: bool = False) -> Iterator[None]:
-    """Whatever the model computes inside leaves modes, buffers, autocast's cache and random states as they were."""
+    """Restore modes, buffers, autocast's cache and random states after the model computed something inside."""
     device = next(model.parameters()).device
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(module, dict(module._buffers)) for module in model.modules()] if train else []
@@ -301,7 +309,7 @@ def undisturbed(model: Any, train: bool = False) -> Iterator[None]:
     devices = [device] if device.type == "cuda" else []
     try:
         model.train(train)
-        # Clones take the buffers' place, because a graph that waits for backward() may hold the buffers themselves.
+        # Clones replace the buffers, because a graph that waits for backward() may hold the buffers themselves.
         for module, own in buffers:
             module._buffers = {name: None if value is None else value.detach().clone() for name, value in own.items()}
         with torch.random.fork_rng(devices), autocast:
@@ -314,7 +322,7 @@ def undisturbed(model: Any, train: bool = False) -> Iterator[None]:
 
 
 def is_real(part: Any) -> bool:
-    """Whether it is a tensor of numbers with fractions, as slopes are."""
+    """Whether it is a tensor of floating-point numbers, as slopes are."""
     return isinstance(part, torch.Tensor) and part.is_floating_point()
 
 
@@ -345,9 +353,10 @@ def _flat(pair: Any, whose: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _inner(left: Sequence[Any], right: Sequence[Any]) -> float:
-    """⟨left, right⟩, layers added up in double precision.
+    """⟨left, right⟩, summed over layers in double precision.
 
-    On an accelerator starting a product costs more than the product, so the layers of a small model become one row.
+    On an accelerator, starting a product costs more than the product itself, so the layers of a small model become one
+    row.
     """
     pairs = [(one, other) for one, other in zip(left, right, strict=True) if one is not None and other is not None]
     if not pairs:

@@ -1,8 +1,9 @@
-"""How the output of a layer moves when its weights move: for the layers that are linear in their weights.
+"""How the output of a layer changes when its weights change, for layers that are linear in their weights.
 
-A layer with weights W, bias b and inputs a has outputs that are linear in (W, b). So when (W, b) moves along (D, d),
-the output moves by what the same layer makes of a with D and d as its weights. With δ the gradient of the loss by the
-output, ⟨δ, that⟩ is the inner product of the loss's gradient by (W, b) with (D, d), and it can be summed row by row.
+The outputs of a layer with inputs a are linear in its weights and bias (W, b). So if (W, b) changes along (D, d), the
+output changes by the output of the same layer for a with weights D and bias d. If δ is the gradient of the loss with
+respect to the output, the inner product of δ with this change is the inner product of the loss's gradient with respect
+to (W, b) with (D, d). It can be summed row by row.
 """
 
 from collections.abc import Callable
@@ -13,14 +14,14 @@ from torch import nn
 from torch.nn import functional
 
 Move: TypeAlias = Callable[[Any, torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
-"""``move(layer, inputs, weight, bias)``: how the outputs move when the weights move so."""
+"""``move(layer, inputs, weight, bias)``: how the outputs change when the weights change by these."""
 
 
 class Kind(NamedTuple):
     """A kind of layer.
 
     Attributes:
-        move: how its outputs move.
+        move: how its outputs change.
         channels_last: whether channels are the last dimension of its outputs, and not the one after the rows.
         precise: whether it is computed in float32 under autocast.
     """
@@ -31,12 +32,12 @@ class Kind(NamedTuple):
 
 
 def kind_of(layer: Any) -> Kind | None:
-    """The kind of a layer whose rewards can be told apart by row; None for any other module."""
+    """The kind of a layer whose rewards can be separated by row. None for any other module."""
     for known, kind in _KINDS.items():
-        # A subclass with a forward of its own may do anything with its weights.
+        # A subclass with its own forward may do anything with its weights.
         if isinstance(layer, known) and type(layer).forward is known.forward:
             return None if known is nn.Embedding and (layer.sparse or layer.scale_grad_by_freq) else kind
-    # Those of Hugging Face's models, which need not be installed.
+    # Layers of Hugging Face's models, which need not be installed.
     name, weight = type(layer).__name__, getattr(layer, "weight", None)
     if name == "Conv1D" and hasattr(layer, "nf"):
         return Kind(lambda _, inputs, weight, bias: _plus(inputs @ weight, bias))
@@ -48,9 +49,10 @@ def kind_of(layer: Any) -> Kind | None:
 
 
 def part(layer: Any, kind: Kind, inputs: Any, weight: Any, bias: Any, slope: torch.Tensor, kept: int) -> torch.Tensor:
-    """A layer's part of the inner products with a direction of its weight and bias (None where there is none).
+    """A layer's part of the inner products with a direction of its weight and bias (None if it has none).
 
-    ``slope`` is the gradient by the layer's outputs. The first ``kept`` dimensions stay, the others are added up.
+    ``slope`` is the gradient with respect to the layer's outputs. The first ``kept`` dimensions stay, the others are
+    summed.
     """
     dtype = torch.float32 if kind.precise and slope.dtype != torch.float64 else slope.dtype
     bias = None if bias is None else bias.to(dtype)
@@ -61,15 +63,15 @@ def part(layer: Any, kind: Kind, inputs: Any, weight: Any, bias: Any, slope: tor
     if inputs.is_floating_point():
         inputs = inputs.to(dtype)
     if kind.move is _linear and len(weight) > weight.shape[1]:
-        # ⟨δ, D a⟩ = ⟨Dᵀδ, a⟩, which is the smaller of both where there are more outputs than inputs: many more, if
-        # these are the logits of a language model.
+        # ⟨δ, D a⟩ = ⟨Dᵀδ, a⟩, which is cheaper if there are more outputs than inputs. There are many more if these are
+        # the logits of a language model.
         product = _summed(_wide(slope @ weight).mul_(inputs), kept)
         return product if bias is None else product + _summed(slope @ bias, kept)
     return _summed(_wide(kind.move(layer, inputs, weight, bias)).mul_(slope), kept)
 
 
 def _wide(values: torch.Tensor) -> torch.Tensor:
-    """In float16 a product with a scaled gradient could overflow where the gradient itself does not."""
+    """In float16, a product with a scaled gradient could overflow even if the gradient itself does not."""
     return values.float() if values.dtype == torch.float16 else values
 
 
@@ -107,7 +109,7 @@ def _rms_norm(layer: Any, inputs: Any, weight: Any, bias: Any) -> torch.Tensor:
 
 
 def _own_rms_norm(layer: Any, inputs: Any, weight: Any, bias: Any) -> torch.Tensor:
-    """That of a language model, whose weights may be counted from 1."""
+    """The RMS norm of a language model, whose weights may be offsets from 1."""
     del bias
     small = getattr(layer, "variance_epsilon", getattr(layer, "eps", 1e-6))
     return inputs * torch.rsqrt(inputs.square().mean(-1, keepdim=True) + small) * weight

@@ -1,4 +1,4 @@
-"""What one batch leaves behind whose rows are measured."""
+"""What is recorded about a batch whose rows are measured."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from metasched.torch.rewards import IGNORED
 
 
 class Record:
-    """What one measured batch leaves behind.
+    """What is recorded about a measured batch.
 
     Attributes:
-        products: of each layer that took part, the inner products (n,).
-        skipped: layers whose outputs have other rows than the batch, with their shapes.
+        products: the inner products (n,) of each layer that took part.
+        skipped: layers whose outputs do not have the rows of the batch, with their shapes.
     """
 
     def __init__(self) -> None:
@@ -23,12 +23,12 @@ class Record:
         self.told = False
 
     def expect(self, losses: Any, labels: Any, segments: Any, number: int | None, scale: float) -> None:
-        """Note the losses of the rows, and in what part each of them goes into the loss of the batch."""
+        """Note the losses of the rows, and their factors in the loss of the batch."""
         shaped = losses if losses is not None else labels
         if not shaped.dim() or shaped.dim() > 2 or not len(shaped):
             raise ConfigError(f"the losses have shape {tuple(shaped.shape)}; give (rows,) or (rows, length)")
         if losses is not None and not losses.requires_grad:
-            raise ConfigError("the losses of the rows have no gradient; give those that backward() goes through")
+            raise ConfigError("the losses of the rows have no gradient; give the losses that backward() goes through")
         for name, other in (("labels", labels), ("segments", segments)):
             if other is not None and other.shape != shaped.shape:
                 raise ConfigError(
@@ -50,17 +50,19 @@ class Record:
         self.told = True
 
     def fits(self, slope: torch.Tensor) -> bool:
-        """Whether the outputs of a layer belong to the rows of the batch."""
+        """Whether the outputs of a layer have the rows of the batch."""
         return self.told and slope.shape[: len(self.shape)] == self.shape
 
     def add(self, products: torch.Tensor) -> None:
-        """Note the part of a layer: (n,), or (n, length) if there are segments."""
+        """Add the part of a layer: (n,), or (n, length) if there are segments."""
         self.products.append(self._gathered(products))
 
     def weights_and_losses(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """In what part each row goes into the loss of the batch, and its own mean loss; (n,) each."""
+        """The factor of each row in the loss of the batch, and its own mean loss, both (n,)."""
         if not self._shares:
-            raise ConfigError("backward() did not go through the losses given to rows(); make the loss of them")
+            raise ConfigError(
+                "backward() did not go through the losses given to rows(); compute the batch's loss from them"
+            )
         shares = torch.where(self._counted, sum(self._shares), 0)
         wide = shares if shares.dtype == torch.float64 else shares.float()
         weights = self._by_row(wide)
@@ -73,7 +75,7 @@ class Record:
         return self._gathered(values if self._segments is not None or values.dim() == 1 else values.sum(1))
 
     def _gathered(self, values: torch.Tensor) -> torch.Tensor:
-        """Values of tokens added up by segment; those of rows as they are."""
+        """Values of tokens summed by segment. Values of rows stay as they are."""
         if self._segments is None:
             return values
         sums = values.new_zeros(self._number + 1)  # type: ignore[operator]
@@ -81,10 +83,10 @@ class Record:
 
 
 class Kept(torch.autograd.Function):  # type: ignore[misc]
-    """Keeps a tensor as autograd keeps what it needs: under a checkpoint it is made again and not held."""
+    """Keeps a tensor as autograd keeps what it needs. Under a checkpoint it is computed again and not kept."""
 
     @staticmethod
     def forward(ctx: Any, anchor: torch.Tensor, entered: torch.Tensor) -> torch.Tensor:
-        """Save it."""
+        """Save the tensor."""
         ctx.save_for_backward(entered)
         return anchor.clone()

@@ -7,9 +7,10 @@ The reward of row i is how fast the target gets better when the model learns thi
 where a_i is the probability of the row's right label, a(T) its mean over the target's rows, and v Adam's running mean
 of squared gradients. As a_i = exp(−ℓ_i), with ℓ_i the row's cross-entropy, ∇a_i = −a_i ∇ℓ_i.
 
-No row needs a gradient of its own. While the ordinary backward pass runs, a hook on the output of each layer gets δ,
-the gradient by these outputs. Row i's part of it, times how its outputs move when the layer's weights move along d, is
-the layer's part of ⟨∇ℓ_i, d⟩ (``row_layers``). That is one more product for each layer.
+No row needs a gradient of its own. During the ordinary backward pass, a hook on the output of each layer gets δ, the
+gradient with respect to these outputs. The inner product of row i's part of δ with the change of its outputs, when the
+layer's weights change along d, is the layer's part of ⟨∇ℓ_i, d⟩ (``row_layers``). This is one more product for each
+layer.
 """
 
 import sys
@@ -35,30 +36,31 @@ _LAYERS = "a linear, convolution, embedding or normalisation layer"
 class RowTransfer:
     """One reward for every row of a batch, from the backward pass that trains on it.
 
-    Train inside ``with reward.watch():``. Hand the losses of the rows to ``rows`` before ``backward()``, and
-    ``rewards()`` afterwards is a tensor with one reward for each row, on the model's device. Nothing waits for it. Most
-    steps are not measured, and then ``rewards()`` is None; :class:`Teller` takes both. ``.grad``, buffers, modes and
+    Train inside ``with reward.watch():``. Pass the losses of the rows to ``rows`` before ``backward()``. Afterwards,
+    ``rewards()`` returns a tensor with one reward for each row, on the model's device, without waiting for the device.
+    Most steps are not measured. ``rewards()`` is then None; :class:`Teller` accepts both. ``.grad``, buffers, modes and
     random numbers stay as they would be without rewards.
 
-    Linear layers, convolutions, embeddings and normalisations count, also those of Hugging Face's models. The first
-    dimension of what goes into a layer must be the rows. Parameters of other layers are left out and named once.
+    Linear layers, convolutions, embeddings and normalisations count, including those of Hugging Face's models. The
+    first dimension of a layer's inputs must be the rows. Parameters of other layers are left out, and named once in a
+    warning.
 
     Args:
-        model: a module. It may be under ``DistributedDataParallel``, or under ``torch.compile``: then it runs
+        model: a module. It may be inside ``DistributedDataParallel`` or ``torch.compile``. A compiled model runs
             uncompiled on the steps that are measured.
-        target: labelled rows of the target; a function that returns some, or an iterator of such batches, so that each
-            gradient is taken from others. Half as many rows as a batch has will do. None: you call :meth:`aim`.
-        loss_or_logits: ``f(model, rows)`` for the target's rows: logits (…, C) and labels (…), −100 where there is
-            none; or their mean loss. None: the rows are (inputs, labels), and the model returns logits.
-        optimiser: the one that trains the model. If it is Adam or a relative, rewards follow the steps that it makes.
-            None: the gradient itself.
+        target: labelled rows of the target, or a function or an iterator that returns such rows, so that each gradient
+            uses other rows. Half as many rows as a batch has are enough. With None, call :meth:`aim` yourself.
+        loss_or_logits: ``f(model, rows)`` for the target's rows: logits (…, C) and labels (…), with −100 for no label;
+            or their mean loss. None: the rows are (inputs, labels), and the model returns logits.
+        optimiser: the optimiser of the model. If it is Adam or a variant, rewards follow its steps. With None they
+            follow the gradient.
         kind: ``"probability"``: how fast the probability of the row's right label rises with the target's, which is for
             classification. ``"loss"``: how fast the loss of both falls, which is for language models.
-        layers: the layers that count: all (None); ``"last"``; or those whose dotted name has a part that begins so.
-            Fewer cost less.
-        every: how many calls of :meth:`watch` apart rewards are measured, j.
-        refresh: how many calls of it apart, at least, the target's gradient is taken anew, k.
-        train: whether the target's gradient is taken in training mode, for what has none in evaluation mode.
+        layers: the layers that count: all (None), ``"last"``, or those whose dotted name has a part that begins with
+            one of these words. Fewer layers cost less.
+        every: j; rewards are measured at every j-th call of :meth:`watch`.
+        refresh: k; the target's gradient is computed again after at least k calls of :meth:`watch`.
+        train: whether the target's gradient is computed in training mode, for layers that have none in evaluation mode.
 
     Examples:
         >>> import torch
@@ -89,9 +91,7 @@ class RowTransfer:
         train: bool = False,
     ) -> None:
         if optimiser is not None and not hasattr(optimiser, "param_groups"):
-            raise ConfigError(
-                f"optimiser is a {type(optimiser).__name__}; give the torch optimiser of the model, or None"
-            )
+            raise ConfigError(f"optimiser is a {type(optimiser).__name__}; give the model's PyTorch optimiser, or None")
         self._model = _inside(model)
         self._target, self._measure, self._optimiser = target, loss_or_logits or logits, optimiser
         self._by_probability = one_of("kind", kind, KINDS) == "probability"
@@ -99,22 +99,22 @@ class RowTransfer:
         self._train = flag("train", train)
         self._layers, self._names = _layers(self._model, layers)
         self._looked = False  # whether it is known which layers run, and on rows
-        self._directions: dict[int, torch.Tensor] = {}  # by the id of the parameter, times _gain
+        self._directions: dict[int, torch.Tensor] = {}  # by the id of the parameter, multiplied by _gain
         self._calls, self._aimed = 0, -1
         self._record: Record | None = None
         self._named_late = False
 
-    # What a loop calls
+    # Called by a training loop
 
     @contextmanager
     def watch(self, measured: bool | None = None) -> Iterator[bool]:
-        """Forward and backward pass of one batch go inside; measured on every j-th call, or as you say.
+        """Run the forward and backward pass of one batch inside. Every j-th call is measured, unless you say otherwise.
 
         Args:
-            measured: whether to measure this batch; None: on every j-th call.
+            measured: whether to measure this batch. None means at every j-th call.
 
         Yields:
-            Whether it is measured.
+            Whether the batch is measured.
 
         Examples:
             >>> import torch
@@ -159,21 +159,22 @@ class RowTransfer:
         number: int | None = None,
         scale: float = 1.0,
     ) -> Any:
-        """Say which losses the rows have, before ``backward()`` goes through them.
+        """Pass the losses of the rows, before ``backward()`` goes through them.
 
-        How you put the losses together, by a mean, by weights, divided for accumulation or scaled for float16, makes no
-        difference: the gradient that reaches ``losses`` says it. A row's loss is the mean of its tokens' losses,
-        weighted as the batch's loss weighs them.
+        It makes no difference how you combine the losses (a mean, weights, a division for accumulation, a scale for
+        float16), because this shows in the gradient that reaches ``losses``. A row's loss is the mean of its tokens'
+        losses, weighted as the batch's loss weighs them.
 
         Args:
-            losses: (n,) of rows, or (n, length) of their tokens. Tokens without a label count for nothing: give
-                ``labels`` or losses that are 0 there, as PyTorch's are. None, if the model only tells the mean over all
-                tokens: then ``labels`` say how long the rows are, and the kind must be ``"loss"``.
-            labels: (n, length) of the tokens that are predicted, −100 where there is none.
-            segments: (n, length), for packed sequences: which segment each token belongs to, 0, 1, … over the whole
-                batch and −1 for padding. Then every segment has a reward.
-            number: how many segments there are. Give it if ``segments`` is on an accelerator, or reading it waits.
-            scale: without ``losses``, what the mean loss is multiplied by before ``backward()``.
+            losses: (n,) for rows, or (n, length) for their tokens. Tokens without a label do not count: give
+                ``labels``, or losses that are 0 there, as in PyTorch. Use None if the model returns only the mean over
+                all tokens. Then ``labels`` show how long the rows are, and the kind must be ``"loss"``.
+            labels: (n, length), the labels of the tokens, −100 for no label.
+            segments: (n, length), for packed sequences: the segment of each token, 0, 1, … over the whole batch and −1
+                for padding. Every segment then has its own reward.
+            number: the number of segments. Give it if ``segments`` is on an accelerator; otherwise finding it out waits
+                for the device.
+            scale: without ``losses``, the factor by which the mean loss is multiplied before ``backward()``.
 
         Returns:
             ``losses``.
@@ -197,22 +198,22 @@ class RowTransfer:
         if record is None:
             return losses
         if losses is None and (labels is None or self._by_probability):
-            raise ConfigError("give the losses of the rows; only kind='loss' can do with their labels")
+            raise ConfigError("give the losses of the rows; only kind='loss' works with labels alone")
         record.expect(losses, labels, segments, number, scale)
         return losses
 
     def rewards(self) -> torch.Tensor | None:
-        """What the rows of the last watched batch were worth.
+        """The rewards of the rows of the last watched batch.
 
         Returns:
-            One reward for each row (n,), or for each segment, on the device; None where it was not measured. NaN where
-            a gradient overflowed: :class:`Teller` forgets such a draw.
+            One reward for each row (n,), or for each segment, on the device. None if the batch was not measured. NaN if
+            a gradient overflowed; :class:`Teller` forgets such a draw.
         """
         record = self._record
         if record is None:
             return None
         if not record.told:
-            raise ConfigError("rows(losses) was not called inside watch(), so nobody knows which rows the batch has")
+            raise ConfigError("rows(losses) was not called inside watch(), so the rows of the batch are unknown")
         if not record.products:
             raise ConfigError(
                 "no layer took part in a backward pass inside watch(); call backward() there, on the model given here"
@@ -228,7 +229,7 @@ class RowTransfer:
         return rewards * torch.exp(-losses.to(total.dtype)) if self._by_probability else rewards
 
     def aim(self, rows: Any) -> None:
-        """Take the target's gradient anew; ``watch`` does it by itself if ``target`` was given.
+        """Compute the target's gradient again. ``watch`` does this by itself if ``target`` was given.
 
         Args:
             rows: labelled rows of the target.
@@ -252,16 +253,16 @@ class RowTransfer:
                     hook.remove()
             if not self._looked:
                 self._leave_out_of(ran)
-            parameters, self._directions = self._parameters(), {}  # so that there are never two directions
+            parameters, self._directions = self._parameters(), {}  # so that there are never two directions in memory
             slopes = _slopes(goodness, parameters)
         self._directions = dict(zip(map(id, parameters), self._unit(parameters, slopes), strict=True))
         self._aimed = self._calls
 
     def state_dict(self) -> dict[str, Any]:
-        """What goes on elsewhere to the same rewards: the target's gradient and how long it still counts.
+        """Everything needed to continue with the same rewards: the target's gradient, and how long it is still valid.
 
         Returns:
-            Plain values and tensors, which ``torch.load(weights_only=True)`` reads; one gradient in size.
+            Plain values and tensors, which ``torch.load(weights_only=True)`` reads. Their size is that of one gradient.
 
         Examples:
             >>> import torch
@@ -278,10 +279,10 @@ class RowTransfer:
         }
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Go on as the one whose :meth:`state_dict` this is.
+        """Continue from a state that :meth:`state_dict` returned.
 
         Args:
-            stored: of a reward with the same ``every`` and ``refresh`` for the same model.
+            stored: the state of a reward with the same ``every`` and ``refresh`` for the same model.
 
         Examples:
             >>> import torch
@@ -299,7 +300,7 @@ class RowTransfer:
             if not all(map(is_real, stored["directions"].values())):
                 raise TypeError
         except (TypeError, KeyError, AttributeError, ConfigError):
-            raise ConfigError("this is not what state_dict() of a RowTransfer returns") from None
+            raise ConfigError("this is not a state from state_dict() of a RowTransfer") from None
         if (every, refresh) != (self._every, self._refresh):
             raise ConfigError(
                 f"the state has every={every} and refresh={refresh}, this one every={self._every} and "
@@ -307,7 +308,7 @@ class RowTransfer:
             )
         ours = {self._names[id(one)]: one.shape for one in self._parameters()}
         if any(ours.get(name) != shape for name, shape in shapes.items()):
-            raise ConfigError("the state is of other parameters; give the model and layers it was made with")
+            raise ConfigError("the state belongs to other parameters; use the model and layers that it was made with")
         self._calls, self._aimed, self._record = calls, aimed, None
         self._directions = {
             id(known[name]): value.to(known[name].device, copy=True) for name, value in stored["directions"].items()
@@ -349,10 +350,12 @@ class RowTransfer:
         return direction
 
     def _unit(self, parameters: list[Any], slopes: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The direction along these slopes, or along the step that Adam makes of them; its length is the gain."""
+        """The normalised direction along these slopes, or along the step that Adam makes from them. Its length is the
+        gain.
+        """
         with torch.no_grad():
             sizes = step_sizes(self._optimiser, parameters)
-            for place, slope in enumerate(slopes):  # one after another, to hold one gradient and not two
+            for place, slope in enumerate(slopes):  # one after another, so that only one gradient is in memory, not two
                 slopes[place] = slope if sizes is None else slope * sizes[place]().to(slope.dtype)
             norms = torch.stack([torch.linalg.vector_norm(slope).to(slopes[0].device) for slope in slopes])
             length = (norms if norms.dtype == torch.float64 else norms.float()).norm()
@@ -362,7 +365,7 @@ class RowTransfer:
         return slopes
 
     def _goodness(self, outputs: Any) -> torch.Tensor:
-        """a(T): the mean probability of the right label, or minus the loss; it waits for no device."""
+        """a(T): the mean probability of the right label, or minus the loss, without waiting for a device."""
         if isinstance(outputs, torch.Tensor):
             if outputs.numel() != 1:
                 raise ConfigError(
@@ -386,17 +389,17 @@ class RowTransfer:
         return goodness
 
     def _parameters(self) -> list[Any]:
-        """The parameters that count, each once, also where layers share one."""
+        """The parameters that count, each once, even if layers share one."""
         return list(
             {id(one): one for layer, _ in self._layers for one in _own(layer) if id(one) in self._names}.values()
         )
 
     def _gain(self) -> float:
-        """Directions are kept so long that their entries are about 1/16, for float16 has no small numbers."""
+        """Directions are scaled so that their entries are about 1/16, because float16 has no small numbers."""
         return float(sum(one.numel() for one in self._parameters()) ** 0.5 / 16)
 
     def _leave_out_of(self, ran: Mapping[Any, torch.Tensor]) -> None:
-        """Leave out layers that do not run, or not on rows: known from the first pass over the target's rows."""
+        """Leave out layers that do not run, or not on rows. The first pass over the target's rows shows this."""
         self._looked = True
         sizes = [len(entered) for entered in ran.values() if entered.dim()]
         number = max(set(sizes), key=sizes.count) if sizes else 0
@@ -405,7 +408,7 @@ class RowTransfer:
             entered = ran.get(layer)
             if entered is None or not entered.dim() or len(entered) != number:
                 return False
-            # As many places as rows: an embedding of places has the same ones for all rows.
+            # It has as many places as rows. An embedding of positions is the same for all rows.
             places = isinstance(layer, nn.Embedding) and entered.dim() == 1
             return not (places and torch.equal(entered, torch.arange(number, device=entered.device)))
 
@@ -413,7 +416,7 @@ class RowTransfer:
         stays -= {id(one) for layer in ran if not by_rows(layer) for one in _own(layer)}
         gone = [self._names[id(one)] for one in self._parameters() if id(one) not in stays]
         if not stays:
-            raise ConfigError("none of the layers ran on the target's rows; give the model that the rows go through")
+            raise ConfigError("none of the layers ran on the target's rows; give the model that these rows go through")
         self._keep(stays)
         if gone:
             _leave_out(gone, "their layers do not run, or not once for each row")
@@ -439,7 +442,7 @@ def _slopes(goodness: torch.Tensor, parameters: list[Any]) -> list[torch.Tensor]
 
 
 def _inside(model: Any) -> Any:
-    """The module of which the layers are, without what is around it."""
+    """The module with the layers, without its wrappers."""
     while isinstance(model, nn.parallel.DistributedDataParallel) or hasattr(model, "_orig_mod"):
         model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
     spread = any(hasattr(one, "placements") or hasattr(one, "ds_id") for one in model.parameters())
@@ -451,12 +454,12 @@ def _inside(model: Any) -> Any:
 
 
 def _layers(model: Any, wanted: Parameters) -> tuple[list[tuple[Any, Kind]], dict[int, str]]:
-    """The layers that count with their kinds, and the names of their parameters that do, by id.
+    """The layers that count, with their kinds, and the names of their parameters that count, by id.
 
-    Warns of parameters that are wanted and belong to no such layer.
+    Warns about requested parameters that belong to no such layer.
     """
     known = [(layer, kind) for layer in model.modules() if (kind := kind_of(layer)) is not None]
-    # A parameter that a layer of another kind has as well would count in part only.
+    # A parameter that is also in a layer of another kind would count only in part.
     layers_known = {layer for layer, _ in known}
     others_own = {
         id(one) for layer in model.modules() if layer not in layers_known for one in layer._parameters.values()
@@ -470,20 +473,20 @@ def _layers(model: Any, wanted: Parameters) -> tuple[list[tuple[Any, Kind]], dic
     layers = [(layer, kind) for layer, kind in known if any(id(one) in ids for one in _own(layer))]
     counted = ({id(one) for layer, _ in layers for one in _own(layer)} & ids) - others_own
     if not counted:
-        raise ConfigError(f"no parameter that learns is of {_LAYERS}; give a model that has some")
+        raise ConfigError(f"no trainable parameter belongs to {_LAYERS}; give a model with such layers")
     names = {id(one): name for name, one in model.named_parameters() if id(one) in ids}
     if others := [name for key, name in names.items() if key not in counted]:
-        _leave_out(others, f"they are not of {_LAYERS}")
+        _leave_out(others, f"they do not belong to {_LAYERS}")
     return layers, {key: name for key, name in names.items() if key in counted}
 
 
 def _own(layer: Any) -> list[Any]:
-    """Weight and bias of a layer."""
+    """The weight and bias of a layer."""
     return [one for name in ("weight", "bias") if (one := layer._parameters.get(name)) is not None]
 
 
 def _noting(ran: dict[Any, torch.Tensor]) -> Callable[..., None]:
-    """A forward hook that notes what goes into a layer."""
+    """A forward hook that stores the inputs of a layer."""
 
     def note(layer: Any, given: Any, named: Any, _: Any) -> None:
         ran[layer] = (given[0] if given else next(iter(named.values()))).detach()
@@ -492,13 +495,13 @@ def _noting(ran: dict[Any, torch.Tensor]) -> Callable[..., None]:
 
 
 def _batch_of(target: Any) -> Any:
-    """The next rows of the target: what a function returns, the next of an iterator, or the same rows again."""
+    """The next rows of the target: from a function, from an iterator, or the same rows again."""
     if callable(target):
         return target()
     if isinstance(target, Iterator):
         rows = next(target, None)
         if rows is None:
-            raise ConfigError("target has no more batches; give one that goes on, such as itertools.cycle(loader)")
+            raise ConfigError("target has no more batches; give one without an end, such as itertools.cycle(loader)")
         return rows
     return target
 

@@ -14,14 +14,14 @@ from metasched.torch.ranks import OnRanks, Ranks, processes
 
 
 class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
-    """Row numbers of a ``ConcatDataset``, batch by batch, as a chooser decides.
+    """Yields row numbers of a ``ConcatDataset``, batch by batch, as a chooser decides.
 
     A batch holds rows of several data sets, in the order of ``draw.sources``. Tell one reward for each row, or for each
-    source. If you have but one number for a batch, give the chooser ``batching="per_source"``.
+    source. If you have only one number for a batch, give the chooser ``batching="per_source"``.
 
     Args:
-        chooser: over the sizes of the data sets, in their order. Its batch size is that of all ranks together.
-        batches: batches of one epoch, that is, of one pass over the loader.
+        chooser: a chooser with the sizes of the data sets, in order. Its batch size is that of all ranks together.
+        batches: the batches of one epoch, that is, of one pass over the loader.
 
     Examples:
         >>> import torch
@@ -32,24 +32,24 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         >>> loader = DataLoader(ConcatDataset([a, b]), batch_sampler=sampler)
         >>> for draw, (inputs,) in sampler.credit(loader):
         ...     sampler.tell(draw, reward=inputs.mean(dim=1))  # one for each row; or sampler.forget(draw)
-        >>> sampler.positions(draw)  # the rows of this process; all of them, as there is but one
-        array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+        >>> sampler.positions(draw) # the rows of this process; all of them, because there is only one array([0, 1, 2,
+        3, 4, 5, 6, 7, 8, 9])
         >>> state = sampler.state_dict()
         >>> sampler.load_state_dict(state)
     """
 
-    whole = False  # whether len() counts all batches of an epoch, also where a resumed one has fewer left
+    whole = False  # whether len() counts all batches of an epoch, even if a resumed epoch has fewer left
 
     def __init__(self, chooser: Chooser, batches: int) -> None:
         self.chooser = chooser
         self._batches = whole_number("batches", batches, least=1)
-        self._waiting: deque[Draw] = deque()  # asked for (workers prefetch) and not yet handed out by credit()
+        self._waiting: deque[Draw] = deque()  # batches that workers have prefetched and credit() has not yet handed out
         if None in chooser.sizes:
-            raise ConfigError("the chooser has streams, which have no row numbers; give it the sizes, or use Mixer")
+            raise ConfigError("the chooser has streams, which have no row numbers; give it sizes, or use Mixer")
         self.connect()
 
     def connect(self) -> None:
-        """Find the other processes, where they are there only after the sampler was made, as in Lightning.
+        """Find the other processes, if they were started after the sampler was made, as in Lightning.
 
         Examples:
             >>> from metasched.torch import BatchSampler
@@ -67,7 +67,7 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
                 f"batch_size is {size}; give at most the smallest source's {smallest} rows, "
                 "so that no two ranks train on the same row"
             )
-        self._ranks = Ranks()  # it connects all processes, so it comes after everything that may be refused
+        self._ranks = Ranks()  # This connects all processes, so it comes after everything that may be refused.
 
     def __len__(self) -> int:
         return self._batches if self.whole else self._remaining
@@ -78,11 +78,13 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
 
     @property
     def processes(self) -> int:
-        """How many train together."""
+        """The number of processes that train together."""
         return self._ranks.number
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Batches that were asked for and never delivered come first: no row is lost when a loop breaks off."""
+        """Yield batches. Prefetched batches that were never delivered come first, so no row is lost when a loop breaks
+        off.
+        """
         remaining = self._remaining
         self._delivered = self._batches - remaining
         self._resumed = False
@@ -96,43 +98,45 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
             yield (starts[draw.tasks[mine]] + draw.rows[mine]).tolist()
 
     def _ask(self) -> Draw:
-        """The next draw. A loader cannot deliver an empty batch, so only a loop of your own can abstain."""
+        """The next draw. A loader cannot deliver an empty batch, so only your own loop can abstain."""
         draw = self.chooser.ask()
         if len(draw.rows) < self._ranks.number:
             self.chooser.forget(draw)
-            raise ConfigError("this chooser abstains, which a DataLoader cannot; leave abstain off")
+            raise ConfigError(
+                "this chooser abstained, but a DataLoader cannot deliver an empty batch; leave out abstain"
+            )
         return draw
 
     def positions(self, draw: Draw) -> NDArray[np.int64]:
-        """Which rows of a draw this rank trains on.
+        """Find the rows of a draw that this rank trains on.
 
         Args:
-            draw: one that was handed out.
+            draw: a draw of this sampler.
 
         Returns:
-            Their positions in the draw; all of them where there is one process.
+            Their positions in the draw. With a single process, these are all rows.
         """
         return self._ranks.positions(draw)
 
     def credit(self, loader: Iterable[Any]) -> Iterator[tuple[Draw, Any]]:
-        """The batches of a loader, each with the draw that made it.
+        """Yield the batches of a loader, each with the draw that made it.
 
         Args:
             loader: the ``DataLoader`` with this batch sampler.
 
         Yields:
-            Draws and batches, in order.
+            Pairs of a draw and a batch, in order.
         """
         if getattr(loader, "batch_sampler", None) is not self or not getattr(loader, "in_order", True):
-            raise ConfigError("credit needs the DataLoader with this batch_sampler, and in_order as it is by default")
+            raise ConfigError("credit needs the DataLoader with this batch_sampler, and the default in_order=True")
         for batch in loader:
             yield self.delivered(), batch
 
     def delivered(self) -> Draw:
-        """The draw of the batch that the loader has just handed out, where something else than ``credit`` reads it.
+        """Get the draw of the batch that the loader has just delivered, if you do not use ``credit``.
 
         Returns:
-            The draw; call it once for each batch, in their order.
+            The draw. Call this once for each batch, in order.
 
         Examples:
             >>> from torch.utils.data import DataLoader
@@ -143,24 +147,25 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         """
         if not self._waiting:
             raise ConfigError(
-                "no batch was drawn that is not delivered yet; is it of the DataLoader with this sampler?"
+                "there is no batch that was not delivered yet; does it come from the DataLoader with this sampler?"
             )
         self._delivered += 1
         return self._waiting.popleft()
 
     def state_dict(self) -> dict[str, Any]:
-        """The chooser's state and where this epoch stands; what was prefetched will be delivered after loading.
+        """Everything needed to continue in the middle of an epoch. Prefetched batches are delivered again after
+        loading.
 
         Returns:
-            Plain values and tensors: ``torch.load(weights_only=True)`` reads it.
+            Plain values and tensors, which ``torch.load(weights_only=True)`` reads.
         """
         return self._state("waiting", [draw.id for draw in self._waiting])
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Go on in the middle of an epoch, with the very next batch; every rank loads what rank 0 stored.
+        """Continue in the middle of an epoch, with the very next batch. Every rank loads the state of rank 0.
 
         Args:
-            stored: what ``state_dict`` returned.
+            stored: the result of ``state_dict``.
         """
         delivered, undelivered = self._checked(stored, "waiting")
         self._load(stored, delivered % self._batches)

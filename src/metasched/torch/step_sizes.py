@@ -1,4 +1,4 @@
-"""What Adam multiplies the gradient of each parameter by, from its state."""
+"""The factors by which Adam multiplies the gradient of each parameter, from its state."""
 
 import math
 from collections.abc import Callable
@@ -12,9 +12,11 @@ FIRST_STEPS, EPSILON = 5, 1e-5
 
 
 def step_sizes(optimiser: Any, parameters: list[Any]) -> list[Callable[[], torch.Tensor]] | None:
-    """What Adam and its relatives multiply the gradient of each parameter by, 1 / (√v + ε); None if there is no v.
+    """The factors by which Adam and its variants multiply the gradient of each parameter, 1 / (√v + ε). None without a
+    v.
 
-    In its first steps v is made of so few gradients that dividing by it would amplify noise: then all are 1.
+    In the first few steps v comes from so few gradients that dividing by it would amplify noise. Then all factors are
+    1.
     """
     states = [{} if optimiser is None else optimiser.state.get(one, {}) for one in parameters]
     squares = [state.get("max_exp_avg_sq", state.get("exp_avg_sq")) for state in states]
@@ -24,7 +26,7 @@ def step_sizes(optimiser: Any, parameters: list[Any]) -> list[Callable[[], torch
 
     def size(v: torch.Tensor, steps: Any, beta: float) -> torch.Tensor:
         wide = v if v.dtype == torch.float64 else v.float()
-        # A number of steps that is on an accelerator stays there, for reading it would wait.
+        # A number of steps on an accelerator stays there, because reading it would wait for the device.
         far = isinstance(steps, torch.Tensor) and steps.device.type != "cpu"
         steps = steps.double() if far else float(steps)
         sizes = 1 / ((wide / (1 - beta**steps)).sqrt() + EPSILON)

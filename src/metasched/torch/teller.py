@@ -1,4 +1,4 @@
-"""Rewards that are on a device, told when they have arrived."""
+"""Tells rewards that are on a device, once they have arrived."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -13,15 +13,15 @@ from metasched.torch.ranks import ElsewhereError
 
 
 class Teller:
-    """Tells a chooser what draws brought, without waiting for the device that computes it.
+    """Tells a chooser the rewards of draws, without waiting for the device that computes them.
 
-    On an accelerator a step is computed long after Python has asked for it. Rewards start on their way to the processor
-    when they are given here, and are told a fixed number of draws later, when they have long arrived. The number is
-    fixed so that the same run chooses the same rows again. On a processor they are told at once.
+    On an accelerator a step is computed long after Python has asked for it. When rewards are passed to ``tell``, their
+    copy to the processor starts. They are told a fixed number of draws later, when they have long arrived. The number
+    is fixed so that a repeated run chooses the same rows. On a processor rewards are told at once.
 
     Args:
         chooser: a ``BatchSampler``, a ``Mixer`` or a ``Chooser``.
-        late: how many draws later; None: 2 on an accelerator, and 0 on a processor.
+        late: how many draws later. None means 2 on an accelerator and 0 on a processor.
 
     Examples:
         >>> import torch
@@ -31,7 +31,7 @@ class Teller:
         >>> teller.tell(chooser.ask(), torch.tensor([0.1, 0.2, 0.3, 0.4]))
         >>> len(chooser.open())
         1
-        >>> teller.tell(chooser.ask(), None)  # it was not measured, so nothing is told of it
+        >>> teller.tell(chooser.ask(), None) # it was not measured, so it is forgotten
         >>> teller.finish()
         >>> chooser.open()
         ()
@@ -43,12 +43,12 @@ class Teller:
         self._waiting: deque[_Waiting] = deque()
 
     def tell(self, draw: Draw, rewards: Any) -> None:
-        """Take what a draw brought; tell what was given some draws before.
+        """Take the rewards of a draw, and tell those of an earlier draw.
 
         Args:
-            draw: one that waits for a reward.
-            rewards: a tensor with one number for each row of it, wherever it is; or anything else that ``tell`` of the
-                chooser takes. None forgets the draw, and so do numbers that are not finite, as those of a step that
+            draw: a draw that waits for a reward.
+            rewards: a tensor on any device with one number for each row, or anything else that ``tell`` of the chooser
+                takes. None forgets the draw, and so do numbers that are not finite, such as those of a step that
                 overflowed.
         """
         self._waiting.append(self._sent(draw, rewards))
@@ -56,12 +56,13 @@ class Teller:
             self._tell(self._waiting.popleft())
 
     def finish(self) -> None:
-        """Tell all that has not been told yet, at the end of a run."""
+        """Tell all remaining rewards at the end of a run."""
         while self._waiting:
             self._tell(self._waiting.popleft())
 
     def state_dict(self) -> dict[str, Any]:
-        """The rewards that are on their way; under ``torch.distributed`` each rank stores its own.
+        """Everything needed to continue: the rewards that were not told yet. Under ``torch.distributed`` each rank
+        stores its own.
 
         Returns:
             Plain values and tensors, which ``torch.load(weights_only=True)`` reads.
@@ -74,10 +75,10 @@ class Teller:
         return {"late": self._late, "waiting": [(one.draw.id, one.here()) for one in self._waiting]}
 
     def load_state_dict(self, stored: Mapping[str, Any]) -> None:
-        """Go on as the one whose :meth:`state_dict` this is.
+        """Continue from a state that :meth:`state_dict` returned.
 
         Args:
-            stored: together with the chooser's own state, which is to be loaded first.
+            stored: the state. Load the state of the chooser first.
 
         Examples:
             >>> from metasched.torch import Teller
@@ -92,11 +93,11 @@ class Teller:
             if any(type(number) is not int for number in numbers) or len(set(numbers)) != len(numbers):
                 raise ValueError
         except (TypeError, KeyError, ValueError):
-            raise ConfigError("this is not what state_dict() of a Teller returns") from None
+            raise ConfigError("this is not a state from state_dict() of a Teller") from None
         if any(number not in draws for number in numbers):
             raise ConfigError("the state has rewards of draws that are not open; load the chooser's state first")
         if not all(_are_numbers(rewards) for _, rewards in waiting):
-            raise ConfigError("the state is damaged: it has rewards that are no numbers; take an older one")
+            raise ConfigError("the state is damaged: it has rewards that are not numbers; take an older one")
         self._late = late
         self._waiting = deque(_Waiting(draws[number], rewards) for number, rewards in waiting)
 
@@ -108,7 +109,7 @@ class Teller:
             return _Waiting(draw, rewards)
         if not rewards.is_cuda:
             return _Waiting(draw, rewards.cpu())
-        # To page-locked memory, as only there a copy arrives while the processor goes on.
+        # to page-locked memory, because only there a copy arrives while the processor goes on
         here = torch.empty(rewards.shape, dtype=rewards.dtype, pin_memory=True)
         here.copy_(rewards.detach(), non_blocking=True)
         arrived = torch.cuda.Event()
@@ -133,7 +134,7 @@ class Teller:
 
 
 def _are_numbers(rewards: Any) -> bool:
-    """Whether something can be told as rewards; whether there are as many as rows is known when it is told."""
+    """Whether these can be rewards. Whether their number fits is checked when they are told."""
     values = list(rewards.values()) if isinstance(rewards, Mapping) else rewards
     try:
         return rewards is None or np.asarray(values, np.float64).ndim <= 1
@@ -142,14 +143,14 @@ def _are_numbers(rewards: Any) -> bool:
 
 
 class _Waiting(NamedTuple):
-    """A draw, its rewards, and what happens when they have arrived."""
+    """A draw, its rewards, and an event that says when they have arrived."""
 
     draw: Draw
     rewards: Any
     arrived: Any = None
 
     def here(self) -> Any:
-        """The rewards, arrived."""
+        """The rewards after they have arrived."""
         if self.arrived is not None:
             self.arrived.synchronize()
         return self.rewards

@@ -4,8 +4,8 @@
 >>> trainer.train()
 
 Each source is a data set with rows that the model's collator takes. A step asks a chooser for its rows, splits them
-into the step's micro-batches and processes, and tells the chooser how much each row helped the target. TRL's
-``SFTTrainer`` and others of the family learn it from :class:`ScheduleMixin`.
+among micro-batches and processes, and tells the chooser how much each row helped the target. :class:`ScheduleMixin`
+adds this to TRL's ``SFTTrainer`` and similar trainers.
 """
 
 from metasched.optional import require

@@ -1,4 +1,4 @@
-"""What a checkpoint of ``Trainer`` holds of a schedule: the state of its chooser, and what else must be known."""
+"""The part of a ``Trainer``'s checkpoint that belongs to a schedule: the state of its chooser, and other facts."""
 
 import json
 import re
@@ -17,29 +17,29 @@ SCHEDULE = "schedule.safetensors"
 
 
 def store(folder: Path, state: Mapping[str, Any], **facts: Any) -> None:
-    """Write the state of a chooser, and facts that JSON can hold, into the folder of a checkpoint."""
+    """Write the state of a chooser, and JSON facts, into the folder of a checkpoint."""
     told = json.dumps({**facts, "chooser": state["facts"]})
     write_whole(folder / SCHEDULE, format_tensors(state["arrays"], metadata={"facts": told}))
 
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a checkpoint knows of a schedule: facts, and the state of the chooser."""
+    """Read the facts and the chooser's state from a checkpoint."""
     path = folder / SCHEDULE
     if not path.is_file():
-        raise RunError(f"{folder}: no {SCHEDULE} in it; go on from a checkpoint that a scheduled trainer has saved")
+        raise RunError(f"{folder}: has no {SCHEDULE}; continue from a checkpoint that a scheduled trainer has saved")
     try:
         with safe_open(path, "numpy") as file:
             facts = json.loads(file.metadata()["facts"])
             for position in facts.setdefault("streams", {}).values():
-                int(position["pass"]), int(position["read"])  # refused here, if they are no numbers
+                int(position["pass"]), int(position["read"])  # refused here, if they are not numbers
             arrays = {name: file.get_tensor(name) for name in list(file.keys())}
             return facts, {"facts": facts.pop("chooser"), "arrays": arrays}
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError):
-        raise RunError(f"{path}: damaged; go on from an older checkpoint") from None
+        raise RunError(f"{path}: is damaged; continue from an older checkpoint") from None
 
 
 def newest(folder: Path) -> Path:
-    """The checkpoint with the highest number that is whole: a kill while saving leaves one that is not."""
+    """The complete checkpoint with the highest number. A kill while saving leaves an incomplete one."""
     numbered = re.compile(r"checkpoint-\d+").fullmatch
     numbers = {int(path.name.split("-")[1]): path for path in folder.glob("checkpoint-*") if numbered(path.name)}
     for number in sorted(numbers, reverse=True):
@@ -47,5 +47,5 @@ def newest(folder: Path) -> Path:
             json.loads((numbers[number] / "trainer_state.json").read_text())  # it is written last
             return numbers[number]
         except (OSError, ValueError):
-            warnings.warn(f"{numbers[number]} is not whole and is passed over", stacklevel=3)
-    raise RunError(f"{folder}: no whole checkpoint in it; train without resume_from_checkpoint")
+            warnings.warn(f"{numbers[number]} is incomplete and is skipped", stacklevel=3)
+    raise RunError(f"{folder}: has no complete checkpoint; train without resume_from_checkpoint")

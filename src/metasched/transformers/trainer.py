@@ -1,11 +1,11 @@
 """A ``Trainer`` that asks a chooser where the rows of each optimiser step come from, and tells it how much they helped.
 
-The rows of a step come from :meth:`ScheduleMixin.get_batch_samples`, when they are wanted and with every reward known.
-The loader that ``Trainer`` sees holds no rows; it only counts steps, and so may be skipped, or not, at a resume. All
-processes ask choosers of their own, which agree because they are told the same rewards.
+The rows of a step come from :meth:`ScheduleMixin.get_batch_samples`. They are chosen when they are needed, with all
+rewards so far. The loader that ``Trainer`` sees has no rows and only counts steps, so it does not matter whether a
+resume skips them. Every process has its own chooser. They agree because they get the same rewards.
 
 Rewards of single rows come from the backward pass of the step (:class:`~metasched.torch.RowTransfer`), at every j-th
-step; the draws of the others are forgotten. Losses of single rows come from the forward pass.
+step. The draws of the other steps are forgotten. Losses of single rows come from the forward pass.
 """
 
 import copy
@@ -42,7 +42,7 @@ _REWARDS = {"transfer": Transfer, "alignment": Alignment}
 _TARGET = "the target"
 _ROWS, _TARGET_ROWS = 0, 1  # what random numbers are for
 
-_Trainer: Any = object  # in a class of your own, the trainer that comes after the mixin
+_Trainer: Any = object  # in your own class, the trainer that comes after the mixin
 
 
 class _Row(NamedTuple):
@@ -53,7 +53,7 @@ class _Row(NamedTuple):
 
 @dataclass
 class _Step:
-    """A micro-batch that is being trained on: what measures it, if anything does, its rows, and what they cost."""
+    """A micro-batch in training: the reward that measures it, if any, its rows, and their losses."""
 
     rewards: RowTransfer | None
     rows: int
@@ -61,37 +61,38 @@ class _Step:
 
 
 class ScheduleMixin(_Trainer):  # type: ignore[misc]
-    """Choosing, for ``Trainer`` and what is made from it: ``class Mine(ScheduleMixin, SFTTrainer): pass``.
+    """Adds choosing to ``Trainer`` and its subclasses: ``class Mine(ScheduleMixin, SFTTrainer): pass``.
 
     Args:
         model: as in ``Trainer``.
         args: as in ``Trainer``. A step's draw has ``per_device_train_batch_size`` × ``gradient_accumulation_steps`` ×
-            processes rows; an epoch is as many steps as it takes to draw as many rows as the sources have.
-        sources: data sets by name; what ``train_dataset`` is elsewhere. One that has no length or row numbers is read
-            as a stream, again from the start where it ends; then give ``max_steps``.
-        target: a data set of the rows that the model should get good at. Rewards are measured on it; it is trained on
-            only if it is one of the sources, too.
+            processes rows; an epoch draws as many rows as the sources have.
+        sources: data sets by name, in place of ``train_dataset``. A data set without a length or row numbers is read as
+            a stream, and again from the start when it ends; in this case give ``max_steps``.
+        target: a data set with rows that the model should get good at. Rewards are measured on it. The model trains on
+            it only if it is also one of the sources.
         scheduler: a name of ``ms.schedulers.names()``, or a :class:`~metasched.Scheduler`.
-        scheduler_options: of the scheduler and of :class:`~metasched.Chooser`, such as ``{"min_share": 0.05}``.
-        reward: ``"transfer"``, a reward for each row where rows are mixed, and else one for the step; ``"alignment"``,
-            one for the step (:mod:`metasched.torch`, on the trainer's own loss); or a function of the trainer, called
-            when ``.grad`` holds the gradient of the whole step. It returns one number for each row that this process
+        scheduler_options: options of the scheduler and of :class:`~metasched.Chooser`, such as ``{"min_share": 0.05}``.
+        reward: ``"transfer"``, a reward for each row if rows are mixed, otherwise one for the step; ``"alignment"``,
+            one for the step (:mod:`metasched.torch`, with the trainer's own loss); or a function of the trainer, called
+            when ``.grad`` has the gradient of the whole step. It returns one number for each row that this process
             trains on (``trainer.draw.tasks[trainer.positions]`` are their sources), or one for all. A static scheduler
-            has none.
-        batching: ``"mixed"`` or ``"per_source"``, as in :class:`~metasched.Chooser`. ``"auto"``: rows are mixed, but a
-            step is of one source where the reward is ``"alignment"``, which is one number for all rows.
-        reward_every: how many steps apart rewards of rows are measured; the draws in between are forgotten.
-        target_every: steps for which the target's gradient is kept; 16 for rewards of rows, and else 4.
-        target_batch_size: target rows that each process reads for it; by default half the rows it trains on in a step,
-            and at most a micro-batch.
-        reward_parameters: the parameters that count, such as ``["lm_head"]`` or ``["lora_"]``; None for all that learn.
+            uses no reward.
+        batching: ``"mixed"`` or ``"per_source"``, as in :class:`~metasched.Chooser`. ``"auto"``: rows are mixed, except
+            with the reward ``"alignment"``, which is one number for all rows. Then each step uses one source.
+        reward_every: how many steps apart the rewards of rows are measured. The draws in between are forgotten.
+        target_every: for how many steps the target's gradient is kept. By default 16 for rewards of rows, otherwise 4.
+        target_batch_size: the target rows that each process reads for this gradient. By default half the rows that it
+            trains on in a step, but at most a micro-batch.
+        reward_parameters: the parameters that count, such as ``["lm_head"]`` or ``["lora_"]``. None means all trainable
+            ones.
         row_losses: whether ``loss/<source>`` is logged.
         **others: everything else that ``Trainer`` takes.
 
     Attributes:
-        chooser: its ``history()`` has every draw and reward.
-        draw: the draw that is being trained on.
-        positions: int64, which of its rows this process trains on, in their order.
+        chooser: the chooser. Its ``history()`` has all draws and rewards.
+        draw: the present draw.
+        positions: int64, the positions of the rows of the draw that this process trains on, in order.
 
     Examples:
         >>> from transformers import Trainer
@@ -143,15 +144,15 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             self.train_dataset: Any = []
         if len(self.train_dataset) != sum(sizes.values()):
             raise ConfigError(
-                f"preparing made {len(self.train_dataset)} rows of {sum(sizes.values())}, so that nobody knows whose "
-                "they are; turn packing and filtering off, or do them beforehand"
+                f"preparation turned {sum(sizes.values())} rows into {len(self.train_dataset)}, so their sources are "
+                "unknown; turn off packing and filtering, or do them beforehand"
             )
         if self.args.auto_find_batch_size or self.is_fsdp_enabled or self.is_deepspeed_enabled:
             raise ConfigError("auto_find_batch_size, FSDP and DeepSpeed are not supported; turn them off")
         self._starts = dict(zip(sizes, np.cumsum([0, *sizes.values()])[:-1].tolist(), strict=True))
         self._target_size = sizes.pop(_TARGET, 0)
         if self._streams and self.args.max_steps <= 0:
-            raise ConfigError(f"source '{next(iter(self._streams))}' is a stream, which has no length; give max_steps")
+            raise ConfigError(f"source '{next(iter(self._streams))}' is a stream without a length; give max_steps")
         for stream in self._streams.values():
             if self.args.save_strategy != "no" and (obstacle := stream.obstacle()) is not None:
                 raise ConfigError(
@@ -162,9 +163,11 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
         options = dict(scheduler_options or {})
         if "loss_weights" in options or options.get("abstain"):
-            raise ConfigError("loss_weights and abstain are for loops of your own; leave them out")
+            raise ConfigError("loss_weights and abstain only work in your own loops; leave them out")
         if "batch_size" in options:
-            raise ConfigError("batch_size is that of the training's arguments; leave it out of scheduler_options")
+            raise ConfigError(
+                "the batch size follows from TrainingArguments; leave batch_size out of scheduler_options"
+            )
         if batching == AUTO:
             batching = PER_SOURCE if self._reward == "alignment" else MIXED
         rows = {name: sizes.get(name) for name in sources}
@@ -173,7 +176,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         )
         self._by_row = self._reward == "transfer" and self.chooser.batching == MIXED
         if self._by_row and self.args.n_gpu > 1:
-            raise ConfigError("rewards of rows need a process for each GPU; start it with torchrun")
+            raise ConfigError("rewards of rows need one process per GPU; start the program with torchrun")
         mine = self._shape[0] * self._shape[2]
         share = max(1, min(mine // 2, self._shape[2])) if target_batch_size is None else target_batch_size
         self._target_batch = whole_number("target_batch_size", share, least=1)
@@ -186,15 +189,15 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         )
         self._parameters = reward_parameters
         selected(self.model, reward_parameters)
-        self._gradient_reward: Any = None  # it keeps the target's gradient; made when one is wanted
+        self._gradient_reward: Any = None  # keeps the target's gradient; made when it is first needed
         self._teller = Teller(_Told(self))
-        self._step: _Step | None = None  # while a micro-batch is trained on
+        self._step: _Step | None = None  # during the training of a micro-batch
         self._seed = int(seed)
 
-    # What Trainer calls
+    # Called by Trainer
 
     def get_train_dataloader(self) -> DataLoader:
-        """A loader that counts the micro-batches of an epoch and holds nothing; called by ``Trainer``.
+        """Return a loader that counts the micro-batches of an epoch and has no rows. Called by ``Trainer``.
 
         Returns:
             The loader.
@@ -202,19 +205,19 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         rows = self._shape[1] * self._shape[2]
         size, rows_of_all = self.chooser.batch_size, self._source_rows
         steps = self.args.max_steps if rows_of_all is None else math.ceil(rows_of_all / size)
-        draws_nothing = torch.Generator()  # without it every pass would draw from the training's random numbers
+        draws_nothing = torch.Generator()  # without it, every pass would draw from the training's random numbers
         return DataLoader(range(steps * size), batch_size=rows, collate_fn=len, generator=draws_nothing)
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> Any:
-        """The micro-batches of one optimiser step: one draw, split; called by ``Trainer``.
+        """Return the micro-batches of one optimiser step: one draw, split. Called by ``Trainer``.
 
         Args:
-            epoch_iterator: of the loader; not read.
-            num_batches: how many.
-            device: where to.
+            epoch_iterator: the iterator of the loader, which is not used.
+            num_batches: the number of micro-batches.
+            device: the device for the micro-batches.
 
         Returns:
-            What ``Trainer`` expects of it.
+            The micro-batches, and their number of tokens.
         """
         del epoch_iterator
         self.draw = self.chooser.ask()
@@ -232,7 +235,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         return super().get_batch_samples(iter(batches), num_batches, device)
 
     def training_step(self, model: Any, *args: Any, **kwargs: Any) -> Any:
-        """A micro-batch; after the last one of a step its reward is told; called by ``Trainer``.
+        """Train on a micro-batch. After the last one of a step, tell its reward. Called by ``Trainer``.
 
         Args:
             model: as in ``Trainer``.
@@ -259,7 +262,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         return loss
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """The loss of ``Trainer``; in a training step its forward pass also says what each row costs.
+        """Compute the loss of ``Trainer``. In a training step, also store the loss of each row.
 
         Args:
             model: as in ``Trainer``.
@@ -268,7 +271,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             **kwargs: as in ``Trainer``.
 
         Returns:
-            What ``Trainer`` returns.
+            The result of ``Trainer.compute_loss``.
         """
         step = self._step
         if step is None or (step.rewards is None and self._losses is None):
@@ -277,7 +280,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         if step.rewards is not None:
             if tokens is None:
                 raise ConfigError(
-                    "the batch has no labels from which a reward for each row could be told; give "
+                    "the batch has no labels, so rows cannot have their own rewards; give "
                     "batching='per_source', or a function as the reward"
                 )
             scale = self._scale(tokens, kwargs.get("num_items_in_batch"))
@@ -290,7 +293,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         return result
 
     def _scale(self, tokens: Tokens, items: Any) -> Any:
-        """What the mean loss of a micro-batch is multiplied by before the backward pass."""
+        """The factor by which the mean loss of a micro-batch is multiplied before the backward pass."""
         scaler = self.accelerator.scaler
         scale = 1.0 if scaler is None else scaler.get_scale()
         if items is None:
@@ -299,7 +302,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         return scale * processes * (tokens.labels != IGNORED).sum() / items
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log, beside the loss, each source's share of the rows and its mean loss since the last time, and its reward.
+        """Log, with the loss, each source's share of the rows and its mean loss since the last line, and its reward.
 
         Args:
             logs: as in ``Trainer``.
@@ -314,7 +317,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         super().log(logs, *args, **kwargs)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model; a checkpoint gets the schedule before it counts as whole.
+        """Save the model. A checkpoint gets the schedule before it counts as complete.
 
         Args:
             output_dir: as in ``Trainer``.
@@ -322,7 +325,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         """
         super().save_model(output_dir, _internal_call)
         if _internal_call and output_dir is not None:
-            self._gradient_reward = None  # as after a resume, because a checkpoint has no gradient in it
+            self._gradient_reward = None  # as after a resume, because a checkpoint does not contain the gradient
             self._teller.finish()
             if self.args.should_save:
                 streams = {name: stream.position() for name, stream in self._streams.items()}
@@ -330,7 +333,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
                 store(Path(output_dir), self.chooser.state_dict(), target_reads=self._target_reads, **others)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Train; from a checkpoint, go on with the very next draw.
+        """Train, or continue from a checkpoint with the very next draw.
 
         Args:
             resume_from_checkpoint: as in ``Trainer``: a folder, or True for the newest one.
@@ -338,7 +341,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             **kwargs: as in ``Trainer``.
 
         Returns:
-            What ``Trainer.train`` returns.
+            The result of ``Trainer.train``.
         """
         if resume_from_checkpoint is True:
             resume_from_checkpoint = str(newest(Path(self.args.output_dir)))
@@ -351,7 +354,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             for name, position in facts["streams"].items():
                 if name in self._streams:
                     self._streams[name].go_to(position)
-        for draw in self.chooser.open():  # of a training that was broken off
+        for draw in self.chooser.open():  # of a training that was interrupted
             self.chooser.forget(draw)
         output = super().train(resume_from_checkpoint or None, *args, **kwargs)
         self._teller.finish()
@@ -360,7 +363,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
     # The reward of a step
 
     def _tell(self) -> None:
-        """Tell the chooser the rewards of all processes, which makes their choosers agree."""
+        """Tell the chooser the rewards of all processes, so that all choosers agree."""
         draw: Any = self.draw
         if self._losses is not None and all(one is not None for one in self._costs):
             self._losses.add(draw.cut(self.positions), torch.cat(self._costs))
@@ -384,10 +387,10 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         return self.accelerator.gather(values) if self.args.world_size > 1 else values
 
     def _told(self, draw: Draw, values: NDArray[np.float64]) -> None:
-        """Tell the chooser what the processes (P, …) have measured, which must have trained on the same draw."""
+        """Tell the chooser the measurements of the processes (P, …), which must have trained on the same draw."""
         *columns, ids, draws = values.T
         if len({*ids}) > 1 or len({*draws}) > 1:
-            raise RunError(f"processes train on different draws {ids}; give all the same seed and data")
+            raise RunError(f"processes train on different draws {ids}; give all of them the same seed and data")
         rewards = np.sum(columns, axis=1) if draw.mixed else np.mean(columns)
         if np.isfinite(rewards).all():
             self.chooser.tell(draw, rewards)
@@ -396,12 +399,14 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         else:
             wrong = next(iter(draw.sources[~np.isfinite(np.broadcast_to(rewards, len(draw.rows)))]))
             raise RunError(
-                f"step {self.state.global_step + 1}: the reward of rows of '{wrong}' is not finite; its gradient or "
-                "the target's is not: look at its rows, or lower the learning rate"
+                f"step {self.state.global_step + 1}: the reward of rows of '{wrong}' is not finite, because their "
+                "gradient or the target's is not; check these rows, or lower the learning rate"
             )
 
     def _measured(self) -> NDArray[np.float64]:
-        """What this process tells: one number for a draw of one source, else one for each row, 0 for rows of others."""
+        """The measurement of this process: one number for a draw of one source, otherwise one for each row, 0 for
+        others' rows.
+        """
         draw: Any = self.draw
         measured = self._measure()
         if isinstance(measured, torch.Tensor):
@@ -427,7 +432,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         return self._gradient_reward(target_batch=_TARGET, scale=1.0 if scaler is None else scaler.get_scale())
 
     def _rewards(self, number: int) -> RowTransfer:
-        """What measures the rows of this draw, with a gradient of the target that is not too old."""
+        """The reward object for the rows of this draw, with a gradient of the target that is not too old."""
         if self._gradient_reward is None:
             optimiser = getattr(self.optimizer, "optimizer", self.optimizer)
             self._gradient_reward = RowTransfer(
@@ -436,14 +441,14 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
             self._aimed = -self._every
         if number - self._aimed >= self._every and not self._rewards_of_rows:
             with warnings.catch_warnings():
-                # An embedding of places has the same ones for all rows, so it never counts; that is no news.
+                # An embedding of positions is the same for all rows, so it never counts. Do not warn about it.
                 warnings.filterwarnings("ignore", r"rewards of rows leave out \S*(wpe|pos)\S*: their layers do not run")
                 self._gradient_reward.aim(_TARGET)
             self._aimed = number
         return self._gradient_reward  # type: ignore[no-any-return]
 
     def _target_loss(self, model: Any, rows: Any) -> torch.Tensor:
-        """The mean loss of target rows; each process reads others, at random, each time anew."""
+        """The mean loss of target rows. Each process reads other rows, at random, each time."""
         del rows
         processes, rank = self.args.world_size, self.args.process_index
         number = min(self._target_batch * processes, self._target_size)
@@ -452,7 +457,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         mine = drawn[rank::processes] if len(drawn) >= processes else drawn
         inputs = self._collated((mine + self._starts[_TARGET]).tolist(), _TARGET_ROWS, self._target_reads, 0)
         self._target_reads += 1
-        noted = copy.deepcopy(getattr(self, "_metrics", None))  # of TRL's trainers, which note what they compute
+        noted = copy.deepcopy(getattr(self, "_metrics", None))  # TRL's trainers store what they compute
         with self.compute_loss_context_manager():
             loss: torch.Tensor = self.compute_loss(model, self._prepare_inputs(inputs))
         if noted is not None:
@@ -460,7 +465,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         return loss
 
     def _read_streams(self, draw: Draw) -> dict[int, _Row]:
-        """The rows of a draw that come from streams, by their places in it; every process reads all of them."""
+        """Read the rows of a draw that come from streams, by their places in it. Every process reads all of them."""
         return {
             place: _Row(row)
             for name, part in draw.by_source.items()
@@ -469,7 +474,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         }
 
     def _collated(self, given: list[Any], *stream: int) -> Any:
-        """A batch of rows, or numbers of rows of the joined data, without the columns that the model does not take."""
+        """A batch of rows, or of row numbers of the joined data, without the columns that the model does not take."""
         collate = self._get_collator_with_removed_columns(self.data_collator, description="Training")
         with _own_random(self._seed, self.args.process_index, *stream):
             numbers = [int(one) for one in given if not isinstance(one, _Row)]
@@ -487,25 +492,25 @@ class _Told:
         self._trainer = trainer
 
     def tell(self, draw: Draw, values: Any) -> None:
-        """What the processes have measured."""
+        """Tell the measurements of the processes."""
         self._trainer._told(draw, values)
 
     def forget(self, draw: Draw) -> None:
-        """It was not measured."""
+        """Forget a draw that was not measured."""
         self._trainer.chooser.forget(draw)
 
 
 def _refuse_packing(args: Any, streams: Mapping[str, Stream], prepares: bool) -> None:
-    """What would make other rows of the rows that the sources have."""
+    """Refuse settings that would turn the rows of the sources into other rows."""
     if getattr(args, "packing", False):
         raise ConfigError(
-            "packing=True puts rows of several sources into one; give padding_free=True, which packs the rows of a "
-            "micro-batch and has a reward for each"
+            "packing=True joins rows of several sources; give padding_free=True, which packs the rows of a "
+            "micro-batch and keeps a reward for each row"
         )
     if streams and prepares:
         raise ConfigError(
-            f"source '{next(iter(streams))}' is a stream, which this trainer would prepare as a whole; give data sets "
-            "with a length, or use ScheduledTrainer with rows that are tokenised"
+            f"source '{next(iter(streams))}' is a stream, but this trainer prepares data sets as a whole; give data "
+            "sets with a length, or use ScheduledTrainer with tokenised rows"
         )
 
 
@@ -514,14 +519,14 @@ def _numbered(dataset: Any) -> bool:
 
 
 def _learns(scheduler: str | Scheduler) -> bool:
-    """Whether rewards mean anything to it; what ``auto`` chooses follows them."""
+    """Whether it uses rewards. ``auto`` follows the scheduler that it chooses."""
     if not isinstance(scheduler, str):
         return scheduler.family == "active"
     return scheduler == AUTO or family(scheduler) == "active"
 
 
 def _sizes(datasets: Mapping[str, Any]) -> dict[str, int]:
-    """Rows of each data set, by name; one that cannot be indexed or is empty is refused."""
+    """The rows of each data set, by name. One that cannot be indexed or is empty is refused."""
     sizes = {}
     for name, dataset in datasets.items():
         if not _numbered(dataset):
@@ -533,7 +538,7 @@ def _sizes(datasets: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _joined(datasets: list[Any]) -> Any:
-    """All rows end to end: as one of Hugging Face's data sets where all are, which others can then map over."""
+    """All rows end to end, as a Hugging Face data set if all parts are such sets, so that others can map over it."""
     if all(type(one).__module__.startswith("datasets.") for one in datasets):
         from datasets import concatenate_datasets
 
@@ -543,9 +548,10 @@ def _joined(datasets: list[Any]) -> Any:
 
 @contextmanager
 def _own_random(*numbers: int) -> Iterator[None]:
-    """Random numbers decided by ``numbers`` alone; the training's own go on afterwards as if nothing had been drawn.
+    """Use random numbers that depend only on ``numbers``. Afterwards the training's own continue as if nothing had been
+    drawn.
 
-    A collator that masks at random then makes the same batch of the same draw, whenever and however often it is made.
+    So a collator that masks at random makes the same batch from the same draw, whenever and however often.
     """
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])

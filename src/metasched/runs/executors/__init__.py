@@ -1,7 +1,7 @@
-"""Where runs are made: ``in-process``, here; ``local``, in other processes of this machine; ``ray``, on a Ray cluster.
+"""Where runs are executed: ``in-process``; ``local``, in other processes on this machine; ``ray``, on a Ray cluster.
 
-An executor takes jobs and delivers their outcomes. What is true is always on disk, in the folders of the runs, never in
-an executor: you can kill any of the processes at any moment and run the same command again.
+An executor takes jobs and delivers their outcomes. The state of a run is always on disk, in its folder, and never only
+in an executor. So you can kill any of the processes at any moment and run the same command again.
 """
 
 import os
@@ -26,17 +26,18 @@ __all__ = ["AUTO", "IN_PROCESS", "NAMES", "Counts", "Executor", "Machines", "exe
 AUTO, IN_PROCESS = "auto", "in-process"
 NAMES = (AUTO, IN_PROCESS, "local", "ray")
 OLD_NAME = "here"
-"""What ``in-process`` was called in the last version."""
+"""The name of ``in-process`` in the last version."""
 FEWEST_NUMBERS = 8e7
-"""Rows drawn × numbers in a row, over all runs, from which several processes are worth their start: about 20 seconds of
-one core (docs/machines.md has the timings)."""
+"""With fewer numbers (rows drawn × numbers per row, over all runs), starting several processes takes longer than it
+saves. This many take about 20 seconds on one core (docs/machines.md has the timings).
+"""
 
 
 class Executor(Protocol):
-    """Makes runs somewhere. ``folder`` is its own, for what it needs meanwhile.
+    """Executes runs. ``folder`` is its own, for temporary files.
 
-    An executor that works in other processes ``needs_folders``: the caller gives every job a folder, made beforehand,
-    and the outcome is read from there.
+    An executor that uses other processes ``needs_folders``: the caller makes a folder for every job, and the outcome is
+    read from there.
     """
 
     name: str
@@ -46,17 +47,18 @@ class Executor(Protocol):
     def run(self, jobs: Sequence[Job], on_outcome: OnOutcome, on_counts: OnCounts | None = None) -> None:
         """Deliver the outcome of every job, in any order.
 
-        Failures are written to the folders of their runs. When all other runs have ended, an error names them.
+        Failures are written to the folders of their runs. When all other runs have ended, an error names the first
+        failure.
         """
 
     def close(self) -> None:
-        """Let go of the workers, once; runs under way leave checkpoints."""
+        """Release the workers, once. Runs that have not ended leave checkpoints."""
 
 
 class InProcess:
-    """No other process: runs of one shape share a compiled program, side by side on accelerators.
+    """Uses no other process. Runs of one shape share a compiled program, side by side on accelerators.
 
-    An exception ends the command, and the same command goes on from the last checkpoints.
+    An exception ends the command. The same command then continues from the last checkpoints.
     """
 
     name = IN_PROCESS
@@ -71,13 +73,13 @@ class InProcess:
         runner.run(jobs, on_outcome=on_outcome)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """There is nothing to release."""
 
 
 class Machines(NamedTuple):
-    """Where runs are made: the executor's name, how many workers at most, and the address of a Ray cluster.
+    """Where runs are executed: the name of the executor, the most workers, and the address of a Ray cluster.
 
-    ``auto`` is ``local`` where that is faster, else ``in-process``.
+    ``auto`` is ``local`` if that is faster, otherwise ``in-process``.
     """
 
     executor: str = AUTO
@@ -86,13 +88,13 @@ class Machines(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the executor, the new one where the old one was given."""
+        """The name of the executor; the new name if the old one was given."""
         return IN_PROCESS if self.executor == OLD_NAME else self.executor
 
     def check(self, own: bool = False) -> None:
-        """Refuse what does not fit together, before anything is written.
+        """Refuse settings that do not fit together, before anything is written.
 
-        ``own`` says that something was made in Python, which no other process can have.
+        ``own`` says that something was made in Python, which cannot be sent to another process.
         """
         name = self.name
         if name not in NAMES:
@@ -102,17 +104,17 @@ class Machines(NamedTuple):
         if self.workers is not None and name == IN_PROCESS:
             raise ConfigError(f"executor '{IN_PROCESS}' has no workers; leave workers out, or use executor 'local'")
         if self.address is not None and name != "ray":
-            raise ConfigError(f"address is for executor 'ray', not '{name}'; leave one of them out")
+            raise ConfigError(f"address is for executor 'ray', not '{name}'; leave out one of them")
         if own and name not in (AUTO, IN_PROCESS):
             raise ConfigError(f"objects made in Python cannot be sent to other processes: leave out executor '{name}'")
 
 
 @contextmanager
 def executing(machines: Machines, folder: Path | None, numbers: float, own: bool = False) -> Iterator[Executor]:
-    """The executor that is asked for; its workers are let go at the end.
+    """Yield the requested executor, and release its workers at the end.
 
-    ``auto`` decides by the ``numbers`` that all runs together will learn from: rows drawn × numbers in a row.
-    ``folder`` is for the executor's files, by default a temporary one.
+    ``auto`` decides by the ``numbers`` that all runs together will learn from: rows drawn × numbers per row. ``folder``
+    is for the executor's files, by default a temporary folder.
     """
     machines.check(own)
     if machines.executor == OLD_NAME:

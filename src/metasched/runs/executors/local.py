@@ -1,8 +1,8 @@
-"""Runs in processes of this machine: one for each core, or for each accelerator.
+"""Executes runs in processes on this machine: one per core, or one per accelerator.
 
-Workers write to the run folders themselves, under a lease. A worker that dies costs its run what came after the last
-checkpoint, and another one takes its place. Workers end when this process does, whatever ends it: they notice that
-their standard input is closed.
+Workers write to the run folders themselves, under a lease. If a worker dies, its run loses the work since the last
+checkpoint, and another worker takes over. Workers end when this process ends, for whatever reason, because their
+standard input is then closed.
 """
 
 import os
@@ -31,19 +31,19 @@ ROWS = "rows"
 LOGS = "workers"
 COMMAND = (sys.executable, "-c", "from metasched.runs.executors.worker import main; main()")
 FAREWELL_SECONDS = 10.0
-"""So long a worker has to leave a checkpoint before it is killed."""
+"""How many seconds a worker has to write a checkpoint before it is killed."""
 _SIDE_BY_SIDE = 128
-"""Most runs that share a program on an accelerator, over all workers."""
+"""The most runs, over all workers, that share a program on an accelerator."""
 _LEAST = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment(number: int, devices: int) -> dict[str, str]:
-    """The environment of worker ``number``: its share of the machine, and the compiled programs that all share."""
+    """The environment of worker ``number``: its share of the machine, and the shared compiled programs."""
     share = one_thread()
     if devices:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -54,7 +54,7 @@ def environment(number: int, devices: int) -> dict[str, str]:
 
 
 class _Worker:
-    """A process that obeys one order at a time."""
+    """A process that executes one order at a time."""
 
     def __init__(self, number: int, devices: int, log: Path, command: Sequence[str]) -> None:
         self.number = number
@@ -66,24 +66,24 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=stream,
                 env=environment(number, devices),
-                start_new_session=True,  # Ctrl-C reaches this process alone, which then tells its workers
+                start_new_session=True,  # Ctrl-C reaches only this process, which then tells its workers
             )
         self.answers = cast(IO[bytes], self._process.stdout)
         self.bundle: Bundle | None = None
         self.program: Hashable = None
 
     def give(self, bundle: Bundle, order: Order) -> None:
-        """Have it make those runs."""
+        """Give it an order to execute these runs."""
         self.bundle, self.program = bundle, bundle.program
         orders = cast(IO[bytes], self._process.stdin)
         try:
             orders.write(msgspec.json.encode(order) + b"\n")
             orders.flush()
         except BrokenPipeError:
-            pass  # it has died; reading its answer will tell
+            pass  # It has died. Reading its answer will show this.
 
     def answer(self) -> Answer | None:
-        """How its order ended; None when the process did."""
+        """How its order ended, or None if the process ended."""
         line = self.answers.readline()
         return msgspec.json.decode(line, type=Answer) if line.endswith(b"\n") else None
 
@@ -94,14 +94,14 @@ class _Worker:
         return f"its worker ended with {how}; see {self.log}"
 
     def leave(self) -> None:
-        """Tell it to go: at once when it is idle, else with a checkpoint."""
+        """Tell it to end: at once if it is idle, otherwise after a checkpoint."""
         if self._process.poll() is None and self.bundle is not None:
             self._process.send_signal(signal.SIGINT)
         else:
             _close(self._process.stdin)
 
     def end(self, seconds: float) -> None:
-        """See it gone."""
+        """Wait until it has ended."""
         try:
             self._process.wait(max(0.0, seconds))
         except subprocess.TimeoutExpired:
@@ -112,14 +112,14 @@ class _Worker:
 
 
 def _close(stream: IO[bytes] | None) -> None:
-    """Close a pipe, also one with an order in it that came too late for its worker."""
+    """Close a pipe, even if it contains an order that came too late for its worker."""
     if stream is not None:
         with suppress(BrokenPipeError):
             stream.close()
 
 
 class Local:
-    """Workers on this machine; by default one for each core, or for each accelerator."""
+    """Workers on this machine, by default one per core or accelerator."""
 
     name = "local"
     needs_folders = True
@@ -156,7 +156,7 @@ class Local:
         work.raise_failures()
 
     def _assign(self, work: Work) -> None:
-        """Give every idle worker something to do, and start more workers while something waits."""
+        """Give every idle worker something to do, and start more workers while runs are waiting."""
         while self._idle or len(self._busy.get_map()) < self._most:
             bundle = work.take(self._idle[-1].program if self._idle else None)
             if bundle is None:
@@ -177,11 +177,11 @@ class Local:
         number = next(number for number in range(self._most) if number not in taken)
         log = self.folder / LOGS / f"{number}.log"
         make_folder(log.parent)
-        append(log, b"")  # a link in its place is refused
+        append(log, b"")  # refuses a link in its place
         return _Worker(number, self._devices, log, self._command)
 
     def _receive(self, worker: _Worker, work: Work) -> None:
-        """Take in how the order of a worker ended."""
+        """Handle the end of a worker's order."""
         answer = worker.answer()
         self._busy.unregister(worker.answers)
         bundle = cast(Bundle, worker.bundle)
@@ -195,7 +195,7 @@ class Local:
         work.answered(bundle, answer)
 
     def close(self) -> None:
-        """Let the workers go; those at work leave a checkpoint first."""
+        """Release the workers. Workers with an order write a checkpoint first."""
         busy = [key.data for key in list(self._busy.get_map().values())]
         workers = [*self._idle, *busy]
         self._idle.clear()

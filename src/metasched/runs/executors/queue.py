@@ -1,7 +1,7 @@
-"""Which run is next, and what becomes of one that did not end.
+"""Which run is next, and what happens to a run that did not end.
 
-:class:`Queue` is bookkeeping alone, without processes, files or clocks. :class:`Work` adds the folders of the runs,
-alike for all executors.
+:class:`Queue` only does the bookkeeping, without processes, files or clocks. :class:`Work` adds the folders of the
+runs, in the same way for all executors.
 """
 
 import time
@@ -23,15 +23,17 @@ from metasched.runs.runner import OnOutcome, likeness
 from metasched.runs.status import FAILURE, Failure
 
 TRIES = 3
-"""A run that raised an exception so often has failed."""
+"""A run that raised an exception this many times has failed."""
 LOSSES = 10
-"""A run whose worker died so often has failed too: it may be what kills them, for example by using up the memory."""
+"""A run whose worker died this many times has failed, too. It may be the cause, for example because it uses up the
+memory.
+"""
 BUSY_SECONDS = 1.0
-"""Wait so long before trying a run again that another process was working on."""
+"""Seconds to wait before trying a run again on which another process was working."""
 
 
 class Counts(NamedTuple):
-    """How many runs are in which state."""
+    """The number of runs in each state."""
 
     waiting: int
     running: int
@@ -39,29 +41,28 @@ class Counts(NamedTuple):
     done: int
 
     def __str__(self) -> str:
-        """``38 waiting, 2 running, 1 failed``: states without runs are left out."""
+        """``38 waiting, 2 running, 1 failed``, without states that have no runs."""
         shown = [(self.waiting, "waiting"), (self.running, "running"), (self.failed, "failed")]
         return ", ".join(f"{count:,} {state}" for count, state in shown if count)
 
 
 OnCounts = Callable[[Counts], None]
-"""Called with how many runs are in which state."""
+"""Called with the number of runs in each state."""
 
 
 class Bundle(NamedTuple):
-    """Runs, by number, that one worker makes at once, and the compiled program that they share."""
+    """The numbers of runs that one worker executes together, and the compiled program that they share."""
 
     runs: tuple[int, ...]
     program: Hashable
 
 
 class Queue:
-    """Runs by number. ``programs`` gives the program of each, ``at_once`` how many of a program a worker takes.
+    """Runs by number. ``programs`` has the program of each run, ``at_once`` how many runs of a program a worker takes.
 
-    A worker stays with the program it has compiled as long as runs of it wait, so that every program is compiled by as
-    few workers as possible. Which worker makes a run changes nothing in its numbers.
-
-    ``on_counts`` is called whenever runs have changed their states.
+    A worker stays with the program that it has compiled as long as runs of this program are waiting. So every program
+    is compiled by as few workers as possible. The numbers of a run do not depend on the worker. ``on_counts`` is called
+    whenever the states of runs have changed.
     """
 
     def __init__(self, programs: Mapping[int, Hashable], at_once: int = 1, on_counts: OnCounts | None = None) -> None:
@@ -92,7 +93,7 @@ class Queue:
         return not self._left
 
     def take(self, last: Hashable = None) -> Bundle | None:
-        """What a worker that has compiled the program ``last`` does next; None when nothing waits."""
+        """The next runs for a worker that has compiled the program ``last``. None if nothing is waiting."""
         if not self._waiting:
             return None
         program = last if last in self._waiting else max(self._waiting, key=self._need)
@@ -106,24 +107,24 @@ class Queue:
         return Bundle(runs, program)
 
     def _need(self, program: Hashable) -> tuple[bool, float]:
-        """Programs without a worker come first, then those with the most left for each worker."""
+        """Programs without a worker come first, then the programs with the most runs per worker."""
         workers = self._workers[program]
         return not workers, len(self._waiting[program]) / (1 + workers)
 
     def done(self, bundle: Bundle) -> None:
-        """All its runs have ended well."""
+        """All its runs have ended successfully."""
         self._stop(bundle)
         self._left -= len(bundle.runs)
         self._report()
 
     def again(self, bundle: Bundle) -> None:
-        """Another process was working on it: it waits again, behind the others of its program."""
+        """Another process was working on it. It waits again, behind the other runs of its program."""
         self._stop(bundle)
         self._wait(bundle.program, bundle.runs)
         self._report()
 
     def lost(self, bundle: Bundle, error: str) -> None:
-        """Its worker died, which is not the fault of the runs: they come next, unless it happens too often."""
+        """Its worker died, which may not be the fault of the runs. They come next, unless this happens too often."""
         self._stop(bundle)
         self._losses.update(bundle.runs)
         rest = [run for run in bundle.runs if self._losses[run] < LOSSES]
@@ -135,7 +136,7 @@ class Queue:
         self._report()
 
     def failed(self, bundle: Bundle, error: str, details: str = "") -> None:
-        """It raised an exception: each of its runs is tried again, alone, unless it happens too often."""
+        """It raised an exception. Each of its runs is tried again, alone, unless this happens too often."""
         self._stop(bundle)
         self._tries.update(bundle.runs)
         for run in bundle.runs:
@@ -163,10 +164,10 @@ class Queue:
 
 
 class Work(Queue):
-    """The jobs of one call of an executor: a queue that knows the folders of its runs.
+    """The jobs of one call of an executor: a queue with the folders of the runs.
 
-    Jobs whose folders hold an outcome are delivered at once: what has ended is never made again. On an accelerator up
-    to ``side_by_side`` runs share a program, divided among the ``workers``; on a CPU every run is alone.
+    If the folder of a job has an outcome, it is delivered at once, so no finished run is executed again. On an
+    accelerator up to ``side_by_side`` runs share a program, divided among the ``workers``. On a CPU every run is alone.
     """
 
     def __init__(
@@ -178,7 +179,7 @@ class Work(Queue):
         workers: int = 1,
     ) -> None:
         self._jobs, self._on_outcome = jobs, on_outcome
-        self.pausing: deque[tuple[float, Bundle]] = deque()  # until when, and what
+        self.pausing: deque[tuple[float, Bundle]] = deque()  # until when, and which run
         programs: dict[int, Hashable] = {}
         for number, job in enumerate(jobs):
             outcome = outcome_in(folder_of(job))
@@ -195,17 +196,17 @@ class Work(Queue):
         return [self._jobs[number] for number in bundle.runs]
 
     def take(self, last: Hashable = None) -> Bundle | None:
-        """What a worker that has compiled the program ``last`` does next; None when nothing waits."""
+        """The next runs for a worker that has compiled the program ``last``. None if nothing is waiting."""
         while self.pausing and self.pausing[0][0] <= time.monotonic():
             self.again(self.pausing.popleft()[1])
         return super().take(last)
 
     def busy(self, bundle: Bundle) -> None:
-        """Another process is working on these runs: try again in a moment."""
+        """Another process is working on these runs. Try again in a moment."""
         self.pausing.append((time.monotonic() + BUSY_SECONDS, bundle))
 
     def answered(self, bundle: Bundle, answer: Answer) -> None:
-        """A worker has answered the order to make these runs."""
+        """Handle a worker's answer to an order."""
         if answer.ending == "refused":
             raise RunError(answer.error)
         if answer.ending == "busy":
@@ -216,12 +217,12 @@ class Work(Queue):
             self.done(bundle)
 
     def done(self, bundle: Bundle) -> None:
-        """Deliver the outcomes of runs that have just ended: from disk, so that what is delivered is kept."""
+        """Deliver the outcomes of runs that have just ended, from disk, so that everything delivered is stored."""
         super().done(bundle)
         for number, job in zip(bundle.runs, self.jobs(bundle), strict=True):
             outcome = outcome_in(folder_of(job))
             if outcome is None:
-                raise RunError(f"{folder_of(job)}: has ended without an outcome; run the same command again")
+                raise RunError(f"{folder_of(job)}: ended without an outcome; run the same command again")
             self._on_outcome(number, outcome)
 
     def _give_up(self, run: int, failure: Failure) -> None:
@@ -229,7 +230,7 @@ class Work(Queue):
         write_json(folder_of(self._jobs[run]) / FAILURE, msgspec.to_builtins(failure))
 
     def raise_failures(self) -> None:
-        """Raise an error that names the first run that failed, if any did."""
+        """Raise an error that names the first failed run, if there is one."""
         for number, failure in self.failures.items():
             others = f" and {len(self.failures) - 1} more" if len(self.failures) > 1 else ""
             raise RunError(
@@ -246,6 +247,6 @@ def folder_of(job: Job) -> Path:
 
 
 def outcome_in(folder: Path) -> Outcome | None:
-    """The outcome in the folder of a run; None as long as the run has not ended."""
+    """The outcome in the folder of a run, or None if the run has not ended."""
     path = folder / OUTCOME
     return next(iter(outcomes.read(path)), None) if path.exists() else None

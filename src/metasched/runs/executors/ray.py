@@ -1,11 +1,9 @@
-"""Runs on a Ray cluster, an existing one or one of this machine: Ray places the work, disk has the truth.
+"""Executes runs on a Ray cluster, an existing one or one on this machine.
 
-Workers need metasched in the same versions, and nothing else: rows go out and checkpoints come back through Ray's
-object store, and this process alone writes to the run folders. So other nodes need not see the folders, and a worker
-that was given up (for example one that outlives its node's connection) has nowhere to write.
-
-The worker makes a run in a temporary folder of its own. It sends every checkpoint with the metrics that led to it, and
-at the end the model and the outcome.
+Workers only need metasched in the same versions. Rows and checkpoints travel through Ray's object store, and only this
+process writes to the run folders. So other nodes need not see the folders, and a worker that was given up (for example
+one that outlives the connection of its node) cannot write to them. A worker executes a run in its own temporary folder.
+It sends every checkpoint with the metrics that led to it, and at the end the model and the outcome.
 """
 
 import logging
@@ -46,21 +44,23 @@ from metasched.tasks import TaskSet
 CONNECT_SECONDS = 5.0
 WAIT_SECONDS = 1.0
 FILES = (METRICS, PREVIOUS, NEWEST, WEIGHTS, ABOUT, OUTCOME)
-"""A run beside its description, in the order of writing. A kill between two files must leave a run that can go on: no
-checkpoint without the metrics that led to it, and the outcome, which says that all is done, comes last."""
+"""The files of a run apart from its description, in the order of writing. After a kill between two files, the run must
+be able to continue. So no checkpoint comes before the metrics that led to it, and the outcome, which says that
+everything is done, comes last.
+"""
 LARGEST_FILE = 4 * 1024**3
 _SIDE_BY_SIDE = 32
 
 
 class Progress(NamedTuple):
-    """How far run ``number`` of an order is: the content of each of its files."""
+    """The progress of run ``number`` of an order: the content of each of its files."""
 
     number: int
     files: Mapping[str, bytes]
 
 
 class _Order(NamedTuple):
-    """An order under way: its runs, what Ray streams of it, and the leases on their folders."""
+    """A running order: its runs, what Ray streams from it, and the leases on their folders."""
 
     bundle: Bundle
     stream: Any
@@ -69,7 +69,7 @@ class _Order(NamedTuple):
 
 
 class Ray:
-    """Workers of a cluster: one core for each run, or one GPU for each group of runs."""
+    """The workers of a cluster: one core for each run, or one GPU for each group of runs."""
 
     name = "ray"
     needs_folders = True
@@ -100,7 +100,7 @@ class Ray:
         work = Work(jobs, on_outcome, on_counts, _SIDE_BY_SIDE if self._gpus else 1)
         while not work.ended:
             self._assign(work)
-            if not self._orders:  # other processes are working on what is left
+            if not self._orders:  # other processes are working on the remaining runs
                 time.sleep(BUSY_SECONDS)
                 continue
             ready, _ = self._ray.wait(list(self._orders), num_returns=1, timeout=WAIT_SECONDS, fetch_local=False)
@@ -110,7 +110,7 @@ class Ray:
         work.raise_failures()
 
     def close(self) -> None:
-        """Cancel what is under way; a cluster that was started for this goes down."""
+        """Cancel running orders. A cluster that was started for this ends."""
         for order in list(self._orders.values()):
             self._ray.cancel(order.stream, force=True)
             self._end(order)
@@ -119,7 +119,7 @@ class Ray:
             self._ray.shutdown()
 
     def _assign(self, work: Work) -> None:
-        """Give orders as long as something waits and the cluster may take more."""
+        """Give orders as long as runs are waiting and the cluster has room."""
         # Nodes come and go, so the cluster is asked each time.
         units = self._ray.cluster_resources().get("GPU" if self._gpus else "CPU", 1)
         while len(self._orders) < (self._workers or max(1, int(units))):
@@ -143,13 +143,13 @@ class Ray:
             self._orders[stream] = _Order(bundle, stream, list(leases.values()), locks)
 
     def _stored(self, tasks: TaskSet) -> Any:
-        """The rows in Ray's object store, from where every node fetches them once."""
+        """Put the rows into Ray's object store, from which every node fetches them once."""
         if id(tasks) not in self._rows:
             self._rows[id(tasks)] = tasks, self._ray.put(tasks)
         return self._rows[id(tasks)][1]
 
     def _receive(self, order: _Order, work: Work) -> None:
-        """Keep what an order has sent, or see to its runs when it has ended."""
+        """Store what an order has sent, or handle its end."""
         bundle = order.bundle
         try:
             item = self._ray.get(next(order.stream))
@@ -167,7 +167,7 @@ class Ray:
             lease = order.leases[item.number]
             try:
                 lease.check()
-            except BusyError:  # somebody took the run over: what this worker sends is no longer wanted
+            except BusyError:  # Somebody took the run over, so what this worker sends is ignored.
                 self._ray.cancel(order.stream, force=True)
                 self._end(order)
                 work.busy(bundle)
@@ -183,15 +183,15 @@ class Ray:
             work.answered(bundle, item)
 
     def _end(self, order: _Order) -> None:
-        """The order has ended: its folders are free."""
+        """The order has ended, so its folders are free."""
         del self._orders[order.stream]
         order.locks.close()
 
 
 def _connect(ray: Any, workers: int | None, address: str | None) -> None:
-    """Join the cluster at an address, or start one of this machine."""
+    """Join the cluster at an address, or start one on this machine."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports to Ray's makers
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning that does not concern us
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning that is irrelevant here
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address is None:
         with warnings.catch_warnings():
@@ -214,7 +214,7 @@ def _connect(ray: Any, workers: int | None, address: str | None) -> None:
 
 
 def _remote(ray: Any, gpus: bool) -> Any:
-    """What Ray runs in its workers. It goes there by value, so that a worker without metasched can say so."""
+    """The function for Ray's workers. It is sent by value, so that a worker without metasched can report that."""
 
     def obey(wanted: Any, descriptions: Any, files: Any, tasks: Any, seconds: float) -> Iterator[Any]:
         try:
@@ -233,9 +233,9 @@ def _remote(ray: Any, gpus: bool) -> Any:
 def serve(
     wanted: Mapping[str, str], descriptions: Sequence[bytes], files: Sequence[Any], tasks: Sequence[Any], seconds: float
 ) -> Iterator[Progress | Answer]:
-    """In a worker: make the runs of an order, whose files and rows are in Ray's store.
+    """In a worker: execute the runs of an order, whose files and rows are in Ray's store.
 
-    It yields the progress of a run at every checkpoint and at its end, and an answer at last.
+    Yield the progress of a run at every checkpoint and at its end, and finally an answer.
     """
     refused = refusal(wanted)
     if refused:
@@ -251,7 +251,8 @@ def serve(
             unpack(stored[number], own)
             jobs.append(job_of(own, _fetched(tasks[number])))
 
-        # The runs go on in a thread, which waits while a message has not been fetched: the newest is never far ahead.
+        # The runs continue in a thread, which waits until each message was fetched. So the newest message is never far
+        # ahead.
         messages: queue.Queue[Progress | Answer] = queue.Queue(maxsize=1)
         sent: dict[int, int] = {}
 
@@ -278,19 +279,19 @@ def serve(
 
 @lru_cache(maxsize=8)
 def _fetched(reference: Any) -> TaskSet:
-    """Rows from Ray's store; a worker keeps the last few sets for its next orders."""
+    """Rows from Ray's store. A worker keeps the last few sets for its next orders."""
     tasks: TaskSet = require("ray", "ray").get(reference)
     return tasks
 
 
 def pack(where: Path) -> dict[str, bytes]:
-    """How far the run in a folder is."""
+    """The progress of the run in a folder."""
     fix = "start the run again in another folder"
     return {name: untrusted.read_bytes(where / name, LARGEST_FILE, fix) for name in FILES if (where / name).exists()}
 
 
 def unpack(files: Mapping[str, bytes], where: Path) -> None:
-    """Bring a folder to the same point; each file is replaced whole, in the order of :data:`FILES`."""
+    """Bring a folder to the same state. Each file is replaced completely, in the order of :data:`FILES`."""
     for name in FILES:
         if name in files:
             write_whole(where / name, files[name])

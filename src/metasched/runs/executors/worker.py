@@ -1,9 +1,9 @@
-"""A worker process of this machine: the orders and rows that it is given, and what it does with them.
+"""A worker process on this machine: its orders and rows, and how it executes them.
 
-A worker reads an order a line from its standard input and answers each with one line on its standard output. It can
-rely on three things only: the folders in the order hold a description, the files of rows are as their checksums say,
-and nobody else writes to a folder while it holds the lease. It keeps no state that matters: all progress is in the
-folders, so that a worker may die at any moment, and another one, or the next command, goes on from the checkpoints.
+A worker reads orders from its standard input, one per line, and answers each with one line on its standard output. It
+can rely on only three things: the folders in the order have a description, the files of rows match their checksums, and
+nobody else writes to a folder while the worker holds the lease. All progress is in the folders. So a worker may die at
+any moment, and another one, or the next command, continues from the checkpoints.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ from metasched.tasks import TEST, VALIDATION, Preparation, Provenance, Split, Ta
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """Runs to be made: their folders, the file with the rows of each, and the versions that everybody must have."""
+    """Runs to execute: their folders, the file with the rows of each, and the versions that every process must have."""
 
     folders: tuple[str, ...]
     rows: tuple[str, ...]
@@ -48,8 +48,8 @@ class Order(Struct, frozen=True, kw_only=True):
 class Answer(Struct, frozen=True, kw_only=True):
     """How an order ended.
 
-    All runs are *done*; another process is *busy* with the folder of one; an exception was raised (*failed*), which may
-    not happen again; or the order was *refused*, because this worker cannot take any.
+    *done*: all runs have ended. *busy*: another process is working in one of the folders. *failed*: an exception was
+    raised, which may not happen again. *refused*: this worker cannot execute any order.
     """
 
     ending: Literal["done", "busy", "failed", "refused"]
@@ -58,19 +58,19 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 def one_thread() -> dict[str, str]:
-    """Environment of a process that shares a CPU with others of its kind: every library computes with one thread."""
+    """The environment of a process that shares a CPU with other workers. Every library computes with one thread."""
     return dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def refusal(wanted: Mapping[str, str]) -> str | None:
     """Why this worker must not take part: it has other versions, which may compute other numbers."""
     for name, (theirs, own) in differences(dict(wanted), versions()):
-        return f"a worker has {name} {own}, this process {theirs}; install the same on every machine"
+        return f"a worker has {name} {own}, but this process has {theirs}; install the same version on every machine"
     return None
 
 
 def obey(order: Order) -> Answer:
-    """Make the runs of an order."""
+    """Execute the runs of an order."""
     refused = refusal(order.versions)
     if refused:
         return Answer(ending="refused", error=refused)
@@ -93,14 +93,14 @@ def failed(error: Exception) -> Answer:
 
 
 def job_of(where: Path, tasks: TaskSet) -> Job:
-    """The run that a folder describes, made on this device."""
+    """The run that a folder describes, on this device."""
     described = folder.describe(where)
     origin = msgspec.structs.replace(described.origin, device=device())
     return stored_job(where, msgspec.structs.replace(described, origin=origin), tasks)
 
 
 def main() -> None:
-    """Obey orders from standard input until there are no more; what anybody else prints goes to standard error."""
+    """Execute orders from standard input until it ends. Anything else that is printed goes to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     keep_compiled_programs()
@@ -109,8 +109,8 @@ def main() -> None:
     def listen() -> None:
         for line in sys.stdin.buffer:
             orders.put(line)
-        # The input ends when the process that gave the orders closes it or dies, however it dies. Nobody waits for this
-        # worker any more, and a run can be left at any moment.
+        # The input ends when the process that gave the orders closes it or dies, for whatever reason. Then nobody waits
+        # for this worker any more, and a run can be left at any moment.
         os._exit(0)
 
     Thread(target=listen, name="orders", daemon=True).start()
@@ -119,12 +119,12 @@ def main() -> None:
             answer = obey(msgspec.json.decode(orders.get(), type=Order))
             answers.write(msgspec.json.encode(answer) + b"\n")
             answers.flush()
-    except KeyboardInterrupt:  # the run under way has left a checkpoint
+    except KeyboardInterrupt:  # the running job has written a checkpoint
         os._exit(130)
 
 
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Rows of a source or of the target: the names of the files with its arrays."""
+    """The rows of a source or of the target: the names of the files with its arrays."""
 
     name: str
     classes: tuple[str, ...]
@@ -134,7 +134,7 @@ class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Set(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A task set without its arrays and where its rows came from."""
+    """A task set without its arrays and without the origin of its rows."""
 
     name: str
     parts: tuple[_Part, ...]
@@ -146,20 +146,20 @@ class _Set(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RowFiles:
-    """Task sets as files in a folder, for worker processes to read; :meth:`clear` removes them.
+    """Task sets as files in a folder, for worker processes to read. :meth:`clear` removes them.
 
-    Every array is one file, named by its checksum: sets that share their sources, as folds of one target do, share the
-    files. A task set is a list of such names, in a file named by its fingerprint.
+    Every array is one file, named by its checksum. So sets that share their sources, such as folds of one target, share
+    the files. A task set is a list of such names, in a file named by its fingerprint.
     """
 
     def __init__(self, where: Path) -> None:
         self._folder = where
-        # Both are found by identity, which is cheap; the object is kept because a freed id can be reused.
+        # Both are found by identity, which is cheap. The object is kept because a freed id can be reused.
         self._sets: dict[int, tuple[TaskSet, Path]] = {}
         self._arrays: dict[int, tuple[NDArray[Any], str]] = {}
 
     def add(self, tasks: TaskSet) -> Path:
-        """The file that :func:`read_rows` makes the same task set from; written once."""
+        """Write a task set, once, and return the file from which :func:`read_rows` reads it."""
         if id(tasks) not in self._sets:
             folder.refuse_linked(self._folder, self._folder.parent)
             make_folder(self._folder)
@@ -180,7 +180,7 @@ class RowFiles:
         return self._sets[id(tasks)][1]
 
     def clear(self) -> None:
-        """Remove all files: nobody needs the rows any more."""
+        """Remove all files when nobody needs the rows any more."""
         self._sets.clear()
         self._arrays.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -197,18 +197,18 @@ class RowFiles:
 
 
 _ARRAYS: WeakValueDictionary[Path, NDArray[Any]] = WeakValueDictionary()
-"""Arrays of the task sets that are in memory: sets that share sources share the arrays."""
+"""The arrays of the task sets in memory. Sets that share sources share the arrays."""
 
 
 @lru_cache(maxsize=8)
 def read_rows(path: Path) -> TaskSet:
-    """The task set that :meth:`RowFiles.add` wrote; an error if it is not, to the bit, the one that its name says."""
+    """Read a task set that :meth:`RowFiles.add` wrote. An error if it does not match its name, to the bit."""
     try:
         content = msgspec.json.decode(path.read_bytes(), type=_Set)
     except (OSError, msgspec.MsgspecError) as error:
         raise DataError(f"{path}: cannot read the rows of a run ({error}); start the command again") from None
     files = [(part.inputs, part.labels, part.targets) for part in content.parts]
-    # Of a name only its last part counts: nothing outside the folder is read, whatever the list says.
+    # Only the last part of a name counts, so nothing outside the folder is read, whatever the list says.
     rows: Any = [[None if name is None else _array(path.parent / Path(name).name) for name in own] for own in files]
     *sources, validation, test = content.parts
     kept = {name: getattr(content, name) for name in _Set.__struct_fields__ if name != "parts"}
@@ -227,7 +227,7 @@ def read_rows(path: Path) -> TaskSet:
         **kept,
     )
     if tasks.fingerprint != path.stem or [validation.name, test.name] != [VALIDATION, TEST]:
-        raise DataError(f"{path}: the rows are not those that the run began with; start the command again")
+        raise DataError(f"{path}: the rows are not those with which the run started; start the command again")
     return tasks
 
 

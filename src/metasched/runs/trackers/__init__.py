@@ -1,11 +1,10 @@
 """Trackers: copies of a run's records in TensorBoard, MLflow, Weights & Biases, or a tracker of your own.
 
-``metrics.jsonl`` is always written and is what a run continues from; a tracker only looks on. It works in a thread of
-its own, so that a slow one does not hold up the training. One that fails is reported in one line and dropped.
-
-How far a tracker got is kept in its folder. So a record that is computed again after an interruption is not logged
-twice (except when a kill comes between logging it and noting that), and a tracker that joins later gets everything from
-the first update on.
+``metrics.jsonl`` is always written, and a run continues from it. A tracker only gets copies. It works in its own
+thread, so a slow tracker does not delay the training. A tracker that fails is reported in one line and dropped. Its
+progress is stored in its folder. So a record that is computed again after an interruption is not logged twice (unless a
+kill comes between logging it and storing that), and a tracker that is added later gets everything from the first update
+on.
 """
 
 import json
@@ -29,29 +28,31 @@ from metasched.runs import folder as run_folder
 Record: TypeAlias = dict[str, Any]
 """One update of one seed: a line of ``metrics.jsonl``."""
 Description: TypeAlias = Mapping[str, Any]
-"""What the runs are, which differ by seed alone: the contents of ``run.json``, with ``seeds`` in place of the seed."""
+"""A description of the runs, which differ only by seed: the content of ``run.json``, with ``seeds`` in place of the
+seed.
+"""
 LOGGED = "logged.json"
-"""In a tracker's folder: the last update that it has, by seed."""
+"""In a tracker's folder: the last update that was logged, by seed."""
 FINISH_SECONDS = 30.0
-"""How long a run that has ended waits for a tracker."""
+"""How many seconds a finished run waits for a tracker."""
 
 _LONGEST_REASON = 240
 
 _REGISTRY = {"mlflow": "MLflow", "tensorboard": "TensorBoard", "wandb": "WandB"}
-"""The class of each tracker, in the module of its name."""
+"""The class of each tracker, in the module with its name."""
 _ABOUT = ("seed", "update", "test_rows")
-"""Numbers of a record that identify it and are not worth a curve."""
+"""Numbers of a record that identify it and make no useful curve."""
 _log = logging.getLogger("metasched")
 
 
 class Tracker(Protocol):
     """Receives copies of the records during a run.
 
-    The three functions are called one after another from one thread, which is not the one that trains. They may take
-    their time. An exception ends the tracker, never the run.
+    The three functions are called one after another from one thread, which is not the training thread. They may take
+    their time. An exception ends the tracker, but never the run.
 
     Attributes:
-        name: for messages.
+        name: the name for messages.
         folder: the name of the tracker's own folder inside the folder of the run.
 
     Examples:
@@ -77,32 +78,33 @@ class Tracker(Protocol):
         """Prepare to receive records.
 
         Args:
-            description: what the runs are: the contents of ``run.json``, with ``seeds`` in place of the seed.
-            folder: the tracker's own, which exists. When a run goes on, it holds what the tracker wrote before.
+            description: the content of ``run.json``, with ``seeds`` in place of the seed.
+            folder: the tracker's own folder, which exists. When a run continues, it contains what the tracker wrote
+                before.
         """
 
     def log(self, records: Sequence[Record]) -> None:
         """Store records. When this returns, they must be safe even if the process is killed.
 
         Args:
-            records: in the order they happened.
+            records: the records, in order.
         """
 
     def finish(self, final: Mapping[int, Mapping[str, Any]]) -> None:
-        """Close.
+        """Finish logging.
 
         Args:
-            final: the last evaluation of each seed that ended; a seed that is missing was interrupted.
+            final: the last evaluation of each seed that ended. A missing seed was interrupted.
         """
 
 
 def names() -> tuple[str, ...]:
-    """Trackers that ``train`` takes by name."""
+    """The names of the built-in trackers."""
     return tuple(_REGISTRY)
 
 
 def make(chosen: Sequence[str | Tracker], out: object) -> list[Tracker]:
-    """The trackers that were asked for; an unknown name or a missing package is reported before anything starts."""
+    """Make the requested trackers. An unknown name or a missing package is reported before anything starts."""
     if chosen and out is None:
         raise ConfigError("trackers keep their files in the folder of the run; give out=")
     for name in chosen:
@@ -113,7 +115,7 @@ def make(chosen: Sequence[str | Tracker], out: object) -> list[Tracker]:
     made = own + [item for item in chosen if not isinstance(item, str)]
     folder, count = Counter(tracker.folder for tracker in made).most_common(1)[0] if made else ("", 0)
     if count > 1:
-        raise ConfigError(f"two trackers want the folder '{folder}'; give each a folder of its own")
+        raise ConfigError(f"two trackers want the folder '{folder}'; give each its own folder")
     return made
 
 
@@ -121,7 +123,9 @@ def make(chosen: Sequence[str | Tracker], out: object) -> list[Tracker]:
 def tracking(
     trackers: Sequence[Tracker], where: Path | None, runs: Sequence[run_folder.Description]
 ) -> Iterator[Callable[[Record], None]]:
-    """What to call with every record of the runs in ``where``, old ones first. At the end trackers are closed."""
+    """Yield a function to call with every record of the runs in ``where``, old ones first. Close the trackers at the
+    end.
+    """
     workers = []
     if where is not None and trackers:
         description = {**msgspec.json.decode(msgspec.json.encode(runs[0])), "seeds": [run.spec.seed for run in runs]}
@@ -140,11 +144,11 @@ def tracking(
         for worker in workers:
             worker.thread.join(FINISH_SECONDS)
             if worker.thread.is_alive():
-                _drop(worker.tracker, f"does not answer for {FINISH_SECONDS:g} s")
+                _drop(worker.tracker, f"did not answer for {FINISH_SECONDS:g} s")
 
 
 class _Worker:
-    """One tracker, its inbox (None: the run has ended), and the thread that carries records from one to the other."""
+    """A tracker, its inbox (None: the run has ended), and the thread that carries records between them."""
 
     def __init__(self, tracker: Tracker, description: Description, folder: Path) -> None:
         self.tracker = tracker
@@ -190,11 +194,11 @@ def _read_logged(folder: Path) -> dict[int, int]:
     except FileNotFoundError:
         return {}
     except (ValueError, AttributeError):
-        raise RunError(f"{folder / LOGGED} is damaged; delete {folder} to have everything logged anew") from None
+        raise RunError(f"{folder / LOGGED} is damaged; delete {folder} to log everything again") from None
 
 
 def numbers(record: Record, tasks: Sequence[str]) -> dict[str, float]:
-    """Every number of a record under a name of its own: rows by task as ``drawn/<task>``, the last as ``final/…``."""
+    """Every number of a record under its own name: rows by task as ``drawn/<task>``, final ones as ``final/…``."""
     found = dict(_plain(record))
     found |= {f"drawn/{task}": float(rows) for task, rows in zip(tasks, record.get("drawn", ()), strict=False)}
     return found | {f"final/{name}": value for name, value in _plain(record.get("final", {}))}
@@ -207,7 +211,7 @@ def _plain(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def facts(description: Description, prefix: str = "") -> dict[str, str]:
-    """What a run is, flat: ``{"settings.batch_size": "20", …}``.
+    """The description of a run as flat names: ``{"settings.batch_size": "20", …}``.
 
     >>> facts({"seeds": [0, 1], "settings": {"batch_size": 20}})
     {'seeds': '[0, 1]', 'settings.batch_size': '20'}

@@ -27,7 +27,7 @@ class MLflow:
     def __init__(self) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # no usage reports
         self._server = os.environ.get("MLFLOW_TRACKING_URI")
-        if not self._server:  # the small package has no database of its own
+        if not self._server:  # the small package has no database
             require("sqlalchemy", "mlflow")
             require("alembic", "mlflow")
         require("mlflow", "mlflow")
@@ -49,7 +49,7 @@ class MLflow:
             self._runs[seed] = self._find(experiment, description, seed) or self._create(experiment, description, seed)
 
     def log(self, records: Sequence[Record]) -> None:
-        """Write metrics, as many at a time as MLflow takes."""
+        """Write metrics, in batches of the size that MLflow accepts."""
         now = int(time.time() * 1000)
         for seed in {record["seed"]: None for record in records}:
             metrics = [
@@ -62,7 +62,7 @@ class MLflow:
                 self._mlflow.log_batch(self._runs[seed], metrics=metrics[begin : begin + _MOST_METRICS])
 
     def finish(self, final: Mapping[int, Mapping[str, Any]]) -> None:
-        """Mark seeds that ended as finished, the others as killed: they are made running again on resume."""
+        """Mark seeds that ended as finished and the others as killed. Resuming marks them as running again."""
         for seed, run in self._runs.items():
             self._mlflow.set_terminated(run, "FINISHED" if seed in final else "KILLED")
 
@@ -91,5 +91,5 @@ def _identity(description: Description, seed: int) -> str:
 
 
 def _allowed(name: str) -> str:
-    """A name without the characters that MLflow refuses."""
+    """Replace the characters of a name that MLflow refuses."""
     return re.sub(r"[^\w\-. /:]", "_", name)

@@ -24,7 +24,7 @@ class TensorBoard:
         self._writers: dict[int, Any] = {}
 
     def start(self, description: Description, folder: Path) -> None:
-        """Open a writer for each seed; one that continues adds a file to those there are."""
+        """Open a writer for each seed. If a run continues, it adds a file to the existing ones."""
         self._tasks = description["about"]["tasks"]
         text = "```json\n" + json.dumps(description, indent=2) + "\n```"
         for seed in description["seeds"]:
@@ -35,7 +35,7 @@ class TensorBoard:
                 self._add(seed, 0, [self._text("run", text)])
 
     def log(self, records: Sequence[Record]) -> None:
-        """Write scalars, through to the files."""
+        """Write scalars, and flush them to the files."""
         for record in records:
             values = numbers(record, self._tasks).items()
             scalars = [self._summary.Summary.Value(tag=name, simple_value=value) for name, value in values]
@@ -53,7 +53,7 @@ class TensorBoard:
         self._writers[seed].add_event(self._event(wall_time=time.time(), step=step, summary=summary))
 
     def _text(self, tag: str, text: str) -> Any:
-        """A value that the text page shows: a tensor of one string."""
+        """A value for the text page: a tensor of one string."""
         plugin = self._summary.SummaryMetadata.PluginData(plugin_name="text")
         string = 7  # DT_STRING
         tensor = self._tensor(dtype=string, string_val=[text.encode()], tensor_shape={"dim": [{"size": 1}]})

@@ -1,4 +1,4 @@
-"""Weights & Biases: one W&B run a seed, grouped; offline under ``<out>/wandb`` where nobody is logged in."""
+"""Weights & Biases: one W&B run per seed, grouped. Offline under ``<out>/wandb`` if nobody is logged in."""
 
 import hashlib
 import os
@@ -46,11 +46,11 @@ class WandB:
             )
 
     def log(self, records: Sequence[Record]) -> None:
-        """Hand the numbers on."""
+        """Pass the numbers on."""
         for record in records:
             self._runs[record["seed"]].log(numbers(record, self._tasks), step=record["update"])
 
     def finish(self, final: Mapping[int, Mapping[str, Any]]) -> None:
-        """Close every W&B run; a seed that did not end has failed."""
+        """Close all W&B runs. A seed that did not end has failed."""
         for seed, run in self._runs.items():
             run.finish(exit_code=0 if seed in final else 1)
