@@ -31,7 +31,7 @@ class Cell:
         threshold: the test accuracy up to which samples are counted. It is fixed here, and so before any run.
         data: options of ``datasets.load``.
         noisy: tasks whose labels are shuffled, numbered from 1.
-        irrelevant: a task, likewise, whose inputs have their values in a fixed random order.
+        irrelevant: the number of a task whose inputs have their values in a fixed random order.
         draw_labels: how many rows of the target have labels, drawn anew for every seed; None leaves that to the data
             set, and then they are the same for all seeds.
     """

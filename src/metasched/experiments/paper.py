@@ -60,8 +60,6 @@ Tuning = Mapping[str, Any]
 class Request(NamedTuple):
     """What to run and how. ``data`` has options of data sets by experiment. With ``timing`` every method is also timed
     alone.
-
-    With ``timing`` every method is timed alone as well.
     """
 
     out: Path
@@ -236,7 +234,7 @@ def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
     """Write the result file of a cell, with rows by label only in the paper's regime, and schedules if a figure shows
     them.
 
-    Where labels are drawn by seed, single tasks keep their final accuracies and no curves.
+    If labels are drawn by seed, single tasks have final accuracies but no curves.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     shown = cell.name in ("few-label-30", "robust-40") or cell.draw_labels == SHOWN_LABELS

@@ -96,7 +96,7 @@ def choose_myopic(payoffs: Payoffs) -> Choose:
 
 
 def choose_top(indices: FrozenIndices, count: int) -> Choose:
-    """The optimal choice among the ``count`` leading tasks while the others stay where they are.
+    """The optimal choice among the ``count`` leading tasks while the others do not move.
 
     The small problem stays the same until another task leads or one of the others has moved, so its solution is kept.
     """

@@ -50,7 +50,7 @@ def load(
         path: an ExtremeWeather file, by default ``extreme-weather/climo_2005.h5`` of the data folders.
         test_feature: the only variable of the test rows.
         validation_images: by default 50, or in proportion when the file is too short for the paper's split.
-        training_images: by default 500, likewise.
+        training_images: by default 500, or in proportion.
         features: five tuples of variables, one for each task; by default channels 3i … 3i + 4 (mod 16).
         validation_features: by default ``test_feature`` and the first four others of :data:`TEST_FEATURES`.
         target_boxes: ``"all"`` boxes of the validation and test images, or the ``"first-five"``.
