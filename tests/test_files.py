@@ -33,7 +33,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_scraps(tmp_path, monkeypatch):
 
 
 def test_a_missing_folder_is_one_sentence(tmp_path):
-    with pytest.raises(RunError, match=r"a: cannot write \(.*\); make the folder it is to be in first"):
+    with pytest.raises(RunError, match=r"a: cannot write \(.*\); make its parent folder first"):
         write_whole(Path(tmp_path / "none" / "a"), b"")
 
 

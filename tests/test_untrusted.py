@@ -82,9 +82,9 @@ def test_a_plain_file_has_a_size(tmp_path):
     ("make", "said"),
     [
         (lambda path: None, "x: no such file"),
-        (lambda path: path.mkdir(), "x: is a folder; give a plain file"),
-        (os.mkfifo, "x: is a named pipe; give a plain file"),
-        (lambda path: path.symlink_to("/dev/zero"), "x: is a device; give a plain file"),
+        (lambda path: path.mkdir(), "x: is a folder; give a regular file"),
+        (os.mkfifo, "x: is a named pipe; give a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "x: is a device; give a regular file"),
         (lambda path: path.symlink_to(path), "x: cannot be read"),
         (lambda path: path.write_bytes(b"123456"), "x: has 6 bytes, more than the limit of 5; give a smaller file"),
     ],
@@ -130,5 +130,5 @@ def test_a_process_that_may_take_little_memory_refuses_what_is_larger(tmp_path, 
         np.savez_compressed(path, **{"tasks/a/inputs": np.zeros((100_000, 1000), np.float32)})
     done = subprocess.run([sys.executable, "-c", LIMITED, path], capture_output=True, text=True, check=True)
     assert re.fullmatch(
-        r".*big\.\w+: takes at least (20\.0|0\.4) GB of memory, and 0\.\d GB are free; .*\n", done.stdout
+        r".*big\.\w+: needs at least (20\.0|0\.4) GB of memory, and 0\.\d GB are free; .*\n", done.stdout
     )

@@ -278,7 +278,7 @@ class TestBadInput:
         before = chooser.state_dict()
         for wrong, message in (
             (draw, "draw 0 is not open"),
-            (stranger, "draw 0 is of another chooser"),
+            (stranger, "draw 0 belongs to another chooser"),
             (0, "tell takes a draw"),
         ):
             with pytest.raises(ConfigError, match=message):
@@ -352,11 +352,11 @@ class TestState:
             with pytest.raises(ConfigError, match=message):
                 chooser.load_state_dict(other.state_dict())
         with pytest.raises(
-            ConfigError, match="the state has format 1, this metasched reads 3 and 4; start a new chooser"
+            ConfigError, match="the state has format 1, but this version reads 3 and 4; start a new chooser"
         ):
             chooser.load_state_dict({**good, "facts": {**good["facts"], "format": 1}})
         for nothing in ({}, None, {"facts": {}}, {"facts": 3, "arrays": {}}):
-            with pytest.raises(ConfigError, match="not what state_dict"):
+            with pytest.raises(ConfigError, match="not a state from state_dict"):
                 chooser.load_state_dict(nothing)
         same(good, chooser.state_dict())
 
@@ -370,22 +370,22 @@ class TestState:
     @pytest.mark.parametrize(
         ("part", "name", "spoil", "message"),
         [
-            ("facts", "open", lambda old: [99], "an open draw was never asked for"),
-            ("facts", "open", lambda old: [0], "a draw was told twice"),
+            ("facts", "open", lambda old: [99], "an open draw was never made"),
+            ("facts", "open", lambda old: [0], "an open draw already has a reward"),
             ("facts", "open", lambda old: [True], r"Expected `int`, got `bool` - at `\$.open"),
-            ("facts", "first", lambda old: 3, "an open draw is of another source|a draw was told twice"),
-            ("facts", "told", lambda old: 2, "a draw was told after the last one"),
+            ("facts", "first", lambda old: 3, "an open draw has another source|an open draw already has a reward"),
+            ("facts", "told", lambda old: 2, "a draw has a rank beyond the last one"),
             ("arrays", "open.weights", lambda old: old * np.nan, "a loss weight is not finite"),
             ("arrays", "open.positions", lambda old: old - 10**6, "a position is out of range"),
-            ("arrays", "open.tasks", lambda old: old + 9, "an open draw is of no source that it has"),
-            ("arrays", "open.tasks", lambda old: (old + 1) % 4, "an open draw is of another source"),
+            ("arrays", "open.tasks", lambda old: old + 9, "an open draw comes from an unknown source"),
+            ("arrays", "open.tasks", lambda old: (old + 1) % 4, "an open draw has another source"),
             ("arrays", "drawn", lambda old: old + 1, "its sums do not fit its draws"),
             ("arrays", "tells", lambda old: old[::-1].copy(), "its sums do not fit its rewards"),
             ("arrays", "totals", lambda old: old + np.inf, "a reward is not finite"),
             ("arrays", "recent", lambda old: old + np.inf, "a reward is not finite"),
-            ("facts", "sources", lambda old: old[:1], r"'drawn' is no array of int64 \(2,\)"),
+            ("facts", "sources", lambda old: old[:1], r"'drawn' is not an array of int64 \(2,\)"),
             ("facts", "sources", lambda old: [["1", -7, False], *old[1:]], r"Expected `int` >= 1 - at `\$.sources"),
-            ("facts", "sources", lambda old: [old[0], old[0], *old[2:]], "two sources have one name"),
+            ("facts", "sources", lambda old: [old[0], old[0], *old[2:]], "two sources have the same name"),
             ("facts", "seed", lambda old: -1, r"Expected `int` >= 0 - at `\$.seed`"),
             ("facts", "sources", lambda old: [["1", 10**30, False], *old[1:]], "the state is damaged"),
             ("facts", "sources", lambda old: [["1"], *old[1:]], "the state is damaged"),
@@ -393,17 +393,17 @@ class TestState:
             ("facts", "options", lambda old: {"xi": np.zeros(3)}, "the state has options"),
             ("facts", "batch_size", lambda old: np.zeros(3), "the state is damaged"),
             ("facts", "unheard of", lambda old: 1, "contains unknown field `unheard of`"),
-            ("arrays", "asked", lambda old: old * 0 - 1, "a draw is of no source that it has"),
+            ("arrays", "asked", lambda old: old * 0 - 1, "a draw comes from an unknown source"),
             ("arrays", "heard", lambda old: old * 0 + 1e200, "a reward is not finite"),
-            ("arrays", "asked", lambda old: old - 5, "a draw is of no source that it has"),
-            ("arrays", "asked", lambda old: old.astype(float), r"'asked' is no array of int32 \(7, 1\)"),
-            ("arrays", "told", lambda old: old + 100, "a draw was told after the last one"),
-            ("arrays", "told", lambda old: np.minimum(old, 0), "a draw was told twice"),
-            ("arrays", "told", lambda old: old[:2], r"'asked' is no array of int32 \(2, 1\)"),
-            ("arrays", "rewards", lambda old: old * np.nan, "there are more tells than rewards"),
+            ("arrays", "asked", lambda old: old - 5, "a draw comes from an unknown source"),
+            ("arrays", "asked", lambda old: old.astype(float), r"'asked' is not an array of int32 \(7, 1\)"),
+            ("arrays", "told", lambda old: old + 100, "a draw has a rank beyond the last one"),
+            ("arrays", "told", lambda old: np.minimum(old, 0), "two draws have the same rank"),
+            ("arrays", "told", lambda old: old[:2], r"'asked' is not an array of int32 \(2, 1\)"),
+            ("arrays", "rewards", lambda old: old * np.nan, "the numbers of draws and rewards differ"),
             ("arrays", "heard", lambda old: old + np.inf, "a reward is not finite"),
-            ("arrays", "scheduler.mean", lambda old: old * np.float32(np.nan), "'scheduler.mean' has NaN"),
-            ("arrays", "scheduler.mean", lambda old: old[:2], "this scheduler of float32 \\(4,\\)"),
+            ("arrays", "scheduler.mean", lambda old: old * np.float32(np.nan), "'scheduler.mean' contains NaN"),
+            ("arrays", "scheduler.mean", lambda old: old[:2], "float32 \\(4,\\) in this scheduler"),
             ("arrays", "scheduler.mean", lambda old: old.astype(np.float64), "'scheduler.mean' of float64"),
         ],
     )

@@ -183,7 +183,7 @@ def test_abstaining_reads_nothing():
             {"chooser": ms.Chooser(CYCLIC, {"a": None, "b": None}), "batch_size": 2},
             "batch_size is 2, but the chooser's 1",
         ),
-        ({"chooser": ms.Chooser(CYCLIC, {"a": None, "b": None}), "seed": 1}, "seed: give these to the chooser"),
+        ({"chooser": ms.Chooser(CYCLIC, {"a": None, "b": None}), "seed": 1}, "seed: pass these to the chooser"),
         ({"chooser": ms.Chooser(CYCLIC, {"a": None, "c": None})}, "the sources are a, b, but the chooser's a, c"),
     ],
 )
@@ -208,9 +208,9 @@ def test_an_empty_source_says_so_before_the_first_row_where_that_can_be_told(tmp
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda state: {}, "not what state_dict"),
-        (lambda state: state["facts"]["sources"]["a"].update(ended=1), "not what state_dict"),
-        (lambda state: state["facts"]["sources"]["a"]["position"].update(read=-1), "not what state_dict"),
+        (lambda state: {}, "not a state from state_dict"),
+        (lambda state: state["facts"]["sources"]["a"].update(ended=1), "not a state from state_dict"),
+        (lambda state: state["facts"]["sources"]["a"]["position"].update(read=-1), "not a state from state_dict"),
         (lambda state: state["facts"].update(batch_size=7), "the state has batch_size 7, this stream 2"),
     ],
 )
@@ -264,7 +264,7 @@ def test_a_stream_that_is_added_in_the_middle_is_resumed_with_the_others():
     opened, _ = next(again)
     assert opened.id == 4
     assert go(again, 8) == go(stream, 8)
-    with pytest.raises(ConfigError, match="there was a source 'c' before"):
+    with pytest.raises(ConfigError, match="there already was a source 'c'"):
         stream.add_source("c", range(3))
     with pytest.raises(DataError, match="source 'd' has no rows"):
         stream.add_source("d", [])

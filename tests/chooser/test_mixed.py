@@ -277,7 +277,7 @@ class TestTells:
         whole = chooser.ask()
         draw = chooser.keep(whole, [0, 2])
         assert seen([draw]) == [(0, whole.sources[[0, 2]].tolist(), whole.rows[[0, 2]].tolist())]
-        with pytest.raises(ConfigError, match=r"draw 0 has 2 rows by now; tell the draw as it is in open\(\)"):
+        with pytest.raises(ConfigError, match=r"draw 0 now has 2 rows; pass the draw from open\(\)"):
             chooser.tell(whole, [1.0, 2.0, 3.0, 4.0])
         copy = ms.Chooser("ucb", SOURCES, 4)
         copy.load_state_dict(fresh(chooser.state_dict()))
@@ -308,7 +308,10 @@ class TestTells:
     @pytest.mark.parametrize(
         ("reward", "message"),
         [
-            ([1.0, 2.0], "the reward is of 2 rows and the draw has 3; give one number, one for each row, or one for"),
+            (
+                [1.0, 2.0],
+                "the reward has 2 numbers, but the draw has 3 rows; give one number, one for each row, or one for",
+            ),
             (np.zeros((3, 1)), r"the reward is \[0.0\] of row 0; give a finite number"),
             ([1.0, np.nan, 2.0], "the reward is nan of row 1; give a finite number"),
             ([1.0, None, 2.0], "the reward is None of row 1"),
@@ -474,10 +477,10 @@ class TestState:
     @pytest.mark.parametrize(
         ("part", "name", "spoil", "message"),
         [
-            ("arrays", "asked", lambda old: old - 5, "a draw is of no source that it has"),
-            ("arrays", "asked", lambda old: old.ravel(), r"'asked' is no array of int32 \(7, 3\)"),
-            ("arrays", "rewards", lambda old: old.astype(np.float64), "'rewards' is no array of float32"),
-            ("arrays", "open.tasks", lambda old: old[:, :2], r"'open.tasks' is no array of int64 \(1, 3\)"),
+            ("arrays", "asked", lambda old: old - 5, "a draw comes from an unknown source"),
+            ("arrays", "asked", lambda old: old.ravel(), r"'asked' is not an array of int32 \(7, 3\)"),
+            ("arrays", "rewards", lambda old: old.astype(np.float64), "'rewards' is not an array of float32"),
+            ("arrays", "open.tasks", lambda old: old[:, :2], r"'open.tasks' is not an array of int64 \(1, 3\)"),
             ("facts", "batch_size", lambda old: 2**70, "damaged|the state has batch_size"),
             (
                 "facts",

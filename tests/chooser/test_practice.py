@@ -58,9 +58,12 @@ class TestNamesAndRows:
         plan = ms.plan(tasks, learner=ms.Joint(batch_size=4))
         chooser = Chooser("gittins", tasks, 4, plan=plan)
         assert chooser.ask().rows.tolist() == [0, 1, 2, 3]
-        with pytest.raises(ConfigError, match="'gittins' with labels looks at what comes next; give shuffle=False"):
+        with pytest.raises(
+            ConfigError,
+            match="'gittins' with labels looks at the next label, so rows must keep their order; give shuffle=False",
+        ):
             Chooser("gittins", tasks, 4, plan=plan, shuffle=True)
-        with pytest.raises(ConfigError, match="'gittins' is made for its sources and no others"):
+        with pytest.raises(ConfigError, match="'gittins' was made for a fixed set of sources"):
             chooser.remove_source("task-0")
 
     def test_target_only_draws_nothing(self):
@@ -132,7 +135,7 @@ class TestProportions:
     @pytest.mark.parametrize(
         ("name", "settings", "message"),
         [
-            ("cyclic", {"weights": [1, 1, 1]}, "'cyclic' has an order of its own"),
+            ("cyclic", {"weights": [1, 1, 1]}, "'cyclic' has its own order"),
             (
                 "uniform",
                 {"weights": [1, 1]},
@@ -143,8 +146,8 @@ class TestProportions:
             ("uniform", {"weights": [1, -1, 1]}, "weights of 'books' is -1"),
             ("uniform", {"temperature": 0}, "temperature is 0"),
             ("ucb", {"min_share": 0.4}, "min_share is 0.4; 3 sources have at most 0.33"),
-            ("ucb", {"loss_weights": [1, 1, 1]}, "loss_weights need a known chance"),
-            ("exp3", {"weights": [1, 1, 1]}, "'exp3' must know the chance of every draw"),
+            ("ucb", {"loss_weights": [1, 1, 1]}, "loss_weights need a positive probability"),
+            ("exp3", {"weights": [1, 1, 1]}, "'exp3' must know the probability of every draw"),
             ("target-only", {"xi": 2.0}, "takes no options: leave out xi"),
         ],
     )
@@ -153,7 +156,7 @@ class TestProportions:
             Chooser(name, SOURCES, 2, **settings)
 
     def test_a_stream_has_no_size_for_a_temperature(self):
-        with pytest.raises(ConfigError, match="source 'b' has no size for temperature to act on; give weights"):
+        with pytest.raises(ConfigError, match="source 'b' is a stream without a size, so temperature needs weights"):
             Chooser("uniform", {"a": 3, "b": None}, 2, temperature=2)
 
 
@@ -265,7 +268,7 @@ class TestSourcesThatComeAndGo:
     def test_the_last_source_stays_and_a_scheduler_of_ones_own_cannot_change(self):
         with pytest.raises(ConfigError, match="source 'a' is the last one"):
             Chooser("ucb", {"a": 3}, 1).remove_source("a")
-        with pytest.raises(ConfigError, match="'own' is made for its sources and no others"):
+        with pytest.raises(ConfigError, match="'own' was made for a fixed set of sources"):
             Chooser(ms.schedulers.ucb(3), SOURCES, 4).add_source("x", 10)
 
     def test_a_small_source_is_mentioned_when_it_comes(self):
@@ -430,7 +433,7 @@ class TestLosses:
         ("loss", "said"),
         [
             ("high", "the loss is 'high'; give a number"),
-            ([1.0], "the loss is of 1 rows and the draw has 4"),
+            ([1.0], "the loss has 1 numbers, but the draw has 4 rows"),
             ({"wep": 1.0}, "unknown source 'wep'; did you mean 'web'"),
             ({"web": None}, "the loss is None of source 'web'; give a number"),
         ],
@@ -523,13 +526,13 @@ class TestStages:
             ([(0, SOME), (3, {"web": 1})], False, "weights from draw 3 on are {'web': 1}; give one number for each"),
             ([(0, SOME), (3, [1, -1, 1])], False, "weights from draw 3 on of 'books' is -1"),
             ([(0, SOME), (3, [0, 0, 0])], False, "the weights are all 0"),
-            ([(2, SOME), (3, EVEN)], False, r"begin at draws \[2, 3\]; give increasing numbers, the first of them 0"),
+            ([(2, SOME), (3, EVEN)], False, r"begin at draws \[2, 3\]; give increasing numbers that start at 0"),
             ([(0, SOME), (0, EVEN)], False, r"begin at draws \[0, 0\]"),
             ([(0, SOME), (2.5, EVEN)], False, "the draw of a stage is 2.5"),
-            ([(0, SOME), EVEN], False, "give pairs of a draw and the weights from it on"),
+            ([(0, SOME), EVEN], False, "give pairs of a draw and the weights from this draw on"),
             ([(0, SOME, 1)], False, "give pairs of a draw"),
-            (SOME, True, "a ramp leads from one stage to the next"),
-            (None, True, "a ramp leads from one stage of the weights to the next; give weights"),
+            (SOME, True, "a ramp needs several stages"),
+            (None, True, "a ramp needs stages of weights; give weights"),
             ([(0, SOME), (3, EVEN)], "linear", "ramp is 'linear'; give True or False"),
         ],
     )
@@ -608,8 +611,8 @@ class TestNewWeights:
     @pytest.mark.parametrize(
         ("name", "weights", "said"),
         [
-            ("cyclic", SOME, "'cyclic' has an order of its own"),
-            ("exp3", SOME, "'exp3' must know the chance of every draw"),
+            ("cyclic", SOME, "'cyclic' has its own order"),
+            ("exp3", SOME, "'exp3' must know the probability of every draw"),
             ("uniform", {"web": 1}, "give one number for each source: web, books, code"),
             ("uniform", [0, 0, 0], "the weights are all 0"),
         ],

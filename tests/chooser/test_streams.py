@@ -44,7 +44,7 @@ class TestLines:
 def test_a_source_that_has_become_shorter_is_noticed():
     stream = Stream("a", lambda: iter([0, 1]))
     stream.go_to({"pass": 0, "read": 3})
-    with pytest.raises(DataError, match="source 'a' has fewer than the 3 rows read before"):
+    with pytest.raises(DataError, match="source 'a' has fewer rows than the 3 that were read before"):
         stream.take(1)
 
 
@@ -90,7 +90,7 @@ class TestHuggingFace:
 
 def test_a_loader_that_shuffles_is_an_obstacle():
     data = pytest.importorskip("torch.utils.data")
-    assert "shuffles anew" in Stream("a", data.DataLoader([1, 2], shuffle=True)).obstacle()
+    assert "is shuffled differently" in Stream("a", data.DataLoader([1, 2], shuffle=True)).obstacle()
     assert Stream("a", data.DataLoader([1, 2])).obstacle() is None
 
 

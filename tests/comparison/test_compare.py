@@ -288,7 +288,9 @@ class TestGoingOn:
 
     def test_the_folder_of_another_version_is_refused_in_one_line(self, tmp_path):
         (tmp_path / COMPARISON).write_text(json.dumps({"data": "0" * 64, "seeds": [0, 1], "methods": {}}))
-        with pytest.raises(RunError, match="holds a comparison of another version, which cannot be continued"):
+        with pytest.raises(
+            RunError, match="holds a comparison of another version of metasched, which this version cannot continue"
+        ):
             compared(out=tmp_path)
 
     @pytest.mark.parametrize(
@@ -300,7 +302,7 @@ class TestGoingOn:
         lines = (out / benches.OUTPUTS).read_bytes().splitlines()
         (out / benches.OUTPUTS).write_bytes(b"".join(damage(line) + b"\n" for line in lines))
         with pytest.raises(
-            RunError, match=r"references\.jsonl: is damaged; remove it, and its models are fitted again"
+            RunError, match=r"references\.jsonl: is damaged; remove it, and its models will be fitted again"
         ):
             compared(divided(), None, seeds=4, references=True, out=out)
 
@@ -343,11 +345,11 @@ class TestBudget:
         found = compared(**asked, budget=short)
         assert {run.spec.seed for run in found.outcomes} == {0, 1, 2, 3}
         assert notes[1:] == [
-            "the budget is short: forests and boosting are left out",
-            "the budget is short: 4 of 6 seeds",
+            "the budget is too short for forests and boosting; they are left out",
+            "the budget is too short for all seeds: 4 of 6 are run",
         ]
         assert not [line.name for line in found.remarks.table if line.name.startswith(("forest", "boosting"))]
-        goes_on = "with a longer --budget and the same --out, the command goes on and adds what is missing"
+        goes_on = "with a longer --budget and the same --out, the command continues and adds what is missing"
         assert [line for line in found.warnings if "budget" in line] == [
             f"the budget left no time to judge 'forest, target only', 'boosting, target only' and 5 more; {goes_on}",
             f"the budget left time for 4 of 6 seeds; {goes_on}",

@@ -36,8 +36,8 @@ SMALL, WIDE = (Estimate(0.001, error, 20.0, 10, 0.0) for error in (0.001, 0.5))
     [
         (UP, UP, True, "harmful", "its labels look shuffled"),
         (DOWN, DOWN, False, "harmful", "learning its rows lowers the score, and leaving it out raises it"),
-        (DOWN, UP, False, "cannot tell", "the two measures do not agree"),
-        (UP, DOWN, False, "cannot tell", "the two measures do not agree"),
+        (DOWN, UP, False, "cannot tell", "the two measures disagree"),
+        (UP, DOWN, False, "cannot tell", "the two measures disagree"),
         (DOWN, WIDE, False, "cannot tell", ROWS_HARM),
         (DOWN, None, False, "cannot tell", ROWS_HARM),
         (DOWN, SMALL, False, "cannot tell", ROWS_HARM),

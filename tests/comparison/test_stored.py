@@ -36,7 +36,7 @@ def test_a_line_that_a_kill_cut_short_is_fitted_again_and_the_others_stay(path):
 def test_predictions_of_another_number_of_rows_say_what_to_do(path):
     stored = StoredOutputs(path)
     stored.add("model", np.zeros((3, 1), np.float32))
-    with pytest.raises(RunError, match="is damaged; remove it, and its models are fitted again"):
+    with pytest.raises(RunError, match="is damaged; remove it, and its models will be fitted again"):
         stored.read("model", 2)
 
 

@@ -95,8 +95,8 @@ class TestBelowLine:
     def test_a_final_model_that_is_clearly_below_a_single_one_is_named(self):
         (found,) = self.said(scores(0.7, 0.71, 0.69, 0.7), OURS)
         assert found == (
-            "the final model (0.500) is clearly below forest (0.700): too few labelled rows decided what it is made "
-            "of; label more rows"
+            "the final model (0.500) is clearly below forest (0.700): there were too few labelled rows to "
+            "choose its members well; label more rows"
         )
 
     @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ class TestSuspiciousLines:
         ]
 
     def test_what_is_unclear_or_already_called_harmful_has_no_line(self):
-        unclear = source("a", "the two measures do not agree"), source("b", "neither measure is clear")
+        unclear = source("a", "the two measures disagree"), source("b", "neither measure is clear")
         assert suspicious_lines([*unclear, source("c", SHUFFLED, "harmful")]) == []
 
 

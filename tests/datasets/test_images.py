@@ -50,13 +50,13 @@ def test_other_class_folders_make_label_sets_of_their_own(tree):
 
 def test_a_damaged_image_is_named(tree):
     (tree / "birds" / "left" / "frame3.png").write_bytes(b"not a picture")
-    with pytest.raises(DataError, match=r"frame3\.png: not a readable image"):
+    with pytest.raises(DataError, match=r"frame3\.png: cannot be read as an image"):
         ms.datasets.from_images(tree)
 
 
 def test_an_image_of_too_many_pixels_is_refused(tree, monkeypatch):
     monkeypatch.setattr(pillow, "MAX_IMAGE_PIXELS", 40)
-    with pytest.raises(DataError, match="not a readable image"):
+    with pytest.raises(DataError, match="cannot be read as an image"):
         ms.datasets.from_images(tree)
 
 
@@ -100,7 +100,8 @@ def test_images_keep_their_size(tree):
 def test_an_image_of_another_size_is_named_with_the_fix(tree):
     paint(tree / "trains" / "left" / "wide.png", 3, size=(9, 6))
     with pytest.raises(
-        DataError, match=r"wide\.png: is 6 × 9, others 6 × 8; to resize all give --data size=6,8 \(size=\(6, 8\)\)"
+        DataError,
+        match=r"wide\.png: is 6 × 9, others 6 × 8; to resize all of them, give --data size=6,8 \(size=\(6, 8\)\)",
     ):
         ms.datasets.load(tree)
     assert ms.datasets.load(tree, size=(6, 8)).shape == (6, 8, 3)
@@ -134,7 +135,7 @@ class TestTreesFromElsewhere:
 
     def test_a_named_pipe_is_not_opened(self, tree):
         os.mkfifo(tree / "birds" / "left" / "frame4.png")
-        with pytest.raises(DataError, match=r"frame4\.png: is a named pipe; give a plain file"):
+        with pytest.raises(DataError, match=r"frame4\.png: is a named pipe; give a regular file"):
             ms.datasets.load(tree)
 
     def test_a_socket_is_not_opened(self, tree, monkeypatch):
@@ -148,7 +149,7 @@ class TestTreesFromElsewhere:
         ran = tmp_path / "ran"
         script = f"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 6\n({ran}) (w) file closefile\n%%EOF\n"
         (tree / "birds" / "left" / "frame4.png").write_text(script)
-        with pytest.raises(DataError, match=r"frame4\.png: not a readable image \(cannot identify image file"):
+        with pytest.raises(DataError, match=r"frame4\.png: cannot be read as an image \(cannot identify image file"):
             ms.datasets.load(tree)
         assert not ran.exists()
 

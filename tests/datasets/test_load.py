@@ -173,7 +173,7 @@ class TestAsTasks:
     def test_one_that_needs_options_says_where_they_go(self, tmp_path, door):
         for name in ("a", "b"):
             (tmp_path / f"{name}.csv").write_text("age,label\n1,no\n2,yes\n")
-        line = r"which is the target\? .*; options of the data set go to ms\.datasets\.load\('.*', …\)"
+        line = r"which is the target\? .*; to give options of the data set, use ms\.datasets\.load\('.*', …\)"
         with pytest.raises(ConfigError, match=line):
             door(tmp_path)
 

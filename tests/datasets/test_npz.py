@@ -286,7 +286,7 @@ class TestDeclaredSizes:
 
 def test_a_named_pipe_is_not_opened(tmp_path):
     os.mkfifo(tmp_path / "x.npz")
-    with pytest.raises(DataError, match=r"x\.npz: is a named pipe; give a plain file"):
+    with pytest.raises(DataError, match=r"x\.npz: is a named pipe; give a regular file"):
         ms.datasets.load(tmp_path / "x.npz")
 
 
@@ -314,7 +314,7 @@ def test_rows_of_the_target_without_labels_come_back_with_their_names(tmp_path):
     ("odd", "message"),
     [
         (np.float32(1), r"odd\.npz: unlabelled/inputs has shape \(1,\); give inputs \(rows, …\)"),
-        (np.ones((3, 5)), r"unlabelled rows: one input has shape \(5,\), the test rows \(2,\)"),
+        (np.ones((3, 5)), r"unlabelled rows: an input has shape \(5,\), but in the test rows it has \(2,\)"),
         (np.array(["a"]), "unlabelled/inputs: inputs have dtype <U1; give numbers"),
     ],
 )

@@ -61,7 +61,7 @@ class TestTables:
     def test_a_category_that_training_had_not_is_said(self, tmp_path):
         rows = read_rows(write(tmp_path / "a.csv", "age,sex,code\n30,x,01\n"), TABLE)
         assert rows.inputs.tolist() == [[0, 0, 0, 1, 0]]
-        assert rows.notes == ("column 'sex' has a category that no source row had in 1 rows; it is ignored there",)
+        assert rows.notes == ("in 1 rows, column 'sex' has a category that no source row had; it is ignored",)
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -69,7 +69,7 @@ class TestTables:
             ("age,code\n30,01\n", "has no column 'sex', only age, code"),
             ("age,sex,code\n30,m,01\n40,f\n", "line 3: has 2 cells"),
             ("age,sex,code\n30,m,01\n,f,01\n", "line 3: column 'age' is empty"),
-            ("age,sex,code\n30,m,01\nold,f,01\n", "line 3: column 'age' has 'old' where a number belongs"),
+            ("age,sex,code\n30,m,01\nold,f,01\n", "line 3: column 'age' has 'old' where a number should be"),
             ("age,sex,code,ill\n30,m,01,\n40,f,01,perhaps\n", "line 3: is labelled 'perhaps', which is not a class"),
         ],
     )
@@ -99,9 +99,9 @@ class TestNumbers:
         ("text", "message"),
         [
             ("a,b\n1,2\n1,2,3\n", "line 3: has 3 cells, but the model needs 2 numbers"),
-            ("1,2\n1,x\n", "line 2: has 'x' where a number belongs"),
-            ("1,2\n1,nan\n", "line 2: has 'nan' where a number belongs"),
-            ("1,2\n1,\n", "line 2: has '' where a number belongs"),
+            ("1,2\n1,x\n", "line 2: has 'x' where a number should be"),
+            ("1,2\n1,nan\n", "line 2: has 'nan' where a number should be"),
+            ("1,2\n1,\n", "line 2: has '' where a number should be"),
             ("a,b\n", "has no rows"),
         ],
     )
@@ -133,7 +133,7 @@ class TestNpz:
     def test_of_a_task_set_the_test_rows_are_read_and_that_is_said(self, tmp_path):
         rows = read_rows(self.save(tmp_path, test__inputs=[[1.0, 2.0]], test__targets=[0.5]), NUMBERS)
         assert rows.answers.tolist() == [0.5]
-        assert rows.notes == ("it holds a task set; these are its test rows",)
+        assert rows.notes == ("the file holds a task set; these are its test rows",)
 
     @pytest.mark.parametrize(
         ("arrays", "message"),
@@ -177,7 +177,7 @@ class TestImages:
         assert rows.answers.tolist() == ["yes"]
 
     def test_a_model_of_something_else_and_a_folder_without_images_are_refused(self, folder, tmp_path):
-        with pytest.raises(DataError, match=r"inputs \(2,\), which images are not"):
+        with pytest.raises(DataError, match=r"inputs of shape \(2,\), and images do not fit"):
             read_rows(folder[0], PLAIN)
         (tmp_path / "empty").mkdir()
         with pytest.raises(DataError, match="holds no images"):

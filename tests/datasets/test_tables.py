@@ -45,7 +45,7 @@ class TestColumns:
         assert read_columns(self.write(tmp_path, "a\tb\n1\t2\n", "t.tsv"))["b"].tolist() == [2]
         with pytest.raises(ConfigError, match="separator is ';;'; give one character, such as --data separator=';'"):
             read_columns(path, separator=";;")
-        with pytest.raises(ConfigError, match=r"decimal is '!' and the separator ','; give --data decimal=\. "):
+        with pytest.raises(ConfigError, match=r"decimal is '!' and separator is ','; give --data decimal=\. "):
             read_columns(path, decimal="!")
 
     def test_a_file_that_is_not_separated_as_you_said_is_to_be_saved_so(self, tmp_path):
@@ -59,10 +59,10 @@ class TestColumns:
             ('a,b\n"1\n0",2\n3,4,5\n', r"t\.csv line 4: has 3 cells"),
             ("a;b\n1;2\n", r"t\.csv: has one column, 'a;b'; .* give --data separator=';'"),
             ("a;b\n1,5;2,5\n", r"t\.csv: has one column, 'a;b'; .* give --data separator=';'"),
-            ("1,2\n3,4\n", r"t\.csv: the first line holds numbers; put a line with the names"),
+            ("1,2\n3,4\n", r"t\.csv: the first line contains numbers; put a line with the names"),
             (",a,\n0,1,2\n", r"t\.csv: columns 1, 3 have no name; name them in the first line"),
             ("a,a\n0,1\n", r"t\.csv: two columns are named 'a'"),
-            ("", r"t\.csv: not a readable CSV file"),
+            ("", r"t\.csv: cannot be read as a CSV file"),
             ("a,b\n", r"t\.csv: has no rows"),
             ("a,b\nx,1\nMüll,2\n".encode("latin-1"), r"t\.csv line 3: is not UTF-8 text; save the file as UTF-8"),
             ("a,b\n1,2\n".encode("utf-16"), r"t\.csv line 1: is not UTF-8"),
@@ -110,7 +110,7 @@ class TestColumns:
         arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         parquet.write_table(arrow.table({"a": [1, 2]}), tmp_path / "t.parquet")
         (tmp_path / "t.parquet").write_bytes((tmp_path / "t.parquet").read_bytes()[:keep])
-        with pytest.raises(DataError, match=r"t\.parquet: not a readable Parquet file"):
+        with pytest.raises(DataError, match=r"t\.parquet: cannot be read as a Parquet file"):
             read_columns(tmp_path / "t.parquet")
 
     def test_a_file_that_is_not_there_is_said(self, tmp_path):
@@ -271,7 +271,7 @@ def test_a_text_file_that_does_not_fit_into_memory_is_refused_unread(shops, monk
     monkeypatch.setattr(untrusted, "free_memory", lambda: 16_000_000_000)
     with (shops / "big.csv").open("wb") as stream:
         stream.truncate(20_000_000_000)  # it takes no space on the disk
-    with pytest.raises(DataError, match=r"big\.csv: takes at least 20\.0 GB of memory, and 16\.0 GB are free"):
+    with pytest.raises(DataError, match=r"big\.csv: needs at least 20\.0 GB of memory, and 16\.0 GB are free"):
         load(shops, limit=10**11)
 
 
@@ -281,7 +281,7 @@ def test_a_parquet_file_that_does_not_fit_into_memory_is_refused_by_what_it_decl
     cells = np.zeros(5_000_000, np.int8)
     parquet.write_table(arrow.table(dict.fromkeys("abcde", cells)), shops / "big.parquet")
     assert (shops / "big.parquet").stat().st_size < 1_000_000
-    with pytest.raises(DataError, match=r"big\.parquet: takes at least 0\.2 GB of memory, and 0\.1 GB are free"):
+    with pytest.raises(DataError, match=r"big\.parquet: needs at least 0\.2 GB of memory, and 0\.1 GB are free"):
         load(shops)
     monkeypatch.setattr(untrusted, "free_memory", lambda: None)  # a system that does not say
     with pytest.raises(DataError, match="column"):
@@ -334,7 +334,7 @@ def test_a_column_that_identifies_rows_is_left_out_unless_it_is_to_be_kept(shops
     assert not any("Visit_ID" in note for note in kept.notes)
     with pytest.raises(ConfigError, match="unknown column to keep 'Visit'; did you mean 'Visit_ID'"):
         load(shops, keep=["Visit"])
-    with pytest.raises(ConfigError, match="'Visit_ID' is in drop and in keep; leave it out of one"):
+    with pytest.raises(ConfigError, match="'Visit_ID' is in both drop and keep; remove it from one"):
         load(shops, keep=["Visit_ID"], drop=["Visit_ID"])
 
 
@@ -446,7 +446,7 @@ class TestUnlabelled:
         ("content", "message"),
         [
             ("age\n30\n", r"new\.csv: lacks 'city', unlike .*shop1\.csv; give all the same columns"),
-            (f"{HEAD}\n30,Bern,\n31,Bern,yes\n", r"new\.csv line 3: has a 'bought' \(1 such row\), and this file"),
+            (f"{HEAD}\n30,Bern,\n31,Bern,yes\n", r"new\.csv line 3: has a 'bought' \(1 such row\), but this file"),
             (f"{HEAD}\n,Bern,\n", r"new\.csv line 2: column 'age' is empty"),
             (None, r"new\.csv: no such file"),
         ],
@@ -468,7 +468,7 @@ class TestUnlabelled:
     def test_a_target_without_any_label_is_refused(self, shops):
         rows = [row.rpartition(",")[0] + "," for row in lines(3)]
         (shops / "shop3.csv").write_text("\n".join([HEAD, *rows]))
-        with pytest.raises(DataError, match=r"shop3\.csv line 2: 'bought' is empty, as in all 20 rows of 'shop3'"):
+        with pytest.raises(DataError, match=r"shop3\.csv line 2: 'bought' is empty here and in all 20 rows of 'shop3'"):
             load(shops)
 
     def test_other_divisions_and_variants_of_the_set_keep_them(self, shops):

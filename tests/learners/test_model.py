@@ -232,9 +232,9 @@ class TestFiles:
             ms.load_model(tmp_path)
         model = ms.load_model(tmp_path, network=own_network())
         assert model.score(tasks.test.inputs, tasks.test.labels) == run.final[0]["test_accuracy"]
-        with pytest.raises(RunError, match="it is of another network"):
+        with pytest.raises(RunError, match="it belongs to another network"):
             ms.load_model(tmp_path, network=mlp(3, (8,)))
-        with pytest.raises(RunError, match=r"the network gives \(1, 4\), the model needs \(1, 3\)"):
+        with pytest.raises(RunError, match=r"the network returns outputs \(1, 4\), but the model needs \(1, 3\)"):
             ms.load_model(tmp_path, network=mlp(4))
 
 

@@ -25,7 +25,7 @@ def test_trees_come_back_bit_for_bit():
 
 def test_a_tree_of_another_run_is_refused():
     tensors = flatten({"a": jnp.zeros(3)})
-    with pytest.raises(RunError, match="it is of another run"):
+    with pytest.raises(RunError, match="it belongs to another run"):
         unflatten({"a": jnp.zeros(4)}, tensors, "a file", "run")
-    with pytest.raises(RunError, match="it is of another run"):
+    with pytest.raises(RunError, match="it belongs to another run"):
         unflatten({"b": jnp.zeros(3)}, tensors, "a file", "run")

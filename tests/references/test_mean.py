@@ -77,7 +77,7 @@ def test_models_that_do_not_belong_together_are_refused():
         mean_of([one, mean_of([one])])
     with pytest.raises(ConfigError, match="from 1 to 1000 models, not 0"):
         mean_of([])
-    with pytest.raises(ConfigError, match="1 models and 2 weights"):
+    with pytest.raises(ConfigError, match="1 models but 2 weights"):
         mean_of([one], [1, 2])
     for weights in ([0, 0], [1, -1], [1, float("nan")], [1, float("inf")], [1e308, 1e308]):
         with pytest.raises(ConfigError, match="weights of models"):
@@ -96,7 +96,7 @@ class TestReading:
 
     def test_another_model_in_the_place_of_a_member_is_noticed(self, folder):
         fit_recipe(LINEAR, make_tasks(seed=9)).save(folder / "member-2")
-        with pytest.raises(RunError, match="member-2: is another model than the mean was made of"):
+        with pytest.raises(RunError, match="member-2: is not the model that the mean was made from"):
             ms.load_model(folder)
 
     def test_a_member_that_is_gone_is_noticed(self, folder):

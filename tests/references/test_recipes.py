@@ -103,7 +103,7 @@ def test_titles():
 def test_sources_with_labels_of_their_own_are_not_pooled():
     tasks = make_own_label_tasks()
     assert {recipe.rows for recipe in all_recipes(tasks, chosen=True)} == {"target"}
-    with pytest.raises(ConfigError, match="sources have labels of their own"):
+    with pytest.raises(ConfigError, match="sources have their own labels"):
         fit_recipe(Recipe("linear", "pooled"), tasks)
     assert fit_recipe(Recipe("linear", "target"), tasks).classes == ("x", "y", "z")
 

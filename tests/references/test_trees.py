@@ -111,8 +111,8 @@ def changed(trees, name, index, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda trees: changed(trees, "feature", 0, 6), "compares a feature that is not there"),
-        (lambda trees: changed(trees, "feature", trees.feature < 0, -2), "compares a feature that is not there"),
+        (lambda trees: changed(trees, "feature", 0, 6), "uses a feature that does not exist"),
+        (lambda trees: changed(trees, "feature", trees.feature < 0, -2), "uses a feature that does not exist"),
         (lambda trees: changed(trees, "feature", 0, -1), "too many or too few nodes"),
         (lambda trees: changed(trees, "leaf", 3, 10**6), "values that are not there"),
         (lambda trees: changed(trees, "leaf", 3, -1), "values that are not there"),

@@ -219,9 +219,9 @@ class TestOnly:
     def test_what_has_no_data_is_listed_with_the_reason(self, tmp_path):
         made.write(tmp_path, made.cell(seeds=2, names=["cyclic", "ucb"]))
         report = page.build(load([tmp_path]), ["fig4", "few-label"])
-        assert dict(report.missing) == {"fig4": "no cell has its accuracy over time"}
+        assert dict(report.missing) == {"fig4": "no cell has recorded its accuracy over time"}
         words = "".join(Tags(page.render(report, "files")).words)
-        assert "fig4: not available, because no cell has its accuracy over time." in words
+        assert "fig4: not available, because no cell has recorded its accuracy over time." in words
         assert [figure.key for figure in report.figures] == ["few-label"]
 
 

@@ -42,7 +42,7 @@ def test_of_several_comparisons_the_title_counts_and_each_line_says_whose_it_is(
 def test_remarks_on_other_runs_than_are_there_are_left_out_and_a_note_says_so(tmp_path, seeds, changes):
     results = made.compared(tmp_path, seeds, **changes)
     assert results.cells[0].remarks is None
-    assert "does not belong to the runs here; run the comparison again" in results.notes[-1]
+    assert "does not belong to these runs; run the comparison again" in results.notes[-1]
 
 
 def test_damaged_remarks_spoil_only_themselves(tmp_path):

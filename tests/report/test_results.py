@@ -163,7 +163,7 @@ class TestBadFiles:
         second = made.write(tmp_path / "b", few())
         results = load([tmp_path])
         assert len(results.cells) == 1
-        assert results.faults == (f"{second}: 6 of its runs left out: cyclic, seed 0, occurs twice",)
+        assert results.faults == (f"{second}: 6 of its runs are left out: cyclic, seed 0, occurs twice",)
         assert first.exists()
 
     def test_runs_of_a_method_with_other_settings_are_not_mixed(self, tmp_path):
@@ -174,7 +174,7 @@ class TestBadFiles:
         results = load([tmp_path])
         assert results.cells[0].methods["ucb"].seeds == (0, 1, 2)
         assert results.faults == (
-            f"{path}: 1 of its runs left out: ucb, seed 7, differs in setting batch_size from the runs before it",
+            f"{path}: 1 of its runs are left out: ucb, seed 7, differs in setting batch_size from the runs before it",
         )
 
     def test_runs_on_other_data_are_not_mixed(self, tmp_path):

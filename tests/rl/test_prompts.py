@@ -181,7 +181,7 @@ def test_a_stored_chooser_goes_on_with_the_same_prompts(group_size):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"prompts": LEVELS[:-1]}, "the state is of other prompts; make the chooser as it was"),
+        ({"prompts": LEVELS[:-1]}, "the state belongs to other prompts; make the chooser as it was"),
         ({"values": "successes"}, "the state has values 'advantages', this one 'successes'"),
         ({"group_size": 3}, "the state has group_size None, this one 3"),
         ({"memory": 50}, "the state has options"),
@@ -198,9 +198,9 @@ def test_damaged_states_are_refused_and_change_nothing():
     chooser = ms.PromptChooser(LEVELS)
     chooser.next(3)
     state = chooser.state_dict()
-    with pytest.raises(ConfigError, match=r"not what state_dict\(\) of a PromptChooser returns"):
+    with pytest.raises(ConfigError, match=r"not a state from state_dict\(\) of a PromptChooser"):
         chooser.load_state_dict({"facts": {}})
-    with pytest.raises(ConfigError, match=r"not what state_dict\(\) of a PromptChooser returns"):
+    with pytest.raises(ConfigError, match=r"not a state from state_dict\(\) of a PromptChooser"):
         chooser.load_state_dict({**state, "facts": {**state["facts"], "late": {"1": float("inf")}}})
     renamed = {**state["facts"]["chooser"], "sources": [["other", 100, False]]}
     nested = {**state["facts"]["chooser"], "open": [[0], [1], [2]]}
@@ -223,9 +223,9 @@ def test_damaged_states_are_refused_and_change_nothing():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"batch_size": 4}, "a chooser of prompts has no batch_size"),
+        ({"batch_size": 4}, "PromptChooser has no batch_size"),
         ({"memory": 1}, "memory is 1; give a number ≥ 2"),
-        ({"memory": 50, "scheduler": "ucb"}, "memory is for 'thompson'"),
+        ({"memory": 50, "scheduler": "ucb"}, "memory is only for 'thompson'"),
         ({"group_size": 0}, "group_size is 0"),
         ({"patience": 0}, "patience is 0"),
         ({"scheduler": "tompson"}, "did you mean 'thompson'"),

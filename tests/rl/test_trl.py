@@ -153,7 +153,7 @@ def test_other_trainers_of_the_family_learn_it_too(tmp_path):
     ("settings", "said"),
     [
         ({"by": "levle"}, "unknown column 'levle'; did you mean 'level'"),
-        ({"chooser_options": {"group_size": 2}}, "group_size is num_generations"),
+        ({"chooser_options": {"group_size": 2}}, "group_size is the trainer's num_generations"),
         ({"chooser_options": {"memory": 1}}, "memory is 1"),
     ],
 )
@@ -168,7 +168,7 @@ def test_checkpoints_that_have_no_chooser_or_a_damaged_block_are_refused(tmp_pat
     block = checkpoint / "completions-0.safetensors"
     whole = block.read_bytes()
     block.write_bytes(whole[:100])
-    with pytest.raises(RunError, match="damaged; go on from an older checkpoint"):
+    with pytest.raises(RunError, match="damaged; continue from an older checkpoint"):
         trainer.train(resume_from_checkpoint=str(checkpoint))
     (checkpoint / "schedule.safetensors").unlink()
     with pytest.raises(RunError, match=r"no schedule\.safetensors in it"):

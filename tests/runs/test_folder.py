@@ -128,7 +128,7 @@ class TestKilledWhileBeginning:
         folder.create({tmp_path / "seed-0": description})
         (tmp_path / "seed-1").mkdir()
         with pytest.raises(
-            RunError, match="seed-1: its run had not started; run the command that started the others again"
+            RunError, match="seed-1: this run had not started; run again the command that started the others"
         ):
             folder.refuse_unbegun(list(folder.runs_in(tmp_path)))
 

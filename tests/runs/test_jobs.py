@@ -60,7 +60,7 @@ def test_auto_takes_what_did_best_with_the_learner_and_says_why(learner):
 
 def test_plan_options_need_a_scheduler_that_plans():
     assert chosen("gittins", discount=0.9).spec.options == {"discount": 0.9}
-    with pytest.raises(ConfigError, match="scheduler 'ucb' makes no plan: leave out discount"):
+    with pytest.raises(ConfigError, match="scheduler 'ucb' needs no plan: leave out discount"):
         chosen("ucb", discount=0.9)
     assert chosen("discounted_ucb", discount=0.9).spec.options == {"discount": 0.9}
 
@@ -254,17 +254,17 @@ def test_no_value_of_another_type_anywhere_is_more_than_one_line(written, tasks)
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (("spec", "seed"), 2**40, "describes no run .*seed.* 1099511627776"),
+        (("spec", "seed"), 2**40, "does not describe a run .*seed.* 1099511627776"),
         (("spec", "seed"), -1, r"is damaged .*\$\.spec\.seed"),
         (("spec", "surprise"), 1, "is damaged .*unknown field `surprise`"),
-        (("spec", "settings", "surprise"), 1, "describes no run .*unknown argument 'surprise' of Joint"),
-        (("spec", "settings", "batch_size"), "4", "describes no run .*batch_size is '4'"),
-        (("spec", "reward"), "fame", "describes no run .*unknown reward 'fame'"),
-        (("spec", "learner"), "nobody", "describes no run .*unknown learner 'nobody'"),
-        (("spec", "network"), "rnn", "describes no run"),
-        (("spec", "scheduler"), "fate", "describes no run .*unknown scheduler 'fate'"),
-        (("spec", "scheduler"), "single:x", "describes no run"),
-        (("spec", "options"), {"epsilon": "much"}, "describes no run"),
+        (("spec", "settings", "surprise"), 1, "does not describe a run .*unknown argument 'surprise' of Joint"),
+        (("spec", "settings", "batch_size"), "4", "does not describe a run .*batch_size is '4'"),
+        (("spec", "reward"), "fame", "does not describe a run .*unknown reward 'fame'"),
+        (("spec", "learner"), "nobody", "does not describe a run .*unknown learner 'nobody'"),
+        (("spec", "network"), "rnn", "does not describe a run"),
+        (("spec", "scheduler"), "fate", "does not describe a run .*unknown scheduler 'fate'"),
+        (("spec", "scheduler"), "single:x", "does not describe a run"),
+        (("spec", "options"), {"epsilon": "much"}, "does not describe a run"),
         (("about", "tasks"), ["one"], "names 1 tasks, the data have 3"),
     ],
 )

@@ -55,7 +55,7 @@ def test_what_is_no_whole_json_ends_the_list(path, rest):
         (line(1, drawn=[-1, 0]), r"`\$\.drawn\[0\]`"),
         (line(1, final={}), r"`\$\.final`"),
         (line(1, tasks=[2**40]), "names task 1099511627776 of 2"),
-        (line(2), "is of update 2"),
+        (line(2), "belongs to update 2"),
         ({**DIVERGED, "update": 1, "diverged": 1}, r"`\$\.diverged`"),
     ],
 )
@@ -98,10 +98,10 @@ def test_a_run_that_diverged_within_a_chunk_has_fewer_records_than_updates():
         ([line(1)], 2, "lines are missing"),
         ([line(1)], 0, "lines are missing"),
         ([line(1), line(2, final=FINAL), line(3)], 3, "lines are missing"),
-        ([line(1, final=FINAL)], 1, "line 1: is of another run"),
-        ([line(1), line(2)], 2, "line 2: is of another run"),
-        ([line(1, drawn=[4])], 1, "line 1: is of another run"),
-        ([line(1), line(2, final={**FINAL, "drawn_by_label": [[1, 2], [3]]})], 2, "line 2: is of another run"),
+        ([line(1, final=FINAL)], 1, "line 1: belongs to another run"),
+        ([line(1), line(2)], 2, "line 2: belongs to another run"),
+        ([line(1, drawn=[4])], 1, "line 1: belongs to another run"),
+        ([line(1), line(2, final={**FINAL, "drawn_by_label": [[1, 2], [3]]})], 2, "line 2: belongs to another run"),
         ([{**DIVERGED, "update": 1}, DIVERGED], 2, "line 1: is not the last"),
     ],
 )

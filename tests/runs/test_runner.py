@@ -377,7 +377,7 @@ class TestDiverging:
         assert result.diverged[1]["update"] == 4
         assert "the loss is no longer finite" in result.diverged[1]["diverged"]
         assert set(result.final) == set(result.models) == {0, 2}
-        with pytest.raises(ConfigError, match="seed 1 diverged and has no model; those of seeds 0, 2 have one"):
+        with pytest.raises(ConfigError, match="seed 1 diverged and has no model; seeds 0, 2 have one"):
             result.model(1)
         assert [record["update"] for record in result.records if record["seed"] == 1] == [1, 2, 3, 4]
         others = [record for record in result.records if record["seed"] != 1]

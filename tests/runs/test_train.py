@@ -300,7 +300,7 @@ class TestResume:
     def test_data_that_changed_meanwhile_are_refused(self, recipe, tmp_path):
         ms.train(ms.datasets.load(recipe), network="mlp", learner=CONFIG, out=tmp_path / "a")
         ms.datasets.save_npz(make_tasks(seed=9), recipe)
-        with pytest.raises(RunError, match="are not those that the run started with"):
+        with pytest.raises(RunError, match="are not those with which the run started"):
             ms.resume(tmp_path / "a")
 
     def test_a_run_made_of_python_objects_says_how_to_go_on(self, tasks, tmp_path):

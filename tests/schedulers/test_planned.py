@@ -148,7 +148,7 @@ def test_train_makes_the_plan_and_passes_its_options_on():
     options = {"discount": 0.5, "refresh": 0}
     run = ms.train(tasks, scheduler="mdp", learner=config, options=options)
     assert run.records[-1]["samples"] == 2 * 3 * 4
-    with pytest.raises(ConfigError, match="scheduler 'ucb' makes no plan: leave out discount"):
+    with pytest.raises(ConfigError, match="scheduler 'ucb' needs no plan: leave out discount"):
         ms.train(tasks, scheduler="ucb", learner=config, options={"discount": 0.5})
 
 

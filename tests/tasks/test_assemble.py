@@ -100,9 +100,9 @@ class TestTargetParts:
             (["a", "bear"], "beer", ConfigError, "unknown target 'beer'; did you mean 'bear'"),
             (["a", "test"], None, DataError, "has 'test' but not 'validation'; give both"),
             (["a", "validation", "test"], "a", ConfigError, "leave out target"),
-            (["a"], "a", DataError, "no source besides the target"),
-            (["validation", "test"], None, DataError, "no source besides the target"),
-            ([], None, DataError, "holds no sources"),
+            (["a"], "a", DataError, "no source apart from the target"),
+            (["validation", "test"], None, DataError, "no source apart from the target"),
+            ([], None, DataError, "has no sources"),
         ],
     )
     def test_what_is_no_target_is_refused(self, names, target, error, message):

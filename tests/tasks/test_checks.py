@@ -18,7 +18,10 @@ class TestRows:
             ({"validation": rows(0)}, r"validation is empty"),
             ({"tasks": {"a": rows(label=2)}}, r"task 'a': row 0 has label 2, outside 0 … 1 \(6 such rows\)"),
             ({"validation": rows(label=-1, seed=3)}, r"validation: row 0 has label -1"),
-            ({"tasks": {"a": rows(shape=(3,))}}, r"task 'a': one input has shape \(3,\), the test rows \(2,\)"),
+            (
+                {"tasks": {"a": rows(shape=(3,))}},
+                r"task 'a': an input has shape \(3,\), but in the test rows it has \(2,\)",
+            ),
             ({"tasks": {"a": (rows()[0], [0, 1])}}, r"task 'a': inputs \(6, 2\) and labels \(2,\) do not match"),
             ({"tasks": {"a": (rows()[0], [[0]] * 6)}}, r"do not match"),
             ({"tasks": {"a": (rows()[0], [0.5] * 6)}}, r"a: labels have dtype float64; give integers"),
@@ -87,10 +90,10 @@ class TestTargets:
             (
                 {"tasks": {"a": (rows()[0], np.zeros((6, 3)))}},
                 DataError,
-                "task 'a': one target has 3 numbers, those of",
+                "task 'a': a target has 3 numbers, but in",
             ),
             ({"tasks": {"a": (rows()[0], ["x"] * 6)}}, DataError, "a: targets have dtype"),
-            ({"tasks": {"a": (rows()[0][:, :1], [0.5] * 6)}}, DataError, "task 'a': one input has shape"),
+            ({"tasks": {"a": (rows()[0][:, :1], [0.5] * 6)}}, DataError, "task 'a': an input has shape"),
         ],
     )
     def test_garbage_is_refused_with_its_place(self, changes, error, message):
@@ -108,7 +111,9 @@ class TestTargets:
 
     def test_all_rows_have_targets_or_none(self):
         tasks = build_regression()
-        with pytest.raises(DataError, match="task 'a' and the test rows must both have targets or neither"):
+        with pytest.raises(
+            DataError, match="task 'a' and the test rows must either both have targets or both have none"
+        ):
             replace(tasks, tasks=(replace(tasks.tasks[0], targets=None), tasks.tasks[1]))
 
     def test_the_same_input_with_another_target_is_no_leak(self):
@@ -151,7 +156,9 @@ def test_unlabelled_rows_fit_the_others(tasks):
         return replace(tasks, unlabelled=rows)
 
     assert len(with_unlabelled(np.zeros((2, 4), np.float32)).unlabelled) == 2
-    with pytest.raises(DataError, match=r"unlabelled rows: one input has shape \(3,\), the test rows \(4,\)"):
+    with pytest.raises(
+        DataError, match=r"unlabelled rows: an input has shape \(3,\), but in the test rows it has \(4,\)"
+    ):
         with_unlabelled(np.zeros((2, 3), np.float32))
     with pytest.raises(DataError, match="unlabelled rows: there are 2, with 2 names and the origin of 3"):
         with_unlabelled(np.zeros((2, 4), np.float32), count=3)

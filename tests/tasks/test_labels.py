@@ -47,7 +47,7 @@ def test_whole_numbers_are_predicted_as_numbers_when_asked():
 
 def test_many_whole_numbers_may_be_either_and_the_user_says_which():
     prices = list(range(101))
-    with pytest.raises(ConfigError, match="101 different whole numbers; to predict the number give --regression"):
+    with pytest.raises(ConfigError, match="101 different whole numbers; if they are amounts, give --regression"):
         labelled(s=prices, t=prices)
     assert len(labelled(s=prices, t=prices, regression=False).classes["t"]) == 101
 
@@ -67,7 +67,7 @@ def test_rather_many_whole_numbers_are_classes_with_a_warning():
 
 
 def test_text_is_no_number_to_predict():
-    with pytest.raises(DataError, match="t row 2: column 'label' has 'cat' where a number belongs"):
+    with pytest.raises(DataError, match="t row 2: column 'label' has 'cat' where a number should be"):
         labelled(s=[1, 2], t=[1, "cat"], regression=True)
 
 

@@ -95,12 +95,12 @@ class TestRefused:
             fit({"age": ["20", "30.5", "80,5", "41"]})
 
     def test_numbers_with_a_decimal_comma(self):
-        with pytest.raises(DataError, match=r"'20,5'; if that is a number give --data decimal=, \(decimal=','\)"):
+        with pytest.raises(DataError, match=r"'20,5'; if that is a number, give --data decimal=, \(decimal=','\)"):
             fit({"age": ["20,5", "30,1", "41"]})
         assert fit({"place": ["Bern, CH", "Köln, DE"]}).columns[0].width == 2
 
     def test_text_where_training_had_numbers(self):
-        with pytest.raises(DataError, match="row 2: column 'age' has 'old' where a number belongs"):
+        with pytest.raises(DataError, match="row 2: column 'age' has 'old' where a number should be"):
             fit({"age": AGES}).inputs({"age": ["31", "old"]})
 
     @pytest.mark.parametrize("value", [np.inf, -1e200])
@@ -123,7 +123,7 @@ class TestRefused:
             fit({"age": AGES, "city": CITIES}).inputs({"age": AGES, "city": CITIES[:3]})
 
     def test_nothing_to_learn_from(self):
-        with pytest.raises(DataError, match="no column besides 'bought'"):
+        with pytest.raises(DataError, match="no column to learn from apart from 'bought'"):
             fit({})
 
     def test_a_category_that_is_no_column(self):

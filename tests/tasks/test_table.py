@@ -168,7 +168,9 @@ def test_chunks_with_dictionaries_of_their_own_are_joined():
 
 @pytest.mark.parametrize("cell", [datetime.date(2020, 1, 1), [1, 2]])
 def test_other_kinds_are_refused_unless_left_out(cell):
-    with pytest.raises(DataError, match=r"mine\.csv: column 'a' holds .*; make it numbers or text, or .* --drop a "):
+    with pytest.raises(
+        DataError, match=r"mine\.csv: column 'a' contains .*; convert it to numbers or text, or .* --drop a "
+    ):
         columns(a=[cell], b=[1])
     assert list(columns(a=[cell], b=[1], drop=["a"])) == ["b"]
 

@@ -99,7 +99,7 @@ class TestIrrelevant:
         for number in (0, 2):
             assert changed.tasks[number] is tasks.tasks[number]
         np.testing.assert_array_equal(changed.tasks[1].labels, tasks.tasks[1].labels)
-        assert "the values of every input are in one random order" in changed.summary()
+        assert "the values of every input are in the same random order" in changed.summary()
 
     def test_another_seed_is_another_order_and_numbers_to_predict_stay(self):
         tasks = make_regression()
@@ -124,7 +124,7 @@ class TestWrongLabels:
 
     @pytest.mark.parametrize("shift", [0, 3, -6])
     def test_a_shift_that_changes_nothing_is_refused(self, shift):
-        with pytest.raises(ConfigError, match=f"shift is {shift}, which leaves the 3 labels"):
+        with pytest.raises(ConfigError, match=f"shift is {shift}, which does not change the 3 labels"):
             make_tasks().with_wrong_labels("task-1", shift=shift)
 
     def test_numbers_to_predict_have_no_wrong_labels(self):
@@ -169,7 +169,7 @@ class TestByClass:
     def test_labels_of_their_own_cannot_be_pooled(self):
         own = build(classes={"a": ["cat", "dog"], "b": ["p", "q"], "target": ["x", "y"]})
         assert [task.name for task in own.by_class().tasks] == ["a/cat", "b/p"]
-        with pytest.raises(ConfigError, match="pooling classes over tasks needs one label set"):
+        with pytest.raises(ConfigError, match="pooling classes over tasks needs shared labels"):
             own.by_class(pooled=True)
 
     def test_a_scheduler_runs_on_the_view(self):

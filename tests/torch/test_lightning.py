@@ -137,7 +137,7 @@ def test_unusable_arguments_and_loaders_are_refused():
     sampler = BatchSampler(ms.Chooser("uniform", SIZES, 6), 7)
     with pytest.raises(ConfigError, match="the reward is 'luck'; give a function of a draw and its batch"):
         ScheduleCallback(sampler, "luck")
-    with pytest.raises(ConfigError, match="no batch was drawn that is not delivered yet"):
+    with pytest.raises(ConfigError, match="there is no batch that was not delivered yet"):
         sampler.delivered()
     trainer, module, callback, loader = built(enable_checkpointing=False)
     with pytest.raises(ConfigError, match="the trainer's loader has another batch sampler"):

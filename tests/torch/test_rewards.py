@@ -143,7 +143,7 @@ class TestParameters:
         assert len(selected(model, "lora_")) == 2
         model["block"]["base"].requires_grad_(False)
         assert len(selected(model, None)) == 2
-        with pytest.raises(ConfigError, match="no parameter that learns has a name with 'base'"):
+        with pytest.raises(ConfigError, match="no trainable parameter has a name with 'base'"):
             selected(model, "base")
 
     def test_a_part_costs_no_gradient_of_the_rest(self):
@@ -213,14 +213,17 @@ class TestState:
     @pytest.mark.parametrize(
         ("stored", "message"),
         [
-            (None, "not what state_dict"),
-            ({"every": 4, "age": 0}, "not what state_dict"),
-            ({"every": 4, "age": 1, "slope": [1, 2]}, "not what state_dict"),
-            ({"every": 4, "age": 1, "slope": [None, None, None, torch.ones(2, dtype=bool)]}, "not what state_dict"),
-            ({"every": 8, "age": 0, "slope": []}, "for 8 steps, this one for 4"),
-            ({"every": 4, "age": 4, "slope": []}, "not what state_dict"),
-            ({"every": 4, "age": 1, "slope": []}, "of other parameters"),
-            ({"every": 4, "age": 1, "slope": [None, None, None, torch.zeros(2)]}, "of other parameters"),
+            (None, "not a state from state_dict"),
+            ({"every": 4, "age": 0}, "not a state from state_dict"),
+            ({"every": 4, "age": 1, "slope": [1, 2]}, "not a state from state_dict"),
+            (
+                {"every": 4, "age": 1, "slope": [None, None, None, torch.ones(2, dtype=bool)]},
+                "not a state from state_dict",
+            ),
+            ({"every": 8, "age": 0, "slope": []}, "for 8 steps, but this reward keeps it for 4"),
+            ({"every": 4, "age": 4, "slope": []}, "not a state from state_dict"),
+            ({"every": 4, "age": 1, "slope": []}, "belongs to other parameters"),
+            ({"every": 4, "age": 1, "slope": [None, None, None, torch.zeros(2)]}, "belongs to other parameters"),
         ],
     )
     def test_one_that_does_not_fit_is_one_line_and_changes_nothing(self, stored, message):
@@ -311,8 +314,8 @@ class TestUndisturbed:
         ),
         ({"loss_or_logits": lambda model, rows: model(rows[0])}, "loss has shape \\(5, 3\\); return one number"),
         ({"loss_or_logits": lambda model, rows: cross_entropy(model, rows).detach()}, "have no gradient"),
-        ({"parameters": "3"}, "no parameter that learns has a name with '3': 0.weight, 0.bias"),
-        ({"parameters": []}, "none of these parameters of the model learns"),
+        ({"parameters": "3"}, "no trainable parameter has a name with '3': 0.weight, 0.bias"),
+        ({"parameters": []}, "none of these parameters is trainable"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(change, message):

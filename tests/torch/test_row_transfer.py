@@ -376,7 +376,7 @@ class TestLayers:
                         reward.rows(row_losses(model, batch)).mean().backward()
             said = [str(one.message) for one in caught]
             assert len(said) == 2
-            assert "leave out shift: they are not of a linear" in said[0]
+            assert "leave out shift: they do not belong to a linear" in said[0]
             assert "leave out places.weight, unused.weight, unused.bias: their layers do not run" in said[1]
             kept = [model.words.weight, model.head.weight, model.head.bias]
             slope = torch.autograd.grad(target_goodness(model, target, "probability"), kept)
@@ -395,7 +395,7 @@ class TestLayers:
         model = seeded(Transformer, tied=True)
         model.words = Loud(WORDS, WIDTH, dtype=torch.float64)
         model.words.weight = model.head.weight
-        with pytest.warns(UserWarning, match="leave out words.weight: they are not of a linear"):
+        with pytest.warns(UserWarning, match="leave out words.weight: they do not belong to a linear"):
             RowTransfer(model)
 
     @pytest.mark.parametrize("name", ["GPT2", "Llama", "Gemma3Text"])
@@ -586,12 +586,12 @@ class TestState:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (None, "not what state_dict"),
+            (None, "not a state from state_dict"),
             ({"every": 4}, "the state has every=4 and refresh=16, this one every=8"),
-            ({"aimed": "now"}, "not what state_dict"),
-            ({"directions": {"0.weight": torch.zeros(2, dtype=bool)}}, "not what state_dict"),
-            ({"directions": {"3.weight": torch.zeros(2)}}, "of other parameters"),
-            ({"directions": {"0.weight": torch.zeros(2)}}, "of other parameters"),
+            ({"aimed": "now"}, "not a state from state_dict"),
+            ({"directions": {"0.weight": torch.zeros(2, dtype=bool)}}, "not a state from state_dict"),
+            ({"directions": {"3.weight": torch.zeros(2)}}, "belongs to other parameters"),
+            ({"directions": {"0.weight": torch.zeros(2)}}, "belongs to other parameters"),
         ],
     )
     def test_one_that_does_not_fit_is_one_line_and_changes_nothing(self, change, message):
@@ -651,10 +651,10 @@ class TestSteps:
         ({"target": (rows(2)[0], rows(3)[1])}, row_losses, "the target has logits"),
         ({"loss_or_logits": lambda model, batch: model(batch[0])}, row_losses, "loss has shape \\(5, 3\\)"),
         ({"loss_or_logits": lambda model, batch: model(batch[0]).detach().sum()}, row_losses, "have no gradient"),
-        ({"layers": "3"}, row_losses, "no parameter that learns has a name with '3'"),
+        ({"layers": "3"}, row_losses, "no trainable parameter has a name with '3'"),
         ({"kind": "cosine"}, row_losses, "unknown kind 'cosine'; known: loss, probability"),
         ({"every": 0}, row_losses, "every is 0"),
-        ({"optimiser": "adam"}, row_losses, "optimiser is a str; give the torch optimiser"),
+        ({"optimiser": "adam"}, row_losses, "optimiser is a str; give the model's PyTorch optimiser"),
         ({}, lambda model, batch: row_losses(model, batch).mean(), "the losses have shape \\(\\)"),
         ({}, lambda model, batch: row_losses(model, batch).detach(), "the losses of the rows have no gradient"),
         ({}, lambda model, batch: None, "give the losses of the rows; only kind='loss'"),

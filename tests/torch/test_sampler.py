@@ -132,7 +132,7 @@ def test_a_state_that_is_none_changes_nothing():
     mixer = Mixer(ms.Chooser(CYCLIC, 3), [[1], [2], [3]])
     with pytest.raises(ConfigError, match="the state has 2 sources, this Mixer 3"):
         mixer.load_state_dict({**mixer.state_dict(), "taken": [0, 0]})
-    with pytest.raises(ConfigError, match="this is not what state_dict"):
+    with pytest.raises(ConfigError, match="this is not a state from state_dict"):
         mixer.load_state_dict(good)
 
 
@@ -328,7 +328,7 @@ def test_refuses_a_loader_that_is_not_its_own_and_sources_without_rows():
         next(sampler.credit(DataLoader(ConcatDataset(datasets()), batch_size=4)))
     with pytest.raises(ConfigError, match="streams, which have no row numbers"):
         BatchSampler(ms.Chooser(CYCLIC, 3), batches=2)
-    with pytest.raises(ConfigError, match="leave abstain off"):
+    with pytest.raises(ConfigError, match="leave out abstain"):
         list(BatchSampler(ms.Chooser("target-only", [9], 3), batches=2))
 
 

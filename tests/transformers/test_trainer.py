@@ -279,7 +279,7 @@ def test_a_kill_while_saving_leaves_the_checkpoint_before_it(whole, tmp_path, mo
     monkeypatch.undo()
     assert (tmp_path / "checkpoint-10" / "schedule.safetensors").exists()
     resumed = tiny.build(tmp_path, data_collator=Seen(), batching="per_source")
-    with pytest.warns(UserWarning, match="checkpoint-10 is not whole and is passed over"):
+    with pytest.warns(UserWarning, match="checkpoint-10 is incomplete and is skipped"):
         resumed.train(resume_from_checkpoint=True)
     assert tiny.told(resumed) == tiny.told(whole[1])
 
@@ -378,11 +378,11 @@ class TestBadInput:
             ({"sources": {"a": 7}}, "source 'a' is 7; give an iterable"),
             ({"reward_every": 0}, "reward_every is 0"),
             ({"row_losses": 1}, "row_losses is 1; give True or False"),
-            ({"scheduler_options": {"batch_size": 8}}, "batch_size is that of the training's arguments"),
+            ({"scheduler_options": {"batch_size": 8}}, "the batch size follows from TrainingArguments"),
             ({"reward": "luck"}, "unknown reward 'luck'"),
             ({"batching": "mixt"}, "unknown batching 'mixt'; did you mean 'mixed'"),
             ({"scheduler": "tompson"}, "did you mean 'thompson'"),
-            ({"reward_parameters": ["head"]}, "no parameter that learns has a name with 'head': transformer.wte"),
+            ({"reward_parameters": ["head"]}, "no trainable parameter has a name with 'head': transformer.wte"),
             ({"target_every": 0}, "target_every is 0"),
             ({"scheduler_options": {"abstain": True}}, "loss_weights and abstain"),
             ({"auto_find_batch_size": True}, "auto_find_batch_size"),
@@ -402,12 +402,12 @@ class TestBadInput:
             trainer.train()
 
     def test_a_checkpoint_of_another_trainer_or_a_damaged_one(self, whole, tmp_path):
-        with pytest.raises(RunError, match="no whole checkpoint in it"):
+        with pytest.raises(RunError, match="has no complete checkpoint"):
             tiny.build(tmp_path).train(resume_from_checkpoint=True)
         with pytest.raises(RunError, match=r"no schedule.safetensors in it"):
             tiny.build(tmp_path).train(resume_from_checkpoint=str(tmp_path))
         (tmp_path / "schedule.safetensors").write_bytes(b"\0" * 40)
-        with pytest.raises(RunError, match="damaged; go on from an older checkpoint"):
+        with pytest.raises(RunError, match="damaged; continue from an older checkpoint"):
             tiny.build(tmp_path).train(resume_from_checkpoint=str(tmp_path))
         other = tiny.build(tmp_path, scheduler="ucb", batching="per_source")
         with pytest.raises(ConfigError, match="the state has scheduler"):
@@ -477,9 +477,9 @@ def test_rows_that_follow_one_another_in_a_sequence_have_the_rewards_that_they_h
 
 
 def test_packing_and_streams_that_would_be_prepared_are_refused(tmp_path, supervised):
-    with pytest.raises(ConfigError, match="packing=True puts rows of several sources into one; give padding_free=True"):
+    with pytest.raises(ConfigError, match="packing=True joins rows of several sources; give padding_free=True"):
         supervised(tmp_path, packing=True, max_length=64)
-    with pytest.raises(ConfigError, match="source 'a' is a stream, which this trainer would prepare as a whole"):
+    with pytest.raises(ConfigError, match="source 'a' is a stream, but this trainer prepares data sets as a whole"):
         supervised(tmp_path, sources={"a": lambda: iter([])})
 
 
@@ -600,7 +600,7 @@ class TestStreams:
             arrays = {name: file.get_tensor(name) for name in list(file.keys())}
         for wrong in ({"noise": {"pass": 0}}, {"noise": {"pass": 0, "read": "far"}}, [1]):
             path.write_bytes(save(arrays, metadata={"facts": json.dumps({**facts, "streams": wrong})}))
-            with pytest.raises(RunError, match="damaged; go on from an older checkpoint"):
+            with pytest.raises(RunError, match="damaged; continue from an older checkpoint"):
                 build().train(resume_from_checkpoint=True)
 
     def test_rewards_of_rows_are_measured_on_them(self, tmp_path):

@@ -30,9 +30,8 @@ SetName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
 
 app = Commands(
     "Decides which rows of which data sources go into the next training batch.\n\n"
-    "Start with 'metasched compare FOLDER --target NAME' on your own files, or with 'metasched demo'. "
-    "'metasched train --help' explains one command.\n\n"
-    "'metasched --version' prints the version.",
+    "Start with 'metasched compare FOLDER --target NAME' on your own files, or with 'metasched demo'.\n\n"
+    "'metasched train --help' explains one command, and 'metasched --version' prints the version.",
     order=("demo", "data", "diagnose", "plan", "train", "resume", "predict", "compare", "status", "report", "paper"),
 )
 

@@ -117,7 +117,7 @@ def counting(
 def waiting(console: Console, name: str, quiet: bool = False) -> Iterator[Callable[[int, int, str], None]]:
     """A function to call with (steps so far, all steps, next step). It shows something after ``PATIENCE_SECONDS``.
 
-    A bar that goes when the work is done; without a terminal one plain line.
+    On a terminal it is a bar that disappears at the end, otherwise one plain line.
     """
     bars = _bars(console, time.monotonic, MofNCompleteColumn(), quiet=quiet, transient=True)
     lock, due, said = Lock(), False, quiet or console.is_terminal

@@ -24,9 +24,6 @@ EVALUATIONS = 10
 class Asked(NamedTuple):
     """What was asked for. ``batch_size`` is the size before it was reduced to the smallest source, and ``left_out`` are
     seeds for which the budget has no time.
-
-    ``batch_size`` is the one before it was fitted to the smallest source, ``left_out`` are seeds that the budget has no
-    time for.
     """
 
     tasks: TaskSet

@@ -1,4 +1,4 @@
-"""The annexe: research data sets, the experiments of the paper and ours, their tables and published figures.
+"""Research data sets, the experiments of the paper and ours, their tables and published figures.
 
-It imports the library; nothing in the library imports it (:mod:`metasched.plugins` says how they find each other).
+This annexe imports the library, but nothing in the library imports it. :mod:`metasched.plugins` connects them.
 """

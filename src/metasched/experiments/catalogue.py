@@ -7,7 +7,7 @@ from metasched.experiments.paper_sets import CIFAR, DIGITS, WEATHER, WEATHER_POI
 from metasched.experiments.sources import ACTIVITY, GAS, MANY, NINETEEN, NOISY, REVIEWS, ROTATED, SCRIPTS
 
 PAPER: Mapping[str, Experiment] = {each.name: each for each in (DIGITS, CIFAR, WEATHER, WEATHER_POINTS)}
-"""The experiments of the paper, and their real counterpart of the weather data."""
+"""The experiments of the paper, and one on real weather data."""
 OURS = {each.name: each for each in (SCRIPTS, ROTATED, MANY, NOISY, REVIEWS, GAS, ACTIVITY, NINETEEN)}
-"""Ours: task sets whose sources differ."""
+"""Our experiments: task sets whose sources differ."""
 EXPERIMENTS: Mapping[str, Experiment] = {**PAPER, **OURS}

@@ -31,7 +31,7 @@ def paper(
 ) -> None:
     """Run the paper's experiments and report them on one page.
 
-    Finished runs are kept, so an interrupted command continues where it stopped.
+    Finished runs are stored, so an interrupted command continues where it stopped.
 
     Example: metasched paper --quick --out quick
 
@@ -41,12 +41,12 @@ def paper(
         experiment: Experiments to run, such as digits,cifar; by default the paper's: digits, cifar, weather and
             weather-points.
         regime: One regime only.
-        seeds: Seeds of every method, counting up from 0.
+        seeds: The number of seeds of every method, counted from 0.
         all: Also run our own experiments.
         quick: Tiny settings and two seeds: every table and figure of the paper in minutes, but meaningless numbers.
         timing: Also time every method separately; use --no-timing while the device does other work.
-        weather: An ExtremeWeather file; by default the one in the data folders, or else a simulated one,
-            which is marked as such.
+        weather: An ExtremeWeather file; by default the one in the data folders, otherwise a simulated one, which is
+            marked as simulated.
         out: Folder of the results, the page and its files.
         quiet: No progress bars.
     """
@@ -67,7 +67,7 @@ def paper(
     if not chosen:
         ours = all or not any(
             wanted(named, name, each.cells)[0] for name, each in PAPER.items()
-        )  # --only may name what only ours show
+        )  # --only may name outputs that only our experiments have
         chosen = list(EXPERIMENTS if ours else PAPER)
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: is a file; give a folder for --out")
@@ -105,11 +105,11 @@ def simulate(
     Example: metasched data simulate-weather weather.h5 --images 600
 
     Args:
-        out: The file to write; an existing one is left alone.
+        out: The file to write. An existing file is never overwritten.
         images: Number of images, six hours apart.
         height: Rows of the grid (768 in the real data).
         width: Columns of the grid (1152 in the real data).
-        seed: Same seed, same events.
+        seed: Equal seeds give equal events.
         quiet: No progress bar.
     """
     from metasched.cli import progress

@@ -1,4 +1,4 @@
-"""Outcomes kept small: curves of sixteen points or fewer, a few decimals, and no more detail than a report shows."""
+"""Makes outcomes small: curves of at most sixteen points, few decimals, and no more detail than a report shows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,11 @@ POINTS = 16
 
 
 def compact(outcome: Outcome, *, by_label: bool, schedule: bool, curve: bool = True) -> Outcome:
-    """The same outcome in fewer bytes; doing it twice changes nothing.
+    """The same outcome in fewer bytes. Compacting twice changes nothing.
 
-    Curves are thinned to at most ``POINTS`` measurements, dense at first and sparse later, the last one included.
-    Without ``curve`` the last is all. Accuracies have three decimals, final ones four. Rows by label and accuracy by
-    class stay with ``by_label``, the batches of every update with ``schedule``.
+    Curves are thinned to at most ``POINTS`` measurements, dense at first and sparse later, including the last one.
+    Without ``curve`` only the last is kept. Accuracies have three decimals, final ones four. Rows by label and accuracy
+    by class are kept with ``by_label``, and the batches of every update with ``schedule``.
     """
     kept = thinned(len(outcome.updates))[0 if curve else -1 :]
     return msgspec.structs.replace(
@@ -41,7 +41,7 @@ def _compact_final(final: Final, by_label: bool) -> Final:
 
 
 def thinned(points: int) -> list[int]:
-    """Which of so many measurements are kept."""
+    """Which measurements are kept."""
     if points <= POINTS:
         return list(range(points))
     return sorted({round(place) - 1 for place in np.geomspace(1, points, POINTS)})

@@ -1,4 +1,4 @@
-"""What an experiment is: data, a network, and cells, each with its settings. Nothing here runs anything."""
+"""What an experiment is: data, a network, and cells, each with its settings. Nothing is run here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from metasched.tasks import TEST, VALIDATION, Split, TaskSet, few_labels
 Regime = Literal["paper", "few-label", "robust", "sources"]
 REGIMES: tuple[Regime, ...] = ("paper", "few-label", "robust", "sources")
 LABELS = (10, 30, 100)
-"""Target labels of the few-label cells."""
+"""The numbers of target labels of the few-label cells."""
 ROBUST_LABELS = 30
 
 
@@ -28,10 +28,10 @@ class Cell:
         regime: one of ``REGIMES``.
         variant: what distinguishes it within the regime, for people.
         config: the learner with its settings, the same for all methods but for the tuned rates.
-        threshold: test accuracy, fixed here and so before any run, to which samples are counted.
+        threshold: the test accuracy up to which samples are counted. It is fixed here, and so before any run.
         data: options of ``datasets.load``.
         noisy: tasks whose labels are shuffled, numbered from 1.
-        irrelevant: a task, likewise, whose inputs have their values in a fixed random order.
+        irrelevant: the number of a task whose inputs have their values in a fixed random order.
         draw_labels: how many rows of the target have labels, drawn anew for every seed; None leaves that to the data
             set, and then they are the same for all seeds.
     """
@@ -56,8 +56,8 @@ class Cell:
 class Experiment:
     """A data set, a network and the cells in which methods are compared on it.
 
-    Rates are tuned in the cell ``tuned_in``; where that is a regime of several learners, in the cell of that name with
-    the learner in front (``joint-30``).
+    Rates are tuned in the cell ``tuned_in``. In a regime of several learners, the name of the cell begins with the
+    learner (``joint-30``).
     """
 
     name: str
@@ -69,11 +69,11 @@ class Experiment:
     methods: Callable[[TaskSet, Batching], tuple[Method, ...]] = paper_methods
 
     def cell(self, name: str) -> Cell:
-        """A cell by its name."""
+        """A cell by name."""
         return next(cell for cell in self.cells if cell.name == name)
 
     def load(self, cell: Cell, extra: Mapping[str, Any] | None = None) -> TaskSet:
-        """The task set of a cell; ``extra`` are options of the user's, such as the path of a weather file."""
+        """The task set of a cell. ``extra`` are options from the user, such as the path of a weather file."""
         tasks = datasets.load_stored(self.dataset, {**cell.data, **(extra or {})})
         if cell.noisy:
             tasks = tasks.variant(noise={tasks.tasks[number - 1].name: 1.0 for number in cell.noisy})
@@ -103,15 +103,15 @@ def robust_cells(config: LearnerSettings, threshold: float, num_tasks: int, **da
 
 
 TUNING_SHARE = 0.2
-"""Of the target's rows, that part is for tuning alone: labels and test rows."""
+"""This share of the target's rows is only for tuning: labels and test rows."""
 FEW_ROWS = 1000
-"""With fewer rows than this it is twice as much."""
+"""With fewer rows than this, the share is doubled."""
 
 
 def target_drawn(tasks: TaskSet, labels: int, seed: int, tuning: bool) -> TaskSet:
-    """The same sources, with ``labels`` of the target's rows drawn by ``seed`` and stratified, the others for test.
+    """The same sources, with ``labels`` of the target's rows drawn by ``seed`` and stratified, and the others for test.
 
-    Rows that rates are tuned on, labelled or not, are never among those that are reported.
+    Rows for tuning, labelled or not, are never among the reported ones.
     """
     count = len(tasks.validation.labels) + len(tasks.test.labels)
     share = TUNING_SHARE if count >= FEW_ROWS else 2 * TUNING_SHARE

@@ -19,12 +19,12 @@ FORMATS = (".html", ".pdf", ".png", ".svg")
 
 
 def answer(diagnosis: Diagnosis) -> str:
-    """What to do, in one sentence."""
+    """The answer in one sentence: which scheduler to use, and why."""
     return f"Use --scheduler {diagnosis.recommendation}: {diagnosis.reason}."
 
 
 def order_table(diagnosis: Diagnosis) -> Table:
-    """One row for each task: p-values, effect sizes."""
+    """One row for each task: p-values and effect sizes."""
     headings = (
         "task",
         "p Holm",
@@ -63,7 +63,7 @@ ORDER_LEGEND = """\
 
 
 def heat_map(order: OrderTest, classes: tuple[str, ...]) -> list[str]:
-    """Transition matrix as shades, one line for each label: blank for 0, full for 1."""
+    """A transition matrix as shades, one line for each label: blank for 0, full for 1."""
     width = max(map(len, classes))
     return [
         f"{name:>{width}} " + "".join(SHADES[math.ceil(value * (len(SHADES) - 1) - 1e-9)] * 2 for value in row)
@@ -72,7 +72,7 @@ def heat_map(order: OrderTest, classes: tuple[str, ...]) -> list[str]:
 
 
 def heat_maps(diagnosis: Diagnosis, width: int) -> str:
-    """The transition matrices of all tasks, as many beside each other as fit into ``width`` columns."""
+    """The transition matrices of all tasks, as many side by side as fit into ``width`` columns."""
     blocks = []
     for task, order in zip(diagnosis.tasks.tasks, diagnosis.orders, strict=True):
         lines = [task.name, *heat_map(order, task.classes)]
@@ -122,7 +122,7 @@ def association_line(diagnosis: Diagnosis) -> str:
 
 
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Everything, for a program to read."""
+    """All results, for a program to read."""
     tasks = [
         {
             "name": task.name,
@@ -167,7 +167,7 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def check_format(path: Path) -> None:
-    """Refuse an ending that no chart can be written to, before anything long starts."""
+    """Refuse a file ending for which no chart can be written, before any long work."""
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"{path}: cannot write a chart as '{path.suffix}'; end the name in {', '.join(FORMATS)}")
     require("altair", "report")
@@ -203,7 +203,7 @@ def transition_chart(diagnosis: Diagnosis) -> Any:
 
 
 def save_chart(chart: Any, path: Path) -> None:
-    """Write a chart in the format that the name ends in."""
+    """Write a chart in the format of the file ending."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         chart.save(str(path), **({"ppi": 144} if path.suffix == ".png" else {}))

@@ -1,4 +1,4 @@
-"""The evidence on the label order of an experiment's sources: a file ``evidence.json`` beside its results."""
+"""The evidence on the label order of an experiment's sources: a file ``evidence.json`` next to its results."""
 
 import json
 from dataclasses import replace
@@ -34,7 +34,7 @@ class LabelOrder(Struct, frozen=True):
 
 
 class ScaledError(Struct, frozen=True):
-    """√t·e(t) by class, at ``steps``."""
+    """√t·e(t) by class, after ``steps``."""
 
     steps: tuple[float, ...]
     by_class: dict[str, tuple[float | None, ...]]
@@ -64,28 +64,28 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Name among the sources of a table."""
+        """The name among the sources of a table."""
         return f"{self.experiment}/evidence"
 
     @property
     def origin(self) -> Origin:
-        """When, by which command and on what it was made."""
+        """When, by which command and on which device it was made."""
         return Origin(created=self.created, command=self.command, device=self.device)
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """None: nothing was trained."""
+        """None, because nothing was trained."""
         return ()
 
 
 def read_evidence(path: Path) -> Evidence:
-    """The evidence in a file; an error names the file and the fault."""
+    """Read the evidence in a file. An error names the file and the problem."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Evidence)
     except OSError as error:
         raise DataError(f"{path}: cannot read ({error.strerror or error})") from None
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise DataError(f"{path}: not evidence of format 1 ({error}); run its experiment again") from None
+        raise DataError(f"{path}: is not evidence of format 1 ({error}); run its experiment again") from None
 
 
 def evidence_in(results: Results) -> list[Evidence]:
@@ -96,9 +96,10 @@ def evidence_in(results: Results) -> list[Evidence]:
 def write_evidence(
     experiment: Experiment, path: Path, command: str, data: dict[str, Any], *, quick: bool = False
 ) -> None:
-    """Order tests, transition matrices and the scaled error of one experiment's sources, unless they are there.
+    """Write order tests, transition matrices and the scaled error of one experiment's sources, unless they exist
+    already.
 
-    A quick run has the scaled error of digits alone, which Figure 2 shows; it has to be compiled.
+    A quick run has the scaled error only for digits, which Figure 2 shows, because it has to be compiled.
     """
     permutations, steps = (999, 40 if experiment.name == "digits" else 0) if quick else (10_000, 120)
     if _tested(path, permutations):
@@ -160,7 +161,7 @@ def _scaled_error(found: Diagnosis, tasks: TaskSet) -> dict[str, Any] | None:
 
 
 def _tested(path: Path, permutations: int) -> bool:
-    """Whether an evidence file is there, of at least so many permutations."""
+    """Whether there is an evidence file with at least this many permutations."""
     try:
         return int(json.loads(path.read_text())["permutations"]) >= permutations
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,6 @@
-"""The methods that every experiment compares: baselines, controls, the paper's schedulers, the field's and ours."""
+"""The methods that every experiment compares: baselines, controls, the paper's schedulers, those from the literature
+and ours.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +15,7 @@ from metasched.tasks import TaskSet
 
 SUPERVISED = "supervised"
 DISCOUNT = 0.9
-"""γ of every plan: about ten batches of foresight."""
+"""γ of all plans, which is about ten batches of foresight."""
 PAPER_UCB = {"upper": 2.0, "scale": "fixed"}
 """The paper's bound, U = 2, in units of the reward."""
 
@@ -21,14 +23,14 @@ PAPER_UCB = {"upper": 2.0, "scale": "fixed"}
 def _method(
     name: str, role: str, scheduler: str, options: Mapping[str, Any] | None = None, reward: str = "scaled", **more: Any
 ) -> Method:
-    """A method with the paper's reward, unless it has another."""
+    """A method with the paper's reward, unless it has its own."""
     return Method(name, scheduler, options or {}, reward, role=role, **more)
 
 
 def paper_methods(tasks: TaskSet, batching: Batching = "per_source") -> tuple[Method, ...]:
-    """The methods of the paper's experiments and what the field and we had beside them, baselines first.
+    """The methods of the paper's experiments, and others from the literature and from us, baselines first.
 
-    All of them take every batch from one source, as the paper does.
+    All of them take every batch from one source, as in the paper.
     """
     del batching
     gain: dict[str, Any] = {"reward": "gain"}
@@ -49,12 +51,12 @@ def paper_methods(tasks: TaskSet, batching: Batching = "per_source") -> tuple[Me
 
 
 def source_methods(tasks: TaskSet, batching: Batching = "mixed") -> tuple[Method, ...]:
-    """Where sources differ. Ours is named before any run, and compared with uniform."""
+    """The methods for sources that differ. Ours is named before any run, and compared with uniform."""
     return mixed_methods(tasks) if batching == "mixed" else per_source_methods(tasks)
 
 
 def mixed_methods(tasks: TaskSet) -> tuple[Method, ...]:
-    """Batches with rows of many sources. Behind them the methods that take each batch from one source."""
+    """Methods with mixed batches, followed by the methods with one source per batch."""
     reward: dict[str, Any] = {"reward": "adam_transfer"}
     apart = [method for method in per_source_methods(tasks) if method.family != "control" or method.name == USEFUL]
     return (
@@ -78,11 +80,11 @@ def mixed_methods(tasks: TaskSet) -> tuple[Method, ...]:
 
 
 PER_SOURCE = "per-source "
-"""How the names of methods begin that take each batch from one source, among those that mix rows."""
+"""The names of methods with one source per batch begin like this among those that mix rows."""
 
 
 def per_source_methods(tasks: TaskSet) -> tuple[Method, ...]:
-    """Batches of one source each: Thompson sampling on transfer is ours."""
+    """Methods with one source per batch. Thompson sampling on transfer is ours."""
     transfer: dict[str, Any] = {"reward": "transfer"}
     plan = {"discount": DISCOUNT}
     return (
@@ -100,7 +102,7 @@ def per_source_methods(tasks: TaskSet) -> tuple[Method, ...]:
 
 
 MOST_STATES = 10**7
-"""Largest joint problem that the paper's MDP is solved for."""
+"""The largest joint problem for which the paper's MDP is solved."""
 
 
 def _joint_states(tasks: TaskSet) -> float:
@@ -117,7 +119,7 @@ def _baselines(tasks: TaskSet, in_turn: Mapping[str, Any] | None = None) -> tupl
 
 
 def _alone(tasks: TaskSet) -> tuple[Method, ...]:
-    """The target without any source, and every source by itself."""
+    """Only the target without any source, and every source alone."""
     singles = [f"{SINGLE}{task}" for task in range(1, len(tasks.tasks) + 1)]
     return (
         _method(TARGET_ONLY, "no source rows", TARGET_ONLY),

@@ -30,9 +30,9 @@ def diagnose(
         set: A data set, a CSV, Parquet or .npz file, a folder of tables or of images.
         rows: Which rows, and what to predict.
         network: The network whose reward is followed: auto, mlp or cnn.
-        permutations: Shuffles behind every p-value.
-        steps: Inner steps over which the scaled reward is followed; 0 leaves that out.
-        seed: Of shuffles and initial weights.
+        permutations: The number of shuffles for every p-value.
+        steps: Inner steps over which the scaled reward is followed; 0 skips this.
+        seed: The seed of shuffles and initial weights.
         out: Also write the transition matrices as a chart (.svg, .png, .pdf or .html).
         quiet: No progress.
         json: Print as JSON.
@@ -90,16 +90,16 @@ def plan(
 
     Args:
         set: A data set, a CSV, Parquet or .npz file, a folder of tables or of images.
-        asked: The learner; its batch size matters here, and of Algorithm 1 the inner rate and the steps per batch.
+        asked: The learner. Its batch size matters here, and for Algorithm 1 the inner rate and the steps per batch.
         rows: Which rows, and what to predict.
         network: The network whose initial model is probed: auto, mlp or cnn.
-        discount: Worth of a reward one batch later; from 0 up to, but not including, 1.
-        stride: Whether the chain moves by a batch (P^B) or, as the paper writes it, by a row (P).
-        rewards: Of the joint problem: coupled between tasks, or separable.
-        smoothing: Pseudo-counts in each row of the transition matrices.
-        method: Of the joint problem: auto, numpy, jax, lp, frozen-gittins, rollout, top-k or myopic.
+        discount: The worth of a reward one batch later; at least 0 and below 1.
+        stride: batch: the chain moves by a batch (P^B); row: by a row (P), as the paper writes it.
+        rewards: The rewards of the joint problem: auto, coupled (between tasks) or separable.
+        smoothing: The sum of pseudo-counts in each row of the transition matrices.
+        method: The method for the joint problem: auto, numpy, jax, lp, frozen-gittins, rollout, top-k or myopic.
         batches: Replay the policies for this many batches; 1460 is a year at four a day.
-        seed: Of the initial weights.
+        seed: The seed of the initial weights.
         quiet: No progress.
         json: Print as JSON.
     """

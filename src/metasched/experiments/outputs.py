@@ -1,4 +1,4 @@
-"""What each figure and table of the report needs to be run, and what the report must know about our experiments."""
+"""Which experiments each figure and table of the report needs, and what the report must know about our experiments."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from metasched.report.results import Results
 
 EVERY_SET = tuple(EXPERIMENTS)
 TYPICAL = ("30 labels", "B=20", "own heads", "U850", "joint, 30 labels")
-"""The variants that stand for their experiment and regime, where there is room for one."""
+"""The variants that represent their experiment and regime if there is room for only one."""
 SPOILT = "Few labels and spoilt sources"
 PAPER = "The paper's tables and figures"
 
@@ -48,13 +48,15 @@ NEEDS: dict[str, Needs] = {
     "summary": Needs(regimes=REGIMES),
     "leaderboard": Needs(regimes=REGIMES),
 }
-"""By name of an output. The report's own that stand here show experiments, too; ours are added by :func:`makes`."""
+"""For each name of an output. Outputs of the report that are listed here also show experiments; :func:`makes` adds
+ours.
+"""
 
 
 def makes(
     name: str, title: str, section: str, needs: Needs, *, after: str = "", curves: bool = False
 ) -> Callable[[M], M]:
-    """Register a figure or table of experiments: as ``report.outputs.makes``, with the results that it needs."""
+    """Register a figure or table of experiments, as ``report.outputs.makes``, with the results that it needs."""
     NEEDS[name] = needs
     return outputs.makes(name, title, section, after=after, curves=curves)
 
@@ -66,7 +68,7 @@ def behind(output: Output, results: Results) -> list[CellRuns]:
 
 
 def wanted(only: Sequence[str], experiment: str, cells: Sequence[Cell]) -> tuple[bool, list[Cell]]:
-    """Whether an experiment is needed at all for these figures and tables, and which of its cells; all for none."""
+    """Whether an experiment is needed for these figures and tables (all if none are named), and which of its cells."""
     outputs.outputs()
     needed = [needs for name, needs in NEEDS.items() if name in (only or NEEDS) and experiment in needs.experiments]
     behind = [cell for cell in cells if any(needs.cell(experiment, cell.regime, cell.variant) for needs in needed)]

@@ -1,6 +1,6 @@
-"""Runs experiments: tunes, runs and writes every cell that is asked for and not there yet.
+"""Runs experiments: tunes, runs and writes every requested cell that does not exist yet.
 
-A cell is a sweep, methods × seeds. Every finished run is kept at once, as a line in a file beside the results.
+A cell is a sweep of methods × seeds. Every finished run is stored at once, as a line in a file next to the results.
 """
 
 import math
@@ -41,24 +41,25 @@ from metasched.tasks import TEST, TaskSet
 TUNING_SEEDS = (1001, 1002)
 """Never reported."""
 MORE_TUNING_SEEDS = (1001, 1002, 1003, 1004)
-"""Where each seed has labels of its own."""
+"""Experiments in which each seed has its own labels."""
 QUICK_TEST_ROWS = 300
 WHOLE = "digits"
 """The experiment that a quick run has with all cells and methods."""
 QUICK_BASELINES = ("cyclic", "uniform", TARGET_ONLY, USEFUL)
 SHOWN_LABELS = 30
-"""Where labels are drawn by seed, cells with so many are the planned ones, and keep a schedule for the figures."""
+"""If labels are drawn by seed, cells with this many labels are the planned ones, and they store a schedule for the
+figures.
+"""
 
 OnCellProgress = Callable[[str, int, int, str], None]
-"""Called with a name, the runs finished, all runs, and where the others stand, in words, whenever that has changed."""
+"""Called with a name, the finished runs, all runs, and the state of the others in words, whenever it has changed."""
 Tuning = Mapping[str, Any]
-"""Rates by method, and how they were found."""
+"""The rates of each method, and how they were found."""
 
 
 class Request(NamedTuple):
-    """What to run and how: ``data`` has options of data sets by experiment.
-
-    With ``timing`` every method is timed alone as well.
+    """What to run and how. ``data`` has options of data sets by experiment. With ``timing`` every method is also timed
+    alone.
     """
 
     out: Path
@@ -70,12 +71,12 @@ class Request(NamedTuple):
     machines: Machines = Machines()
 
     def file_of_runs(self, name: str) -> Path:
-        """The file of finished runs of that name."""
+        """The file of finished runs with this name."""
         return self.out / WORK / ("quick" if self.quick else "") / f"{name}.jsonl"
 
 
 def claim(out: Path, quick: bool) -> None:
-    """Make the folder of results; one that holds full results takes no quick ones, and the other way round."""
+    """Make the folder of results. Quick and full results cannot share a folder."""
     mark = out / WORK / "settings.json"
     asked = {"quick": quick}
     for path in (*out.glob("*"), *out.glob("*/*"), *(out / WORK).rglob("*")):
@@ -89,7 +90,7 @@ def claim(out: Path, quick: bool) -> None:
 
 
 def run_experiment(experiment: Experiment, wanted: Sequence[Cell], request: Request) -> list[Path]:
-    """Run the cells of one experiment that are not there yet; the result files of all that were wanted."""
+    """Run the cells of an experiment that do not exist yet. Returns the result files of all requested cells."""
     paths = {cell.name: _result_file(request.out / experiment.name, cell.name) for cell in wanted}
     settings = {cell.name: quick(cell) if request.quick else cell for cell in wanted}
     missing = [cell for name, cell in settings.items() if not _held(paths[name], cell, request.seeds)]
@@ -107,7 +108,7 @@ def run_experiment(experiment: Experiment, wanted: Sequence[Cell], request: Requ
 
 
 def _result_file(folder: Path, name: str) -> Path:
-    """Where the outcomes of a cell are kept; a file that an earlier version wrote there, uncompressed, stays."""
+    """The file for the outcomes of a cell. An uncompressed file of an earlier version stays."""
     plain = folder / f"{name}{outcomes.LINES}"
     return plain if plain.exists() else folder / f"{name}{outcomes.PACKED}"
 
@@ -143,7 +144,7 @@ def _setup(experiment: Experiment, cell: Cell) -> Setup:
 
 
 def _finish(name: str, request: Request, executor: Executor) -> Finish:
-    """What runs the jobs of that name, keeps their outcomes in a file, and shows how it goes."""
+    """A function that runs the jobs with this name, stores their outcomes in a file, and shows the progress."""
     store = Finished(executor, request.file_of_runs(name))
 
     def finish(jobs: list[Job]) -> list[Outcome]:
@@ -157,27 +158,27 @@ def _finish(name: str, request: Request, executor: Executor) -> Finish:
 
 
 def _rows_by_seed(cell: Cell, tasks: TaskSet, seeds: Sequence[int], tuning: bool) -> Rows:
-    """The rows of every seed; where labels are drawn by seed, each has its own."""
+    """The rows of every seed. If labels are drawn by seed, each seed has its own rows."""
     if cell.draw_labels is None:
         return [(seed, tasks) for seed in seeds]
     return [(seed, target_drawn(tasks, cell.draw_labels, seed, tuning)) for seed in seeds]
 
 
 def _tuned_in(experiment: Experiment, learner: str) -> Cell:
-    """The cell in which a learner's rates are tuned."""
+    """The cell in which the rates of a learner are tuned."""
     names = {cell.name for cell in experiment.cells}
     own = f"{learner}-{experiment.tuned_in}"
     return experiment.cell(own if own in names else experiment.tuned_in)
 
 
 def quick_cells(experiment: Experiment, wanted: Sequence[Cell]) -> list[Cell]:
-    """The cells of a quick run: all of digits; elsewhere the paper regime and one cell with 30 labels."""
+    """The cells of a quick run: all of digits; for other experiments the paper regime and one cell with 30 labels."""
     everywhere = ("few-label-30", "joint-30")
     return [cell for cell in wanted if experiment.name == WHOLE or cell.regime == "paper" or cell.name in everywhere]
 
 
 def _methods(experiment: Experiment, cell: Cell, tasks: TaskSet, short: bool) -> list[Method]:
-    """The methods of an experiment; in a quick run all of digits, elsewhere the paper's, ours and the baselines.
+    """The methods of an experiment. A quick run has all of digits; for others the paper's, ours and the baselines.
 
     Every run of a convolutional network takes a second or more, and single tasks would be half of all runs.
     """
@@ -190,7 +191,8 @@ def _methods(experiment: Experiment, cell: Cell, tasks: TaskSet, short: bool) ->
 def quick(cell: Cell) -> Cell:
     """The same cell in a few seconds: fewer and shorter meta-updates, at most a hundred target labels.
 
-    Numbers mean nothing then; tables and figures are complete. The ceiling is trained for one target of an experiment.
+    The numbers then mean nothing, but tables and figures are complete. The ceiling is trained for one target of an
+    experiment.
     """
     short = replace(
         cell.config,
@@ -206,7 +208,7 @@ def quick(cell: Cell) -> Cell:
 
 
 def _tasks(experiment: Experiment, cell: Cell, request: Request) -> TaskSet:
-    """The task set of a cell; in a quick run with a few test rows."""
+    """The task set of a cell, with few test rows in a quick run."""
     tasks = experiment.load(cell, request.data.get(experiment.name))
     if not request.quick or cell.draw_labels or len(tasks.test.labels) <= QUICK_TEST_ROWS:
         return tasks
@@ -229,9 +231,10 @@ def _study(experiment: Experiment, cell: Cell, tuning: Tuning | None) -> Study:
 
 
 def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
-    """The result file of a cell: rows by label in the paper's regime alone, schedules where a figure shows them.
+    """Write the result file of a cell, with rows by label only in the paper's regime, and schedules if a figure shows
+    them.
 
-    Where labels are drawn by seed, single tasks keep their final accuracies and no curves.
+    If labels are drawn by seed, single tasks have final accuracies but no curves.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     shown = cell.name in ("few-label-30", "robust-40") or cell.draw_labels == SHOWN_LABELS
@@ -253,7 +256,7 @@ def _write(path: Path, found: Sequence[Outcome], cell: Cell) -> None:
 
 
 def _held(path: Path, cell: Cell, seeds: Sequence[int]) -> bool:
-    """Whether a result file has the cell's settings and all the seeds; one that cannot be read is made again."""
+    """Whether a result file has the cell's settings and all the seeds. A file that cannot be read is made again."""
     try:
         found = [
             outcome for outcome in outcomes.read(path) if outcome.family != "ceiling" and outcome.method not in MODELS
@@ -264,9 +267,9 @@ def _held(path: Path, cell: Cell, seeds: Sequence[int]) -> bool:
     wanted = {key: value for key, value in asdict(cell.config).items() if value is not None and key not in of_method}
     usual = {**asdict(type(cell.config)()), **EARLIER}
     seen: dict[str, set[int]] = {}
-    batchings = set()  # methods that take each batch from one source stand beside those that mix rows
+    batchings = set()  # methods with one source per batch next to those that mix rows
     for outcome in found:
-        settings = {**usual, **outcome.spec.settings}  # a setting that came later had its default
+        settings = {**usual, **outcome.spec.settings}  # a later setting had its default
         batchings.add(settings["batching"])
         if any(settings[key] != value for key, value in wanted.items()):
             return False
@@ -305,12 +308,12 @@ def _tune(experiment: Experiment, learner: str, request: Request, executor: Exec
 
 
 def _all_labels(cell: Cell) -> tuple[tuple[str, Any], ...]:
-    """The cell's options of the data set but for how many target labels there are: what its ceiling depends on."""
+    """The cell's options of the data set except for the number of target labels. The ceiling depends on them."""
     return tuple(sorted((key, value) for key, value in cell.data.items() if key != "target_labels"))
 
 
 def _ceiling(experiment: Experiment, cell: Cell, like: Job, request: Request) -> list[Outcome]:
-    """A supervised network on all rows: every target label there is, clean tasks."""
+    """The ceiling: a supervised network on all rows, with every target label and clean tasks."""
     tasks = _tasks(experiment, replace(cell, noisy=(), irrelevant=None), request)
     config = replace(cell.config, heads="auto").resolve(tasks)
     found = supervised(tasks, experiment.network, config, list(request.seeds), 60 if request.quick else 2000)
@@ -343,7 +346,7 @@ def _ceiling(experiment: Experiment, cell: Cell, like: Job, request: Request) ->
 
 
 def _add_pooled(experiment: Experiment, cell: Cell, path: Path, request: Request) -> None:
-    """Write into the result file of a planned cell what models on the pooled rows achieve, where labels are shared."""
+    """Add to the result file of a planned cell the scores of models on the pooled rows, if labels are shared."""
     if cell.draw_labels != SHOWN_LABELS or cell.learner != "joint":
         return
     found = list(outcomes.read(path))
@@ -375,10 +378,10 @@ def _add_pooled(experiment: Experiment, cell: Cell, path: Path, request: Request
 
 
 def _add_seconds(experiment: Experiment, cells: Sequence[Cell], paths: Mapping[str, Path], request: Request) -> None:
-    """Write into result files how long each method takes, and what its decisions cost; timed where rates are tuned.
+    """Write into result files how long each method and its decisions take, timed in the cell where rates are tuned.
 
-    A meta-update of another cell takes as much more as it has inner steps more. Results that another device made are
-    left alone.
+    In other cells, the time of a meta-update is proportional to its inner steps. Results from another device are left
+    alone.
     """
     here = device()
     untimed = {
@@ -421,9 +424,9 @@ def _steps(config: Mapping[str, Any]) -> int:
 
 
 def weather_data(given: Path | None, out: Path, quick: bool) -> dict[str, Any]:
-    """Options of the weather data: the given file, that of the data folders, or else one that we simulate.
+    """The options of the weather data: the given file, that of the data folders, or otherwise a simulated one.
 
-    What is simulated is marked so in the file, and every result and caption says it.
+    Simulated data are marked in the file, and every result and caption says so.
     """
     if given is not None or store.find(FILE) is not None:
         return {} if given is None else {"path": str(given)}

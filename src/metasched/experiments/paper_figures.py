@@ -32,7 +32,7 @@ from metasched.report.verdict import answers
     curves=True,
 )
 def accuracy_against_rows(output: Output, results: Results) -> list[Figure]:
-    """Accuracy against samples in the cells that stand behind a figure, planned ones in the order of the verdicts."""
+    """Accuracy against samples in the cells of a figure, planned ones in the order of the verdicts."""
     order = [answer.cell for answer in answers(results) if answer.planned]
     cells = behind(output, results)
     return [
@@ -91,7 +91,7 @@ def wall_time(output: Output, results: Results) -> list[Figure]:
 
     cells = [cell for cell in typical(results) if timed(cell)]
     if not cells:
-        raise UnavailableError("no cell with the seconds of its runs")
+        raise UnavailableError("no cell has recorded the seconds of its runs")
     panels = []
     for cell in cells:
         points: Data = []
@@ -102,7 +102,8 @@ def wall_time(output: Output, results: Results) -> list[Figure]:
         plot = plots.lines(cell.key, points, strokes, "seconds", "test accuracy")
         panels.append(Panel(cell.label, plot, in_words(cell, "wall seconds"), cell.label))
     note = (
-        "The median wall time of a run spread evenly over its meta-updates; it holds planning, training and measuring. "
+        "The median wall time of a run, spread evenly over its meta-updates. It includes planning, training "
+        "and evaluation. "
         f"{BAND_NOTE}"
     )
     return [Figure(output.name, output.title, note, tuple(panels), tuple(cells))]

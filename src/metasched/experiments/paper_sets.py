@@ -1,7 +1,8 @@
 """The experiments of the paper, and weather points, a real counterpart of its weather data.
 
 In a *stream* cell an update has many batches, with one step on each. In a *per-batch* cell it has one batch, with many
-steps on it: the reading of the paper that fits its sample counts. With few target labels an outer step takes all.
+steps on it. This interpretation of the paper fits its sample counts. With few target labels an outer step uses all of
+them.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The paper's tables, ours and the published numbers side by side."""
+"""The paper's tables, with our numbers and the published numbers side by side."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -33,7 +33,7 @@ from metasched.report.tables import (
 )
 
 SCHEDULERS = published.ORDER[:-1]
-"""The paper's own, best first as it claims; the last is its baseline."""
+"""The paper's methods, best first as it claims. The last is its baseline."""
 WITH_MATRICES = (WEATHER.name, WEATHER_POINTS.name)
 INTERVAL = "Final test accuracy, interquartile mean over seeds with its bootstrap 95 % interval"
 
@@ -56,7 +56,7 @@ def _wide(first: str, second: str, names: Iterable[str]) -> Columns[WideRow]:
 
 @makes("table1", "Table 1: sample efficiency gain", PAPER, Needs(("digits", "cifar", "weather"), ("paper",)))
 def gains(output: Output, results: Results) -> list[Table]:
-    """Samples of a static baseline over samples of the scheduler, at the threshold fixed before the run."""
+    """Samples of a static baseline divided by samples of the scheduler, at the threshold fixed before the run."""
     cells = [cell for cell in results.of(regime="paper") if cell.threshold is not None]
     if not cells:
         raise UnavailableError("no cell of the paper's regime has a threshold")
@@ -125,7 +125,7 @@ def weather_accuracy(output: Output, results: Results) -> list[Table]:
     names = sorted({winner.name for winner in winners.values() if winner})
     note = (
         f"{INTERVAL}; published: Table 2 of the paper, single numbers. The best active scheduler of each feature was "
-        "picked after the fact" + (f" ({', '.join(names)})." if names else ".")
+        "picked after the runs" + (f" ({', '.join(names)})." if names else ".")
     )
     if any(cell.simulated for cell in cells.values()):
         note += " Ours are simulated data in the format of the real file: compare orders, not levels."
@@ -153,7 +153,7 @@ Truth = Literal["true", "false", "not shown"]
 
 
 class Claim(NamedTuple):
-    """A link of the chain, or all of it, over some cells: what accuracy and samples say."""
+    """A link of the chain, or the whole chain, over some cells: the results by accuracy and by samples."""
 
     where: str
     claim: str
@@ -198,7 +198,7 @@ def orderings(output: Output, results: Results) -> list[Table]:
 
 
 def claims(where: str, cells: Sequence[CellRuns]) -> list[Claim]:
-    """Link by link over some cells, and then the whole chain; nothing with fewer than two of its methods."""
+    """Each link over some cells, and then the whole chain. Empty with fewer than two of its methods."""
     present = [name for name in published.ORDER if all(name in cell.methods for cell in cells)]
     links = []
     for first, second in pairwise(present):
@@ -224,7 +224,7 @@ def claims(where: str, cells: Sequence[CellRuns]) -> list[Claim]:
 
 
 def at_least(strata: Sequence[ArrayLike]) -> tuple[Interval, Truth]:
-    """Is the first of a pair at least as good, from paired differences (first − second) by stratum?
+    """Whether the first of a pair is at least as good, from paired differences (first − second) by stratum.
 
     True when the 95 % interval of the mean difference lies at or above 0, false when it lies below 0.
     """
@@ -233,7 +233,7 @@ def at_least(strata: Sequence[ArrayLike]) -> tuple[Interval, Truth]:
 
 
 def chain(truths: Sequence[Truth]) -> Truth:
-    """A chain of claims is true when every link is, false when one is false, and else not shown."""
+    """A chain of claims is true if every link is true, false if one is false, and otherwise not shown."""
     if "false" in truths:
         return "false"
     return "true" if truths and "not shown" not in truths else "not shown"

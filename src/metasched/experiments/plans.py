@@ -44,7 +44,7 @@ def label_table(plan: Plan, values: NDArray[np.float64]) -> Table:
 
 
 def answer(plan: Plan, drawn: Mapping[Policy, NDArray[np.int64]]) -> str:
-    """Where the policies would draw most, in one sentence; ``drawn`` are rows (N, C) by policy."""
+    """A sentence about where the policies would draw most. ``drawn`` has rows (N, C) by policy."""
     favourites = {}
     for name, rows in drawn.items():
         by_task = rows.sum(axis=1)
@@ -65,7 +65,7 @@ def policy_line(plan: Plan) -> str:
 
 
 def plan_json(plan: Plan, batches: int, drawn: Mapping[Policy, NDArray[np.int64]]) -> dict[str, Any]:
-    """Everything, for a program to read; null stands for a label that never occurs."""
+    """All results, for a program to read. null marks a label that never occurs."""
     absent = ~plan.probe.present
     return {
         "set": plan.tasks.name,

@@ -16,7 +16,7 @@ SETS = {
 
 
 def data_sets() -> None:
-    """Register every data set by name; its module is imported when it is loaded."""
+    """Register every data set by name. Its module is imported when the set is loaded."""
     from metasched import datasets
 
     for name, about in SETS.items():
@@ -32,7 +32,7 @@ def outputs() -> None:
 
 
 def commands() -> None:
-    """Register the commands, which are imported when they are given."""
+    """Register the commands, which are imported when they are used."""
     from metasched.cli.common import app
 
     app.later("paper", "metasched.experiments.command", "Run the paper's experiments and report them on one page.")

@@ -1,4 +1,4 @@
-"""What practitioners would try first: a linear model and gradient boosting on all rows poured together."""
+"""What practitioners would try first: a linear model and gradient boosting on all rows pooled together."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,13 +9,14 @@ from metasched.optional import require
 from metasched.tasks import TaskSet
 
 MODELS = {"pooled linear": "a linear model on all rows", "pooled boosting": "gradient boosting on all rows"}
-"""Names in the results, and what each is."""
+"""Their names in the results, and descriptions."""
 SEEDS = (0, 1, 2)
-"""A few seeds are enough: between two of them only the target's labelled rows differ."""
+"""A few seeds are enough, because only the target's labelled rows differ between them."""
 
 
 def pooled(tasks: TaskSet, seed: int) -> Mapping[str, float]:
-    """Test accuracy of each model, fitted on the rows of all sources and the target's labelled rows, each row alike.
+    """Test accuracy of each model, fitted on the rows of all sources and the target's labelled rows, all with the same
+    weight.
 
     Logistic regression gets standardised columns. Boosting looks at a tenth of the columns for each split, because
     images have hundreds.

@@ -1,7 +1,7 @@
-"""Every number that the paper prints about its experiments, with the place it stands at.
+"""All numbers that the paper prints about its experiments, with their places.
 
 Wang, Koppel, Krishnamurthy: A Markov Decision Process Approach to Active Meta Learning, AAAI 2021. Schedulers and
-experiments carry our names (``mdp``, ``gittins``, ``ucb``, ``cyclic``; ``digits``, ``cifar``, ``weather``).
+experiments have our names (``mdp``, ``gittins``, ``ucb``, ``cyclic``; ``digits``, ``cifar``, ``weather``).
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,8 @@ GAIN: ByExperiment = {
     "cifar": {"ucb": 2.5, "gittins": 3.57},
     "weather": {"ucb": 1.25, "gittins": 2.42, "mdp": 3.33},
 }
-"""Samples of cyclic over samples of the scheduler. The text gives 1.50 and 2.57 for CIFAR: the same, less one."""
+"""Samples of cyclic divided by samples of the scheduler. The text gives 1.50 and 2.57 for CIFAR: the same, minus one.
+"""
 
 SAMPLES_PLACE = "text of the section on experiments"
 SAMPLES_THRESHOLD: Mapping[str, float] = {"digits": 0.80, "cifar": 0.40}
@@ -88,12 +89,12 @@ EVENT_ACCURACY: Mapping[str, tuple[float, ...]] = {
 
 SUPERVISED_PLACE = "text of the section on experiments, against the binary classifiers of Liu et al., 2016"
 SUPERVISED_SHARE = (0.70, 0.90)
-"""Share of the supervised networks' accuracy that is claimed …"""
+"""The share of the supervised networks' accuracy that the paper claims …"""
 SUPERVISED_FEWER = 0.90
 """… with this share of examples fewer."""
 
 ORDER = ("mdp", "gittins", "ucb", "cyclic")
-"""The order of merit that the paper claims: each at least as good as the next."""
+"""The order that the paper claims: each is at least as good as the next."""
 
 MERIT: Mapping[str, ByExperiment] = {
     "digits": {"samples": {name: -value for name, value in SAMPLES["digits"].items()}},
@@ -102,4 +103,4 @@ MERIT: Mapping[str, ByExperiment] = {
         feature: {name: row[feature] for name, row in WEATHER_ACCURACY.items()} for feature in WEATHER_FEATURES
     },
 }
-"""What the printed numbers say about that order, by experiment and place: more is better."""
+"""What the printed numbers say about that order, by experiment and place. More is better."""

@@ -1,6 +1,6 @@
-"""Task sets whose sources differ, both learners: does choosing pay?
+"""Task sets whose sources differ, with both learners: does choosing pay?
 
-The target's labels are drawn anew for every seed, and rates are tuned on rows of the target that are never reported.
+Every seed draws its own target labels, and rates are tuned on rows of the target that are never reported.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def _cells(settings: Mapping[str, Any], threshold: float, labels: tuple[int, ...
             f"{learner.name}-{count}",
             "sources",
             f"{name}, {count} labels",
-            # Algorithm 1 takes each batch from one source, as the paper does.
+            # Algorithm 1 takes each batch from one source, as in the paper.
             learner(**settings, batching="per_source" if learner is AlgorithmOne else "mixed"),
             threshold,
             draw_labels=count,
@@ -50,7 +50,9 @@ def _experiment(
 
 
 def _with_variants(experiment: Experiment, changes: Mapping[str, Mapping[str, Any]]) -> Experiment:
-    """Cells with 30 labels once more in other settings: a word for the name and what differs, by words for people."""
+    """Repeat the cells with 30 labels in other settings: a word for the name and the settings, by a description for
+    people.
+    """
     usual = [cell for cell in experiment.cells if cell.draw_labels == SHOWN]
     more = []
     for words, change in changes.items():
@@ -63,7 +65,7 @@ def _with_variants(experiment: Experiment, changes: Mapping[str, Mapping[str, An
 
 
 SHOWN = 30
-"""Labels of the cells that have variants."""
+"""The number of labels of the cells that have variants."""
 LONG = {"three times as many batches": {"name": "long", "settings": {"updates": 90, "eval_every": 6}}}
 SCRIPTS = _with_variants(
     _experiment("scripts", "Scripts: digits and letters of twelve collections teach USPS"),
@@ -106,4 +108,4 @@ NINETEEN = Experiment(
     ),
     source_methods,
 )
-"""Every superclass has classes of its own, so sources share all of the network but its last layer."""
+"""Every superclass has its own classes, so sources share all of the network except its last layer."""

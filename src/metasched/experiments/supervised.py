@@ -21,7 +21,7 @@ BATCH = 100
 
 
 class Supervised(NamedTuple):
-    """Final test accuracy, balanced accuracy (seeds,) and accuracy by class, and the rows each network saw."""
+    """The final test accuracy, balanced accuracy (seeds,) and accuracy by class, and the rows that each network saw."""
 
     accuracy: list[float]
     balanced: list[float]
@@ -33,9 +33,8 @@ class Supervised(NamedTuple):
 def supervised(
     tasks: TaskSet, network: str, config: LearnerSettings, seeds: list[int], steps: int = 2000
 ) -> Supervised:
-    """Adam on batches of 100 rows, drawn from all source and validation rows alike; every row under its own head.
-
-    With ``balanced_loss`` a row is drawn with a chance of one over its label's frequency.
+    """Adam on batches of 100 rows, drawn uniformly from all source and validation rows, each under its own head. With
+    ``balanced_loss`` the probability of a row is one over the frequency of its label.
     """
     built = default_network(tasks, network, config.heads == "shared")
     objective = objective_of(tasks, built, config)

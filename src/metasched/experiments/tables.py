@@ -1,4 +1,4 @@
-"""Tables of what only experiments know: draws from useful sources, and what a decision costs."""
+"""Tables that only experiments have: draws from useful sources, and the cost of a decision."""
 
 import math
 from collections.abc import Sequence
@@ -46,13 +46,13 @@ def useful_draws(output: Output, results: Results) -> list[Table]:
     )
     note = (
         "Of the batches drawn in that part of the run, the share from sources known to help with the target, which no "
-        "method is told; mean over the seeds whose schedules are kept. Abstaining counts as no draw."
+        "method knows; the mean over the seeds with stored schedules. Abstaining does not count as a draw."
     )
     return [table(output, note, columns, rows, dict.fromkeys(entry.cell for entry, _ in rows))]
 
 
 class UsefulShares(NamedTuple):
-    """Shares of the draws that fall on useful sources, in parts of a run; NaN where nothing was drawn."""
+    """The shares of the draws from useful sources, in parts of a run. NaN if nothing was drawn."""
 
     first_quarter: float
     first_half: float
@@ -60,7 +60,7 @@ class UsefulShares(NamedTuple):
 
 
 def useful_shares(cell: CellRuns, method: MethodRuns) -> UsefulShares | None:
-    """None where nobody knows which sources are useful, or no schedule was kept."""
+    """None if nobody knows which sources are useful, or no schedule was stored."""
     counts, useful = method.schedule, [task in cell.about.useful for task in cell.about.tasks]
     if counts is None or not any(useful):
         return None
@@ -73,7 +73,7 @@ def useful_shares(cell: CellRuns, method: MethodRuns) -> UsefulShares | None:
 
 
 class Cost(NamedTuple):
-    """What deciding costs: seconds for one decision, decisions in a run, seconds of a run."""
+    """The cost of decisions: seconds per decision, decisions in a run, seconds of a run."""
 
     experiment: str
     method: str
@@ -83,13 +83,13 @@ class Cost(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of a run."""
+        """The share of a run."""
         return self.decision * self.decisions / self.run if self.run else math.nan
 
 
 @makes("cost", "Cost of scheduling", COMPARISONS, Needs(regimes=("few-label",)), after="time")
 def cost(output: Output, results: Results) -> list[Table]:
-    """What a decision costs, by experiment and method: medians over cells."""
+    """The cost of a decision, by experiment and method: medians over cells."""
     groups: dict[tuple[str, str], dict[CellRuns, tuple[float, ...]]] = {}
     for cell in results.cells:
         for method in cell.methods.values():
@@ -99,7 +99,7 @@ def cost(output: Output, results: Results) -> list[Table]:
                 one = (median(seconds), decisions, median(method.seconds))
                 groups.setdefault((cell.experiment, method.name), {})[cell] = one
     if not groups:
-        raise UnavailableError("no method has its scheduling_seconds")
+        raise UnavailableError("no method has recorded its scheduling_seconds")
     rows = [Cost(*names, *map(median, zip(*cells.values(), strict=True))) for names, cells in groups.items()]
     columns: Columns[Cost] = (
         ("experiment", lambda row: row.experiment),
@@ -113,8 +113,8 @@ def cost(output: Output, results: Results) -> list[Table]:
         ),
     )
     note = (
-        "Milliseconds for one decision, decisions in a run, wall seconds of a run (all medians over cells and seeds), "
-        "and the share of the run that deciding takes."
+        "Milliseconds per decision, decisions in a run, wall seconds of a run (all medians over cells and seeds), "
+        "and the share of the run that decisions take."
     )
     timed = {cell for cells in groups.values() for cell in cells}
     return [table(output, note, columns, rows, [cell for cell in results.cells if cell in timed])]

@@ -62,7 +62,7 @@ class Learner(NamedTuple):
 
     Attributes:
         init: ``init(data, seed, hyperparameters) -> state``. All random numbers of a run follow from the seed.
-        update: ``update(data, state) -> state, update``: m scheduled batches, and one outer step where there is one.
+        update: ``update(data, state) -> state, update``: m scheduled batches, and one outer step if there is one.
     """
 
     init: Callable[[Data, Any, Hyperparameters], State]

@@ -94,8 +94,6 @@ class Turn(NamedTuple):
 Reward: TypeAlias = Callable[[Objective, Turn], jax.Array]
 """``reward(objective, turn) -> scalar``, traceable; larger is better. Values that it does not use are never computed.
 For a mixed batch a reward may return one number for each row, (B,). A scalar is credited to all rows alike.
-
-For a mixed batch a reward may return one number for each row, (B,). A scalar is credited to every row alike.
 """
 
 

@@ -1,4 +1,4 @@
-"""What labels are worth, and which task to draw on in each joint state of all tasks."""
+"""What labels are worth, and which task to draw from in each joint state of all tasks."""
 
 from metasched.planning.gittins import gittins_index, largest_remaining_index
 from metasched.planning.joint import evaluate_policy, solve_joint

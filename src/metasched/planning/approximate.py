@@ -1,6 +1,6 @@
-"""Choices past tabular size, each computed for one joint state when it is asked for.
+"""Choices for joint problems that are too large for a table. Each is computed for one joint state on request.
 
-*Frozen Gittins*: while task i is drawn on the other tasks rest, so their labels are constants until the next switch.
+*Frozen Gittins*: while task i is drawn, the other tasks rest, so their labels are constants until the next switch.
 Freeze them, compute the Gittins index of task i's label under the rewards that remain, and choose the largest. Exact
 for separable rewards (Gittins' theorem), a heuristic for coupled ones.
 
@@ -8,12 +8,11 @@ for separable rewards (Gittins' theorem), a heuristic for coupled ones.
 
 *Myopic*: the largest immediate reward.
 
-*Rollout*: improve a base policy by asking, for each task, what follows if it is drawn on first.
-For a base policy with value J the rollout policy chooses the largest r(s, i) + γ E J(s'), which is never worse than
-the base policy (D. P. Bertsekas, J. N. Tsitsiklis, C. Wu, Journal of Heuristics 3, 1997). J is exact where the joint
-states can be listed. Otherwise it is the mean of simulated runs: the k-th draw of a task meets the same random number
-in each of them, whatever is drawn first, and the base policy's choice stands unless another task is better by two
-standard errors.
+*Rollout*: improve a base policy by computing, for each task, what follows if it is drawn first. For a base policy with
+value J the rollout policy chooses the largest r(s, i) + γ E J(s'), which is never worse than the base policy (D. P.
+Bertsekas, J. N. Tsitsiklis, C. Wu, Journal of Heuristics 3, 1997). J is exact where the joint states can be listed.
+Otherwise it is the mean of simulated runs: the k-th draw of a task meets the same random number in each of them,
+whatever is drawn first, and the base policy's choice stays unless another task is better by two standard errors.
 """
 
 import math
@@ -63,7 +62,7 @@ class FrozenIndices:
         self.recomputed = tasks
 
     def leaders(self, labels: Integers, count: int) -> Tasks:
-        """The ``count`` tasks with the largest frozen indices, largest first, ties to the lower task."""
+        """The ``count`` tasks with the largest frozen indices, largest first. Ties go to the lower task."""
         rewards = self.payoffs.frozen(labels)
         change = rewards - self.rewards
         rise, fall = change.max(axis=1), change.min(axis=1)
@@ -97,7 +96,7 @@ def choose_myopic(payoffs: Payoffs) -> Choose:
 
 
 def choose_top(indices: FrozenIndices, count: int) -> Choose:
-    """The optimal choice among the ``count`` leading tasks while the others stay where they are.
+    """The optimal choice among the ``count`` leading tasks while the others do not move.
 
     The small problem stays the same until another task leads or one of the others has moved, so its solution is kept.
     """
@@ -128,7 +127,7 @@ def choose_rollout(
         indices: the base policy.
         candidates: when simulating, only this many tasks with the largest frozen indices are tried.
         runs: simulated runs for each candidate.
-        horizon: draws in a run; by default until the discount has fallen below 5 %, and at most 300.
+        horizon: the draws in a run. By default until the discount has fallen below 5 %, but at most 300.
         seed: the random numbers of a joint state depend on it and on the state, so that choices repeat.
     """
     tasks, classes = indices.payoffs.shape

@@ -1,8 +1,8 @@
 """The Bellman operator of N resting chains, one matrix product for each task and never a Cᴺ × Cᴺ matrix.
 
-Drawing on task i moves s_i by P_i and leaves every other label where it is, so that (P_i V)(s) = Σ_c P_i[s_i, c] V(s
-with s_i = c): a product along axis i of the value table V (C, …, C). Tables are handled as vectors of length Cᴺ, last
-task fastest.
+Drawing from task i moves s_i by P_i and leaves all other labels unchanged, so (P_i V)(s) = Σ_c P_i[s_i, c] V(s with s_i
+= c): a product along axis i of the value table V (C, …, C). Tables are handled as vectors of length Cᴺ, last task
+fastest.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Bellman(NamedTuple):
 
 
 def table_bytes(tasks: int, classes: int) -> int:
-    """Bytes a solver needs: rewards, where each task is chosen, vectors. An integer, however astronomical."""
+    """The bytes a solver needs: rewards, the chosen task of each state, vectors. An integer, however astronomical."""
     return int(classes**tasks) * (8 * (2 * tasks + VECTORS) + 1)
 
 

@@ -1,4 +1,4 @@
-"""What the planners refuse, and how they say it: the argument, the offending index, the fix."""
+"""What the planners refuse, and the messages: the argument, the wrong index, the fix."""
 
 import math
 from typing import Any, TypeAlias
@@ -11,7 +11,9 @@ from metasched.errors import DataError, number
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
-ROUNDING = 1e-6  # a row whose sum is this close to one sums to one; matrices may come from float32
+ROUNDING = (
+    1e-6  # A row whose sum is this close to one counts as summing to one, because matrices may come from float32.
+)
 
 
 def as_discount(discount: Any) -> float:
@@ -65,7 +67,7 @@ def as_rewards(r: ArrayLike, shape: tuple[int, ...], name: str = "r") -> Floats:
 
 
 def as_floats(values: ArrayLike, name: str, *, copy: bool = False) -> Floats:
-    """``values`` as finite float64, the array itself where it is that already and no ``copy`` is wanted."""
+    """``values`` as finite float64. This is the array itself if it already fits and no ``copy`` is wanted."""
     try:
         array = np.asarray(values)
     except ValueError as fault:
@@ -88,12 +90,12 @@ def as_positive(value: Any, name: str) -> float:
 
 
 def first_true(mask: NDArray[np.bool_]) -> tuple[int, ...] | None:
-    """The index of the first true entry in reading order, or nothing."""
+    """The index of the first true entry in reading order, or an empty one."""
     if not mask.any():
         return None
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
 
 
 def spell(index: tuple[int, ...]) -> str:
-    """An index as it is written between brackets: ``2, 0, 1``."""
+    """An index as it is written in brackets: ``2, 0, 1``."""
     return ", ".join(map(str, index))

@@ -1,16 +1,17 @@
 """Optimal values of the joint problem, with a certificate.
 
 The value V* solves V = TV for the Bellman operator T of :mod:`metasched.planning.bellman`. The solver starts from
-below, V = min_s max_i r(s, i) / (1 − γ), and applies T; that settles moderate discounts. Beyond ``SWEEPS`` it turns to
-policy iteration: the value of the greedy policy a solves (I − γP_a) V = r_a, a linear system whose matrix is known
-only through products and is solved by BiCGSTAB (H. A. van der Vorst, SIAM Journal on Scientific and Statistical
-Computing 13, 1992). The work then hardly depends on the discount. The error allowed in that solution is a tenth of
-the present residual divided by the horizon 1 / (1 − γ); a looser one makes policies cycle near γ = 1.
+below, V = min_s max_i r(s, i) / (1 − γ), and applies T, which is enough for moderate discounts. After ``SWEEPS``
+applications it switches to policy iteration: the value of the greedy policy a solves (I − γP_a) V = r_a, a linear
+system whose matrix is known only through products and is solved by BiCGSTAB (H. A. van der Vorst, SIAM Journal on
+Scientific and Statistical Computing 13, 1992). The work then hardly depends on the discount. The allowed error of that
+solution is a tenth of the present residual divided by the horizon 1 / (1 − γ). With a looser bound, policies cycle near
+γ = 1.
 
 Whatever the path, the result is certified by one more application of T: with d = TV − V every state's V* lies between
 V + min d / (1 − γ) and V + max d / (1 − γ) (J. MacQueen, Journal of Mathematical Analysis and Applications 14, 1966).
 The returned V is shifted to the middle of that interval, which halves the span of d into the residual max |TV − V|.
-Shifting only at the end is deliberate: chains that rest have many recurrent classes, and shifts in between need not
+Shifting only at the end is deliberate: chains that rest have many recurrent classes, and shifts in between may not
 converge.
 """
 
@@ -22,7 +23,7 @@ import numpy as np
 from metasched.planning.bellman import Bellman
 
 SWEEPS = 100
-CHECK = 5  # sweeps between two looks at the residual
+CHECK = 5  # the number of sweeps between two checks of the residual
 EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -66,10 +67,10 @@ def value_of(bellman: Bellman, discount: float, actions: Any, tolerance: float =
 
 
 def _evaluate(bellman: Bellman, actions: Any, V: Any, gap: Any, allowed: float, max_products: int) -> tuple[Any, int]:
-    """V + x with (I − γP_a) x = gap up to ``allowed``, and the number of products spent.
+    """V + x with (I − γP_a) x = gap up to ``allowed``, and the number of products.
 
-    BiCGSTAB updates its residual by recursion; the true one is computed when it stops, and the solver starts again
-    where the two have drifted apart.
+    BiCGSTAB updates its residual by recursion. The true residual is computed when it stops, and the solver starts again
+    if the two have drifted apart.
     """
     follow = bellman.follow(actions)
     used = 0
@@ -131,5 +132,5 @@ def _half_span(x: Any) -> float:
 
 
 def _rounding(V: Any) -> float:
-    """What rounding alone leaves of TV − V."""
+    """The part of TV − V that rounding alone leaves."""
     return 4 * EPSILON * _largest(V)

@@ -1,4 +1,4 @@
-"""The Gittins index: what each label of a task is worth while the task is drawn on, and not after.
+"""The Gittins index: what each label of a task is worth while the task is being drawn.
 
 A task is a Markov chain over labels with matrix P that moves only when the task is chosen and then pays r(label).
 With discount β the index of label c is the best rate of reward that a stopping time τ ≥ 1 can reach from c,
@@ -8,9 +8,9 @@ With discount β the index of label c is the best rate of reward that a stopping
 Choosing, again and again, the task whose present label has the largest index maximises the expected discounted
 reward of any number of independent tasks (J. C. Gittins, Journal of the Royal Statistical Society B 41, 1979).
 
-Substochastic rows: the missing mass is the chance that the task ends with that draw. After the end no reward is
-earned and no time passes, so τ is at most the time of the end. A row of zeros, which :func:`transition_matrix` gives
-to a label that never occurs, is the extreme case: ν(c) = r(c).
+Substochastic rows: the missing mass is the chance that the task ends with that draw. After the end there are no rewards
+and no time passes, so τ is at most the time of the end. A row of zeros, which :func:`transition_matrix` gives to a
+label that never occurs, is the extreme case: ν(c) = r(c).
 """
 
 import math
@@ -107,7 +107,7 @@ def largest_remaining_index(P: ArrayLike, r: ArrayLike, discount: float) -> Floa
 
 
 def eliminate(matrix: Floats, rewards: Floats, beta: float) -> Floats:
-    """Indices (B, C) of a batch of chains (B, C, C) with rewards (B, C).
+    """The indices (B, C) of a batch of chains (B, C, C) with rewards (B, C).
 
     ``Q`` holds discounted transitions between the labels that remain. From one visit of such a label up to the next,
     ``totals`` has the discounted reward paid, the discounted time, and the leak: the chance that there is no next
@@ -173,13 +173,13 @@ def _combine(weights: Floats, vectors: Floats) -> Floats:
 
 
 def _view(memory: Floats, shape: tuple[int, ...]) -> Floats:
-    """The first entries of ``memory`` in another shape: a large matrix fresh from the system costs more than sums."""
+    """The first entries of ``memory`` in another shape. Fresh memory for a large matrix costs more than the sums."""
     base = memory if memory.base is None else memory.base
     return base.reshape(-1)[: math.prod(shape)].reshape(shape)
 
 
 def _level(index: Floats, tie: Floats) -> Floats:
-    """Indices (B, C) in order of elimination, made to fall: steps up or down within ``tie`` (B, 1) are levelled."""
+    """Indices (B, C) in order of elimination, made to fall. Steps up or down within ``tie`` (B, 1) are removed."""
     falling = np.minimum.accumulate(index, axis=1)
     drops = np.diff(falling, axis=1, prepend=np.inf) < -tie
     start = np.maximum.accumulate(np.where(drops, np.arange(index.shape[1]), 0), axis=1)
@@ -188,7 +188,7 @@ def _level(index: Floats, tie: Floats) -> Floats:
 
 
 def gittins_index_jax(P: jax.Array, r: jax.Array, discount: float) -> jax.Array:
-    """Indices (N, C) of N chains P (N, C, C) with rewards r (N, C) in JAX, to be computed again while training runs.
+    """Indices (N, C) of N chains P (N, C, C) with rewards r (N, C) in JAX, to be computed again during training.
 
     The algorithm of :func:`gittins_index` without its blocks, one label at a time: O(C³), in the precision of ``r``.
     A label that never occurs (a row of zeros) has its reward as its index.

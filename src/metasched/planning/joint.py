@@ -1,6 +1,6 @@
-"""Which task to draw on in each joint state of all tasks: the Markov decision process over Cᴺ states.
+"""Which task to draw from in each joint state of all tasks: the Markov decision process over Cᴺ states.
 
-State s = (s_1, …, s_N) holds the label at every task's cursor. Drawing on task i pays r(s, i) and moves s_i by P_i;
+State s = (s_1, …, s_N) holds the label at every task's cursor. Drawing from task i pays r(s, i) and moves s_i by P_i;
 the other tasks rest. The optimal value solves V(s) = max_i r(s, i) + γ Σ_c P_i[s_i, c] V(s with s_i = c).
 """
 
@@ -22,7 +22,7 @@ from metasched.planning.policy import Policy, joint_states
 from metasched.planning.sizing import accelerator_bytes, available_bytes, choose_method, refuse_if_larger, widest
 
 METHODS = ("auto", "numpy", "jax", "lp", "myopic", "frozen-gittins", "rollout", "top-k")
-"""What :func:`solve_joint` takes as its method."""
+"""The methods of :func:`solve_joint`."""
 
 
 class Problem(NamedTuple):
@@ -46,10 +46,10 @@ def solve_joint(
     decision_budget: float = 0.05,
     top: int | None = None,
 ) -> Policy:
-    """The policy for N tasks whose labels are Markov chains that move when their task is drawn.
+    """Compute the policy for N tasks whose labels are Markov chains that move when their task is drawn.
 
-    A row of zeros marks a label that never occurs; pad tasks that have fewer labels with such rows. A state that holds
-    such a label is never entered, and its value means nothing.
+    A row of zeros marks a label that never occurs. Pad tasks with fewer labels with such rows. A state with such a
+    label is never entered, and its value means nothing.
 
     Args:
         Ps: transition matrices (N, C, C) of one draw of each task, whose rows sum to one.
@@ -57,16 +57,16 @@ def solve_joint(
         discount: γ in [0, 1).
         method: ``"numpy"`` and ``"jax"`` solve exactly, on the host and on JAX's device, and ``"lp"`` by linear
             programming; ``"frozen-gittins"``, ``"rollout"``, ``"top-k"`` and ``"myopic"`` decide state by state, for
-            any number of tasks. ``"auto"`` takes the best that fits, and ``policy.reason`` says why.
-        tolerance: the residual max |TV − V| to reach; rounding sets a floor of about 1e-15 / (1 − γ).
-        max_iterations: sweeps after which an exact solver stops and reports the residual it has.
-        memory_limit: bytes an exact solver may take; by default what the host or device has free.
-        time_budget: seconds that ``"auto"`` lets an exact solver take.
-        decision_budget: seconds that ``"auto"`` and ``"top-k"`` let one decision take.
+            any number of tasks. ``"auto"`` takes the best method that is feasible, and ``policy.reason`` says why.
+        tolerance: the residual max |TV − V| to reach. Because of rounding it cannot go below about 1e-15 / (1 − γ).
+        max_iterations: the sweeps after which an exact solver stops and reports its residual.
+        memory_limit: the bytes that an exact solver may use; by default the free memory of the host or device.
+        time_budget: the seconds that ``"auto"`` allows an exact solver.
+        decision_budget: the seconds that ``"auto"`` and ``"top-k"`` allow one decision.
         top: k of ``"top-k"``; by default the largest up to 4 that keeps to ``decision_budget``.
 
     Returns:
-        The policy, with the value of every joint state where they could be listed.
+        The policy, with the value of every joint state if they could be listed.
 
     Examples:
         >>> chains = [[[0.9, 0.1], [0.5, 0.5]], [[0.5, 0.5], [0.1, 0.9]]]
@@ -109,7 +109,7 @@ def solve_joint(
 
 
 def evaluate_policy(Ps: ArrayLike, rewards: ArrayLike | Payoffs, discount: float, policy: Any) -> Floats:
-    """The expected discounted reward of following a policy.
+    """Compute the expected discounted reward of following a policy.
 
     Args:
         Ps: as in :func:`solve_joint`.
@@ -151,7 +151,7 @@ def _problem(Ps: ArrayLike, rewards: ArrayLike | Payoffs, discount: float) -> Pr
 def _tabular(
     problem: Problem, limit: float | None, size: Callable[[int, int], int], solve: Callable[[], Solution]
 ) -> Policy:
-    """The policy of a solver of all joint states, once it is clear that they fit."""
+    """The policy of an exact solver, after checking that all states fit into memory."""
     tasks, classes = problem.payoffs.shape
     need = size(tasks, classes)
     instead = "use method='top-k' or 'frozen-gittins'"
@@ -177,12 +177,12 @@ def _with_jax(problem: Problem, wanted: tuple[float, float, int]) -> Solution:
 
 
 def _lp_bytes(tasks: int, classes: int) -> int:
-    """Bytes of the constraints, with as much again three times for HiGHS's own copies and factors."""
+    """The bytes of the constraints, plus three times as much for HiGHS's own copies and factors."""
     return 4 * int(classes**tasks) * tasks * (12 * (classes + 1) + 8)
 
 
 def _linear_program(problem: Problem) -> Solution:
-    """Optimal values by the paper's linear program, solved by HiGHS: small problems, and a second opinion.
+    """Optimal values by the paper's linear program, solved by HiGHS, for small problems and as a second opinion.
 
         minimise Σ_s V(s)   subject to   V(s) ≥ r(s, i) + γ Σ_s' P_i(s, s') V(s')   for all s, i
 

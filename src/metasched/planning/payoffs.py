@@ -1,4 +1,4 @@
-"""Rewards r(s, i) of drawing on task i in joint state s = (s_1, …, s_N), in the three forms that planners accept."""
+"""Rewards r(s, i) of drawing from task i in joint state s = (s_1, …, s_N), in the three forms that planners accept."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Payoffs(ABC):
 
     @cached_property
     def scale(self) -> float:
-        """The largest value in absolute value; 1 when all are zero."""
+        """The largest absolute value, or 1 if all are zero."""
         return float(np.abs(self.values).max()) or 1.0
 
     @abstractmethod
@@ -135,9 +135,10 @@ class Tabular(Payoffs):
 
 
 def coupled_rewards(A: ArrayLike) -> Coupled:
-    """Rewards r(s, i) = mean over j of A[i, s_i, s_j], the tasks' labels s_j being what the model will meet.
+    """Make rewards r(s, i) = mean over j of A[i, s_i, s_j], where the tasks' labels s_j are what the model will meet.
 
-    The mean runs over all tasks, i included. The form is kept, not expanded, so that hundreds of tasks fit in memory.
+    The mean is over all tasks, including i. The array is stored in this form and not expanded, so hundreds of tasks fit
+    into memory.
 
     Args:
         A: (N, C, C); A[i, c, c'] is the accuracy on class c' after fitting label c of task i.

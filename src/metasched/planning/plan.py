@@ -1,4 +1,6 @@
-"""From transitions and rewards to a plan: which task to draw on, given the labels at all cursors. Knows no network."""
+"""From transitions and rewards to a plan: which task to draw from, given the labels at all cursors. It knows no
+network.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,8 +26,8 @@ class Probe(NamedTuple):
 
     Attributes:
         accuracy: r (N, C), validation accuracy after fitting label c of task i; 0 for a label that never occurs.
-        by_class: A (N, C, C'), the same on validation class c' alone. A class without validation rows has the
-            accuracy over all rows, the best guess there is.
+        by_class: A (N, C, C'), the same on validation class c' alone. A class without validation rows has the accuracy
+            over all rows.
         present: (N, C), whether label c occurs in task i.
     """
 
@@ -36,7 +38,7 @@ class Probe(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What the schedulers ``gittins`` and ``mdp`` need. Expensive parts are computed when they are first used.
+    """A plan for the schedulers ``gittins`` and ``mdp``. Expensive parts are computed when they are first used.
 
     Attributes:
         tasks: the task set it is for.
@@ -74,7 +76,7 @@ class Plan:
 
     @cached_property
     def indices(self) -> Floats:
-        """Gittins indices (N, C) for r; −∞ for a label that never occurs."""
+        """The Gittins indices (N, C) for r; −∞ for a label that never occurs."""
         indices = gittins_index(self.transitions, self.probe.accuracy, self.discount)
         return np.where(self.probe.present, indices, -np.inf)
 
@@ -85,22 +87,22 @@ class Plan:
         return solve_joint(self.transitions, rewards, self.discount, self.method)
 
     def gittins_action(self, labels: NDArray[np.int64]) -> int:
-        """The task whose label at the cursor has the largest index; the lowest one of several.
+        """Choose the task whose label at the cursor has the largest index; of equal ones the lowest.
 
         Args:
             labels: (N,), at the cursors.
 
         Returns:
-            Its number, from 0.
+            The number of the task, from 0.
         """
         return int(np.argmax(self.indices[np.arange(len(labels)), labels]))
 
     def rows_drawn(self, method: Literal["gittins", "mdp"], batches: int) -> NDArray[np.int64]:
-        """Rows that a policy would draw, cursors at rest when unused.
+        """Count the rows that a policy would draw, if cursors rest when their task is not drawn.
 
         Args:
-            method: whose choices.
-            batches: how many.
+            method: the policy, such as ``"gittins"``.
+            batches: the number of batches.
 
         Returns:
             Counts (N, C) by task and label.
@@ -122,7 +124,7 @@ def make(
     rewards: Literal["auto", "coupled", "separable"] = "auto",
     method: str = "auto",
 ) -> Plan:
-    """The plan for those tasks with the rewards that ``measure`` gives; the options are those of ``ms.plan``."""
+    """Make the plan for these tasks with the rewards from ``measure``. The options are those of ``ms.plan``."""
     if stride not in ("batch", "row"):
         raise ConfigError(f"stride is '{stride}'; give batch or row")
     if rewards not in ("auto", "coupled", "separable"):
@@ -148,7 +150,8 @@ def replay(
     batch_size: int,
     batches: int,
 ) -> NDArray[np.int64]:
-    """Rows (N, C), by task and label, that would be drawn in ``batches`` batches of ``batch_size`` rows; no training.
+    """The rows (N, C), by task and label, that would be drawn in ``batches`` batches of ``batch_size`` rows, without
+    training.
 
     ``choose(labels (N,)) -> task`` sees the labels at the cursors. The cursor of the chosen task moves on by the batch
     and wraps round; the others rest.

@@ -1,4 +1,4 @@
-"""What every planner returns: which task to draw on in a joint state, and how much is known about that choice."""
+"""The result of every planner: which task to draw from in a joint state, and how much is known about that choice."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from metasched.planning.checks import Floats, Integers, first_true
 
 Choose: TypeAlias = Callable[[Integers], int]
 
-REMEMBERED = 100_000  # joint states whose choice is kept; a locked policy visits a handful again and again
+REMEMBERED = 100_000  # joint states whose choice is cached; a settled policy visits only a handful
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +51,13 @@ class Policy:
     _seen: dict[bytes, int] = field(default_factory=dict, init=False, repr=False)
 
     def action(self, labels: ArrayLike) -> int:
-        """The task to draw from.
+        """Choose the task to draw from.
 
         Args:
             labels: (N,), at the tasks' cursors.
 
         Returns:
-            Its number, from 0.
+            The number of the task, from 0.
 
         Examples:
             >>> ms.planning.solve_joint([[[1.0]], [[1.0]]], [[0.2], [0.7]], 0.9).action([0, 0])

@@ -1,4 +1,4 @@
-"""What a joint problem costs, what there is to spend, and which method follows."""
+"""The size of a joint problem, the available memory and time, and the method that follows."""
 
 import math
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 from metasched.errors import ConfigError
 from metasched.planning.bellman import table_bytes
 
-UNKNOWN = 8 * 2**30  # bytes of memory assumed where the system does not say
-DEVICE_STATES = 1_000_000  # below this many joint states an accelerator does not repay compiling
+UNKNOWN = 8 * 2**30  # the bytes of memory to assume if the system does not say
+DEVICE_STATES = 1_000_000  # with fewer joint states, an accelerator does not pay for compiling
 SECONDS_PER_UPDATE = 2e-9  # of one task's value in one state by the NumPy solver
 SECONDS_PER_CALL = 8e-6
 WIDEST = 4  # tasks of a "top-k" problem
@@ -22,7 +22,7 @@ def choose_method(
     time_budget: float,
     decision_budget: float,
 ) -> tuple[str, str]:
-    """The method for N tasks of C labels, ``shape`` (N, C), and the sentence that defends it."""
+    """The method for N tasks of C labels, ``shape`` (N, C), and the reason as a sentence."""
     tasks, classes = shape
     states, need, have = int(classes**tasks), table_bytes(tasks, classes), memory_limit or available_bytes()
     size, seconds = f"{number_in_words(states)} joint states", solve_seconds(shape, discount)
@@ -42,14 +42,14 @@ def choose_method(
 
 
 def widest(shape: tuple[int, int], discount: float, decision_budget: float) -> int:
-    """The largest number of tasks, up to ``WIDEST``, whose joint problem is solved within the budget; at least 1."""
+    """The largest number of tasks, up to ``WIDEST``, whose joint problem fits the budget; at least 1."""
     tasks, classes = shape
     fitting = (k for k in range(min(WIDEST, tasks), 1, -1) if solve_seconds((k, classes), discount) <= decision_budget)
     return next(fitting, 1)
 
 
 def solve_seconds(shape: tuple[int, int], discount: float) -> float:
-    """A rough forecast for the NumPy solver: sweeps grow with the number of nines of the discount."""
+    """A rough forecast for the NumPy solver. The sweeps grow with the number of nines of the discount."""
     tasks, classes = shape
     sweeps = 100 + 500 * max(0.0, -math.log10(1 - discount) - 1)
     states = float(min(classes**tasks, 10**100))
@@ -57,7 +57,7 @@ def solve_seconds(shape: tuple[int, int], discount: float) -> float:
 
 
 def refuse_if_larger(shape: tuple[int, int], need: float, have: float, what: str, instead: str) -> None:
-    """An error, before anything is allocated, when ``need`` bytes are more than ``have``."""
+    """Raise an error, before anything is allocated, if ``need`` bytes are more than ``have``."""
     if need > have:
         tasks, classes = shape
         raise ConfigError(
@@ -67,7 +67,7 @@ def refuse_if_larger(shape: tuple[int, int], need: float, have: float, what: str
 
 
 def available_bytes() -> int:
-    """Bytes that a program started now may take: what the system calls available, within the container's limit."""
+    """The bytes that a new program may use: what the system calls available, within the container's limit."""
     found = UNKNOWN
     for line in _read("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
@@ -79,7 +79,7 @@ def available_bytes() -> int:
 
 
 def accelerator_bytes() -> int:
-    """Free bytes of JAX's default device if that is not the host's processor, else 0."""
+    """The free bytes of JAX's default device if that is not the host's processor, otherwise 0."""
     import jax
 
     if jax.default_backend() == "cpu":
@@ -102,7 +102,7 @@ def bytes_in_words(count: float) -> str:
 
 
 def number_in_words(count: float) -> str:
-    """A whole number in full while that is readable, then its order of magnitude.
+    """A whole number in full if it is readable, otherwise its order of magnitude.
 
     >>> number_in_words(10**6), number_in_words(3 * 10**400)
     ('1,000,000', 'about 10^400')

@@ -40,7 +40,7 @@ OF_COMPARISON = (
     "Score ± half of its 95 % interval, and the difference from uniform with its own interval. The intervals account "
     "for seeds and test rows, and are not corrected for several comparisons."
 )
-OWN_TABLES = "a comparison has tables of its own, methods and sources-worth"
+OWN_TABLES = "a comparison has its own tables, methods and sources-worth"
 NONE_NAMED = "no method was named as ours before the runs, so every comparison is exploratory"
 
 
@@ -82,8 +82,6 @@ def method_headings(cell: CellRuns) -> list[str]:
 def method_rows(cell: CellRuns) -> list[tuple[str, Number, Number]]:
     """For each method, best first: its name, its mean score and the difference from the baseline. For a comparison
     these are stored, including those of reference models.
-
-    A comparison has stored them, those of reference models among them.
     """
     metric = cell.metric
     if cell.remarks is not None:

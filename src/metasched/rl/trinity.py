@@ -1,7 +1,7 @@
 """Trinity-RFT: a selector that chooses tasks by how much their levels teach. Only this file imports ``trinity``.
 
-In the configuration of a task set, with ``pass_rate_calculator`` among the operators of the experience pipeline, which
-sends each task's mean reward back::
+Put this into the configuration of a task set. ``pass_rate_calculator``, which sends each task's mean reward back, must
+be among the operators of the experience pipeline::
 
     data_selector:
       selector_type: metasched.rl.trinity.PromptSelector

@@ -99,7 +99,7 @@ class Final(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         validation_accuracy: on the target's labelled rows. Set in outcomes; in the metrics every line has it.
         test_rows: how many there are.
         drawn_by_label: source rows by task and label (N, C).
-        outputs: what the final model says of the test rows, of 5,000 at most, in the order of
+        outputs: the final model's predictions for the test rows, at most 5,000, in the order of
             :func:`~metasched.learners.evaluation.judged_rows`: probabilities of the target's classes (n, C), or
             predicted numbers (n, d), as little-endian float32. Only where predictions were asked for;
             :func:`outputs_of` reads them.

@@ -92,5 +92,5 @@ class TestReal:
     def test_an_unknown_user_or_too_many_are_refused(self, needed):
         with pytest.raises(ConfigError, match="unknown user '37' of 'activity'"):
             ms.datasets.load("activity", target=37)
-        with pytest.raises(ConfigError, match="users is 36; there are 35 besides the target"):
+        with pytest.raises(ConfigError, match="users is 36, but there are 35 apart from the target"):
             ms.datasets.load("activity", users=36)

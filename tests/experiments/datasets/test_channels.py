@@ -79,7 +79,7 @@ def test_a_channel_of_no_task_is_standardised_on_validation():
 
 def test_a_channel_that_only_test_rows_have_is_refused():
     random = np.random.default_rng(3)
-    with pytest.raises(ConfigError, match="feature 'd' is in the test rows only"):
+    with pytest.raises(ConfigError, match="feature 'd' is only in the test rows"):
         standardise([part(random, 7, (0,))], part(random, 5, (0,)), part(random, 6, (3,)), KNOWN)
 
 

@@ -110,8 +110,8 @@ def test_the_digest_takes_in_boxes_and_windows_before_resizing(path):
         ((1, 3, 2, 7, 6, 7, 1), "covers no column"),
         ((1, 3, 2, 17, 6, 3, 1), "covers no column"),
         ((1, 3, 2, 2, 6, 23, 1), "wider than the grid, 20 columns"),
-        ((1, 3, 2, np.nan, 6, 7, 1), "no grid position"),
-        ((1, 3, 2, 2, 1e300, 7, 1), "no grid position"),
+        ((1, 3, 2, np.nan, 6, 7, 1), "not a grid position"),
+        ((1, 3, 2, 2, 1e300, 7, 1), "not a grid position"),
     ],
 )
 def test_a_bad_box_is_refused_with_its_image_and_slot(path, row, fault):
@@ -125,7 +125,7 @@ def test_a_bad_box_is_refused_with_its_image_and_slot(path, row, fault):
 
 def test_a_file_without_any_box_is_refused(path):
     write(path, table())
-    with pytest.raises(DataError, match=r"climo_2005\.h5: boxes holds no box"):
+    with pytest.raises(DataError, match=r"climo_2005\.h5: has no box"):
         read_boxes(path)
 
 

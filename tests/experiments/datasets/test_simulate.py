@@ -211,7 +211,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(simulate, "_write_image", fail)
-    with pytest.raises(StoreError, match=r"year\.h5: cannot write \(No space left on device\); nothing was kept"):
+    with pytest.raises(StoreError, match=r"year\.h5: cannot write \(No space left on device\); no file was made"):
         simulate_weather(tmp_path / "year.h5", images=3)
     assert not list(tmp_path.iterdir())
 
@@ -222,7 +222,7 @@ def test_a_write_that_fails_anywhere_does_not_crash_the_process_later(tmp_path, 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
     try:
-        with pytest.raises(StoreError, match=r"year\.h5: cannot write \(File too large\); nothing was kept"):
+        with pytest.raises(StoreError, match=r"year\.h5: cannot write \(File too large\); no file was made"):
             simulate_weather(tmp_path / "year.h5", images=30, height=96, width=96)
         gc.collect()
     finally:

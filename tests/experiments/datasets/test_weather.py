@@ -212,7 +212,7 @@ def test_split_sizes_that_do_not_fit_are_refused(path, validation, training):
         ({"features": [["TMQ"]] * 6}, "features has 6 entries"),
         ({"target_boxes": "first-four"}, "unknown target_boxes 'first-four'; did you mean 'first-five'"),
         ({"size": 0}, "size is 0"),
-        ({"features": [["TMQ"]] * 5, "validation_features": ["TMQ"]}, "feature 'U850' is in the test rows only"),
+        ({"features": [["TMQ"]] * 5, "validation_features": ["TMQ"]}, "feature 'U850' is only in the test rows"),
     ],
 )
 def test_bad_options_are_named(path, options, fault):

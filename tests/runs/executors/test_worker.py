@@ -37,7 +37,7 @@ def test_rows_that_changed_on_disk_are_refused(tmp_path):
     path = RowFiles(tmp_path).add(make_tasks())
     array = next(each for each in tmp_path.glob("*.npy") if np.load(each).ndim == 2)
     np.save(array, np.load(array) + 1)
-    with pytest.raises(DataError, match="not those that the run began with"):
+    with pytest.raises(DataError, match="not those with which the run started"):
         read_rows(path)
 
 

@@ -144,7 +144,7 @@ def test_a_tracker_that_hangs_does_not_hold_up_the_run(tasks, tmp_path, caplog, 
     hanging.log = lambda records: released.wait(600)
     try:
         assert len(run(tasks, tmp_path / "a", trackers=[hanging]).records) == 12
-        assert "tracker memory failed, the run goes on without it: does not answer for 0.05 s" in caplog.text
+        assert "tracker memory failed, the run goes on without it: did not answer for 0.05 s" in caplog.text
     finally:
         released.set()
 

@@ -1,1 +1,1 @@
-"""The data sets of our experiments: readers of public files, and the task sets made of them."""
+"""The data sets of our experiments: readers of public files, and the task sets made from them."""

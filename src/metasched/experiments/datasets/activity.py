@@ -1,7 +1,7 @@
 """Activity recognition with phones (WISDM v1.1; Kwapisz, Weiss, Moore 2010): every user is a source, one is the target.
 
-Rows are windows of ten seconds in the order they were recorded. Someone who walks goes on walking: 83–95 % of rows have
-the label of the row before, so that order is real here.
+Rows are windows of ten seconds in the order they were recorded. Someone who walks usually keeps walking: 83–95 % of
+rows have the label of the row before, so the order carries information.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ FEATURES = 43
 
 
 class Windows(NamedTuple):
-    """n windows in file order: ``users`` (n,), ``values`` (n, 43) with NaN for what is missing, ``labels`` (n,)."""
+    """n windows in file order: ``users`` (n,), ``values`` (n, 43) with NaN for missing values, ``labels`` (n,)."""
 
     users: NDArray[np.int64]
     values: NDArray[np.float64]
@@ -37,16 +37,16 @@ class Windows(NamedTuple):
 def load(*, target: int = 33, users: int = 24, target_labels: int = 30, seed: int = 0) -> TaskSet:
     """Tasks ``user-1`` … of the ``users`` other users with the most rows; inputs (43,), six activities.
 
-    A user's rows are in file order, which is the order of recording; of users with equally many rows the lower number
-    comes first. Features are standardised over the rows of all sources together, and what is missing (a peak that was
-    not found) is zero, their mean. ``target_labels`` of the target's rows, stratified and drawn from ``seed``, validate
-    and all others test.
+    A user's rows are in file order, which is the order of recording; for users with the same number of rows, the lower
+    number comes first. Features are standardised over the rows of all sources together, and missing values (a peak that
+    was not found) become zero, the mean. ``target_labels`` of the target's rows, stratified and drawn from ``seed``,
+    are for validation and all others for test.
 
     Args:
         target: number of the user to learn.
-        users: how many others teach.
+        users: the number of other users.
         target_labels: rows of the target with labels.
-        seed: draws those rows.
+        seed: the seed that draws these rows.
     """
     windows = parse(locate(FILE))
     numbers, counts = np.unique(windows.users, return_counts=True)
@@ -54,7 +54,9 @@ def load(*, target: int = 33, users: int = 24, target_labels: int = 30, seed: in
         raise unknown("user", target, map(str, numbers), of="'activity'")
     others = [int(number) for number in numbers[np.lexsort((numbers, -counts))] if number != target]
     if not 1 <= users <= len(others):
-        raise ConfigError(f"users is {users}; there are {len(others)} besides the target: give 1 … {len(others)}")
+        raise ConfigError(
+            f"users is {users}, but there are {len(others)} apart from the target; give 1 … {len(others)}"
+        )
     rows = {f"user-{user}": np.flatnonzero(windows.users == user) for user in sorted(others[:users])}
     missing = np.isnan(windows.values)
     means = np.nanmean(windows.values[np.concatenate(list(rows.values()))], axis=0)
@@ -68,7 +70,7 @@ def load(*, target: int = 33, users: int = 24, target_labels: int = 30, seed: in
     }
     validation, test = sources.pop("target").divided(target_labels, seed)
     notes = (
-        f"windows of the target, user {target}, follow one another: those for test lie beside those for validation",
+        f"windows of the target, user {target}, follow one another, so test windows are next to validation windows",
         f"{missing.any(axis=1).sum()} of {len(windows.labels):,} windows lack a peak; it is set to the sources' mean",
     )
     return task_set("activity", sources, validation, test, notes=notes, split="drawn")

@@ -1,7 +1,7 @@
-"""Tasks that see different channels of one kind of input.
+"""Tasks that see different channels of the same kind of input.
 
 Every input has all channels, so that one network serves all tasks. A channel that a task lacks is zero *after*
-standardising: the mean, which says nothing.
+standardising. This is the mean, which carries no information.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,8 @@ class View(NamedTuple):
 
 
 def sliding(count: int, *, tasks: int = TASKS, each: int = 5, step: int = 3) -> tuple[tuple[int, ...], ...]:
-    """Channels step·i … step·i + each − 1, modulo ``count``, for task i: neighbours share some, no two all.
+    """Channels step·i … step·i + each − 1, modulo ``count``, for task i. Neighbours share some channels, but no two
+    share all.
 
     >>> sliding(16)[4]
     (12, 13, 14, 15, 0)
@@ -34,7 +35,7 @@ def sliding(count: int, *, tasks: int = TASKS, each: int = 5, step: int = 3) -> 
 
 
 def numbers(names: Sequence[str], known: Sequence[str]) -> tuple[int, ...]:
-    """Places of the named channels among the known ones, in the order given."""
+    """The places of the named channels among the known ones, in the given order."""
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"features {list(names)}: give at least one name, and each only once")
     for name in names:
@@ -44,7 +45,7 @@ def numbers(names: Sequence[str], known: Sequence[str]) -> tuple[int, ...]:
 
 
 def task_channels(features: Sequence[Sequence[str]] | None, known: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """The channels of each of five tasks: as named in ``features``, by default :func:`sliding`."""
+    """The channels of each of five tasks, from ``features`` or by default :func:`sliding`."""
     if features is None:
         return sliding(len(known))
     if len(features) != TASKS:
@@ -56,7 +57,7 @@ def standardise(training: Sequence[View], validation: View, test: View, known: S
     """Inputs (n, …, len(known)) of every training part, then of validation and of test.
 
     Each channel is shifted and scaled, in float64, to mean 0 and variance 1 over the training rows that have it, or
-    over the validation rows when no training row does; test rows never count. A constant channel becomes zero.
+    over the validation rows if no training row has it. Test rows never count. A constant channel becomes zero.
     """
     parts = [*training, validation, test]
     full = [np.zeros((*part.values.shape[:-1], len(known)), np.float32) for part in parts]
@@ -65,8 +66,8 @@ def standardise(training: Sequence[View], validation: View, test: View, known: S
         fitted = fitted or [part for part in (validation,) if channel in part.channels]
         if not fitted:
             raise ConfigError(
-                f"feature '{known[channel]}' is in the test rows only, so nothing says how to scale it; "
-                "add it to a task's or the validation's features"
+                f"feature '{known[channel]}' is only in the test rows, so its scale is unknown; "
+                "add it to the features of a task or of the validation rows"
             )
         mean, deviation = _moments([_column(part, channel) for part in fitted])
         for part, inputs in zip(parts, full, strict=True):
@@ -76,7 +77,7 @@ def standardise(training: Sequence[View], validation: View, test: View, known: S
 
 
 def standardise_all(values: Sequence[Floats]) -> list[Inputs]:
-    """Tables (n, k) with the same k channels, standardised over the rows of all but the last, which is the target's."""
+    """Tables (n, k) with the same k channels, standardised over the rows of all but the last one, the target's."""
     channels = tuple(range(values[0].shape[1]))
     *sources, target = (View(table, channels) for table in values)
     return standardise(sources, target, View(target.values[:0], channels), [*map(str, channels)])[:-1]

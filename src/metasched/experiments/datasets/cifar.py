@@ -1,4 +1,4 @@
-"""Meta-CIFAR-100: superclasses as tasks, another as the target; every superclass has classes of its own."""
+"""Meta-CIFAR-100: superclasses as tasks and another as the target. Every superclass has its own classes."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -25,12 +25,13 @@ def load(
     Validation is the first ``validation_rows`` training rows of the target's superclass; test is all of its 500 rows
     in the official test file. Inputs are (32, 32, 3) in [0, 1].
 
-    ``tasks="all"`` are the 19 superclasses besides the target. Without the official archive ten of them come from a
-    sample, 1000 training rows of each in a random order; the provenance then numbers the rows of the sample's file.
+    ``tasks="all"`` uses the 19 superclasses other than the target. Without the official archive ten of them come from a
+    sample, with 1000 training rows each in random order. The provenance then numbers the rows in the file of the
+    sample.
     """
     tasks = [name for name in cifar100.SUPERCLASSES if name != target] if tasks == "all" else list(tasks)
     if target in tasks:
-        raise ConfigError(f"'{target}' is the target and a task; leave it out of one of them")
+        raise ConfigError(f"'{target}' is both the target and a task; remove it from one of them")
     superclasses = cifar100.read(*tasks, target)
     available = min(len(superclass.train.labels) for superclass in superclasses)
     for option, count in (("rows", rows), ("validation_rows", validation_rows)):

@@ -1,9 +1,9 @@
 """CIFAR-100 (Krizhevsky 2009): 60,000 colour images of 32 × 32 in 100 classes and 20 superclasses.
 
 Three forms are read: the official ``cifar-100-python.tar.gz``, one ``.npz`` file for each of ten superclasses, and for
-the ten others a sample, half as large and in a random order. The official archive holds pickles; :func:`read_pickle`
-admits only what those three files legitimately contain and builds the one array itself, so a crafted pickle can run
-nothing.
+the ten others a sample, half as large and in a random order. The official archive contains pickles. :func:`read_pickle`
+only accepts what these three files legitimately contain, and builds the array itself, so a crafted pickle cannot run
+any code.
 """
 
 import gzip
@@ -108,9 +108,9 @@ class Superclass:
 
 
 def read(*names: str) -> list[Superclass]:
-    """The named superclasses, from their ``.npz`` files when all are at hand, else from the official archive.
+    """Read the named superclasses from their ``.npz`` files if all are there, otherwise from the official archive.
 
-    What only a sample holds is read from that unless the archive is at hand.
+    Superclasses that only a sample has are read from it, unless the archive is there.
     """
     for name in names:
         if name not in SUPERCLASSES:
@@ -138,9 +138,7 @@ def _from_sample(file: DataFile) -> Superclass:
     with open_npz(locate(file)) as content:
         images, fine, for_test = content["x"], content["y"], content["test"]
     if images.shape[1:] != (32, 32, 3) or not len(images) == len(fine) == len(for_test):
-        raise DataError(
-            f"{file.path}: images {images.shape} and labels {fine.shape} do not belong together; replace it"
-        )
+        raise DataError(f"{file.path}: images {images.shape} and labels {fine.shape} do not fit together; replace it")
     train, test = (
         Images(images[rows], fine[rows], rows) for rows in (np.flatnonzero(~for_test), np.flatnonzero(for_test))
     )
@@ -155,7 +153,7 @@ def _fine_names() -> Sequence[str]:
 def _superclass(
     fine_names: Sequence[str], train: Images, test: Images, files: Mapping[str, str], sample: str = ""
 ) -> Superclass:
-    """A superclass whose images have fine labels; they become 0 … 4, their ranks among those that occur."""
+    """A superclass whose images have fine labels. They become 0 … 4, their ranks among the labels that occur."""
     present = np.unique(train.labels)
     train, test = (
         part._replace(labels=np.searchsorted(present, part.labels).astype(np.int32)) for part in (train, test)
@@ -164,7 +162,7 @@ def _superclass(
 
 
 def from_archive(path: Path, names: tuple[str, ...], files: Mapping[str, str]) -> list[Superclass]:
-    """The named superclasses out of an official ``cifar-100-python.tar.gz``; nothing is unpacked to disk."""
+    """Read the named superclasses from an official ``cifar-100-python.tar.gz``. Nothing is unpacked to disk."""
     members = read_members(path, ("meta", "train", "test"))
     try:
         meta, train, test = (read_pickle(members[name], f"{path}: {name}") for name in ("meta", "train", "test"))
@@ -181,9 +179,9 @@ def from_archive(path: Path, names: tuple[str, ...], files: Mapping[str, str]) -
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path}: not a CIFAR-100 archive ({type(error).__name__}: {error})") from None
+        raise DataError(f"{path}: is not a CIFAR-100 archive ({type(error).__name__}: {error})") from None
     if any(not len(images) == len(fine) == len(coarse) for images, fine, coarse in tables):
-        raise DataError(f"{path}: there are more images than labels, or fewer; fetch the official archive")
+        raise DataError(f"{path}: the numbers of images and labels differ; fetch the official archive")
     result = []
     for name in names:
         if name not in coarse_names:
@@ -209,9 +207,9 @@ def _numbers(labels: Any, classes: int, where: str) -> NDArray[np.int64]:
 
 
 def read_members(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
-    """Contents of ``cifar-100-python/<name>`` in a gzipped tar, in memory.
+    """The contents of ``cifar-100-python/<name>`` in a gzipped tar, in memory.
 
-    An archive with a link, or with a member whose path is absolute or climbs out, is refused whole.
+    An archive with a link, or with a member whose path is absolute or climbs out, is refused completely.
     """
     file_size(path)
     found: dict[str, bytes] = {}
@@ -237,13 +235,13 @@ def read_members(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
 
 
 class _Bounded(io.RawIOBase):
-    """An unpacked stream that ends in an error once more has come than an official archive holds."""
+    """An unpacked stream that raises an error when it exceeds the size of an official archive."""
 
     def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream, self._left = stream, _LARGEST_ARCHIVE
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes."""
+        """Read the next bytes."""
         content = self._stream.read(size)
         self._left -= len(content)
         if self._left < 0:
@@ -258,33 +256,33 @@ def read_pickle(content: bytes, where: str) -> dict[bytes, Any]:
         value = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
-    except Exception as error:  # a damaged pickle can fail in any way; none of them runs code
-        raise DataError(f"{where}: not a readable pickle ({type(error).__name__}: {error})") from None
+    except Exception as error:  # A damaged pickle can fail in any way, but none of them runs code.
+        raise DataError(f"{where}: cannot be read as a pickle ({type(error).__name__}: {error})") from None
     if not isinstance(value, dict):
         raise DataError(f"{where}: holds a {type(value).__name__}, expected a dictionary")
     return {key: item.array if isinstance(item, _Array) else item for key, item in value.items()}
 
 
 def _check_memo(content: bytes) -> None:
-    """Raise for a pickle that asks for more memory than its bytes can fill; nothing of it is carried out."""
+    """Raise for a pickle that asks for more memory than its bytes can fill. Nothing in it is executed."""
     for operation, argument, _ in pickletools.genops(content):
         if operation.name in ("PUT", "BINPUT", "LONG_BINPUT") and (argument or 0) > len(content):
             raise DataError(f"pickle asks for {argument:,} places to remember; refused")
 
 
 class _Dtype:
-    """Stands in for ``numpy.dtype``: the only one admitted is the unsigned byte."""
+    """Replaces ``numpy.dtype``. Only the unsigned byte is accepted."""
 
     def __init__(self, code: Any = None, *_: Any) -> None:
         if code not in (b"u1", "u1"):
             raise DataError(f"pickle asks for dtype {code!r}; only bytes belong in this file")
 
     def __setstate__(self, state: Any) -> None:
-        """Nothing to restore: byte order means nothing for bytes."""
+        """There is nothing to restore, because bytes have no byte order."""
 
 
 class _Array:
-    """Stands in for ``numpy.ndarray``: built from plain bytes, whatever the pickle says of itself."""
+    """Replaces ``numpy.ndarray``. It is built from plain bytes, whatever the pickle says about itself."""
 
     array: NDArray[np.uint8]
 
@@ -304,7 +302,7 @@ def _reconstruct(*_: Any) -> _Array:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Resolves the three names that an array in such a file needs, each to a harmless stand-in."""
+    """Resolves the three names that an array in such a file needs, each to a harmless replacement."""
 
     _admitted = {  # noqa: RUF012
         ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
@@ -314,7 +312,7 @@ class _Unpickler(pickle.Unpickler):
     }
 
     def find_class(self, module: str, name: str) -> Any:
-        """A stand-in for an admitted name; anything else is refused before it is imported."""
+        """A replacement for an accepted name. Anything else is refused before it is imported."""
         try:
             return self._admitted[module, name]
         except KeyError:

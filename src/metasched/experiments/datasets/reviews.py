@@ -1,6 +1,6 @@
 """Product and film reviews of 16 kinds, good or bad: FDU-MTL (Liu, Qiu, Huang, ACL 2017), as bags of words.
 
-All sources are useful here, some more than others: what choosing must not lose is variety.
+All sources are useful here, some more than others, so choosing must not lose variety.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ _BY_PATH = {file.path: file for file in FILES}
 DOMAINS = tuple(dict.fromkeys(path.removeprefix("reviews/").partition(".")[0] for path in _BY_PATH))
 CLASSES = ("bad", "good")
 COMMONEST = 40
-"""So many of the commonest words (the, and, a full stop) say nothing of what a review thinks."""
+"""This many of the most common words (the, and, a full stop) say nothing about the opinion of a review."""
 
 
 def load(
@@ -69,15 +69,15 @@ def load(
 ) -> TaskSet:
     """The training file of every other domain as a task, in file order; inputs (``words``,): 1 for a word it has.
 
-    The words are the commonest but for the first 40, counted in the sources' reviews (the target's have no part in
-    it); among equally common ones the first in the alphabet. The target's rows are its training file, then its test
-    file, each review once: ``target_labels`` of them, stratified and drawn from ``seed``, validate and all others test.
-    A source's review that is also the target's, word for word, is left out.
+    The words are the most common ones except for the first 40, counted in the reviews of the sources only. Equally
+    common words are sorted alphabetically. The target's rows are its training file, then its test file, each review
+    once: ``target_labels`` of them, stratified and drawn from ``seed``, are for validation and all others for test. A
+        review of a source that is also in the target, word for word, is left out.
 
     Args:
         target: one of the 16 domains.
-        sources: which domains teach; by default all others.
-        words: how many words.
+        sources: the domains of the sources; by default all others.
+        words: the number of words.
         target_labels: rows of the target with labels.
         seed: draws those rows.
     """
@@ -86,7 +86,7 @@ def load(
         if name not in DOMAINS:
             raise unknown("domain", name, DOMAINS, of="'reviews'")
     if target in sources:
-        raise ConfigError(f"'{target}' is the target and a source; leave it out of one of them")
+        raise ConfigError(f"'{target}' is both the target and a source; remove it from one of them")
     whole_number("words", words, 1)
     texts, answers = _read(target, "train", "test")
     once = np.sort(np.unique(np.array(texts, object), return_index=True)[1])
@@ -129,7 +129,7 @@ def parse(path: Path) -> tuple[list[bytes], Labels]:
 
 
 def vocabulary(texts: Iterable[bytes], words: int) -> dict[bytes, int]:
-    """Column of each of the ``words`` commonest words after the 40 commonest, in the order of how common they are."""
+    """The column of each of the ``words`` most common words after the first 40, in the order of frequency."""
     counts: Counter[bytes] = Counter()
     for text in texts:
         counts.update(text.split())
@@ -140,7 +140,7 @@ def vocabulary(texts: Iterable[bytes], words: int) -> dict[bytes, int]:
 
 
 def bags(texts: Sequence[bytes], known: dict[bytes, int]) -> Inputs:
-    """Which of the known words each text has: (n, words) of 0 and 1."""
+    """Which of the known words each text contains: (n, words) of 0 and 1."""
     inputs = np.zeros((len(texts), len(known)), np.float32)
     for row, text in zip(inputs, texts, strict=True):
         row[[known[word] for word in set(text.split()) if word in known]] = 1

@@ -1,4 +1,4 @@
-"""Rotated MNIST (Ghifary et al. 2015): MNIST at twelve angles teaches an angle between two of them.
+"""Rotated MNIST (Ghifary et al. 2015): MNIST at twelve angles, and an angle between two of them as the target.
 
 As in DomainBed (Gulrajani, Lopez-Paz 2021) no digit is in two domains: a source shows other digits, not the same ones
 turned.
@@ -30,8 +30,8 @@ def load(
     """Tasks ``angle-0`` and so on, counter-clockwise in degrees; inputs (28, 28) in [0, 1], bilinear, black corners.
 
     The first task has the first ``rows`` rows of the training file, the second the next, and so on, in file order. The
-    target's rows are the 10,000 of the t10k file: ``target_labels`` of them, stratified and drawn from ``seed``,
-    validate and all others test. Known to be useful are the nearest angle on either side.
+    target's rows are the 10,000 of the t10k file: ``target_labels`` of them, stratified and drawn from ``seed``, are
+    for validation and all others for test. The nearest angles on either side are known to be useful.
     """
     if not angles or len({angle % 360 for angle in angles}) < len(angles):
         raise ConfigError(f"angles is {list(angles)}; give at least one, and each only once")

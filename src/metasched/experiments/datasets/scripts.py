@@ -1,4 +1,4 @@
-"""Other hands and other scripts: twelve collections of digits and letters teach USPS digits.
+"""Other handwriting and other scripts: twelve collections of digits and letters, with USPS digits as the target.
 
 Three sources write the same digits as the target (Semeion, Optical Recognition, MNIST). Kannada, Bangla, Devanagari,
 Telugu, Thai, Tibetan and Farsi share the meaning of labels but not the shapes, or only a few of them; notMNIST shares
@@ -33,7 +33,7 @@ SOURCES = {
     "farsi": "Hoda test",
     "notmnist": "notMNIST t10k",
 }
-"""Every source and where its rows are numbered: in its files, one after another."""
+"""Every source, and where its rows are numbered: in its files, one after another."""
 USEFUL = ("semeion", "optical", "mnist")
 LEAST_CONTRAST = 0.25
 
@@ -48,16 +48,18 @@ def load(
 ) -> TaskSet:
     """Up to twelve tasks of ``rows`` rows; inputs (28, 28) in [0, 1], the ink set as in MNIST (:func:`.fit_ink`).
 
-    ``target_labels`` of the 11,000 USPS rows, stratified and drawn from ``seed``, validate, and all others test.
+    ``target_labels`` of the 11,000 USPS rows, stratified and drawn from ``seed``, are for validation and all others for
+    test.
 
     Args:
         sources: which tasks, in which order.
-        rows: of each source, stratified by class; always the same ones. Blank images are never among them.
-        order: most of the files list one digit after another, which says nothing of how they were written, so that by
-            default the rows of a task are in a random order; ``"file"`` keeps theirs. Either way the provenance has
-            the number that a row has in its files.
+        rows: the rows of each source, stratified by class. They are always the same ones. Blank images are never among
+            them.
+        order: most of the files list one digit after another, which is not how they were written. So by default the
+            rows of a task are in random order; ``"file"`` keeps the order of the files. In both cases the provenance
+            has the number of each row in its files.
         target_labels: rows of the target with labels.
-        seed: draws those rows, nothing else.
+        seed: the seed that draws these rows, and nothing else.
     """
     one_of("order", order, ("shuffled", "file"))
     for name in sources:
@@ -91,7 +93,7 @@ def _read(name: str) -> tuple[Any, Labels, tuple[DataFile, ...]]:
 
 
 def drawn_rows(labels: Labels, count: int, source: str, shuffled: bool) -> RowNumbers:
-    """``count`` rows of a source, stratified by class: the same ones every time, in file order or a random one."""
+    """``count`` rows of a source, stratified by class: always the same ones, in file order or in a random order."""
     if not 1 <= count <= len(labels):
         raise ConfigError(f"rows is {count}; {source} has {len(labels)}: give 1 … {len(labels)}")
     random = np.random.default_rng(crc32(source.encode()))

@@ -2,9 +2,9 @@
 
 Only the order of the event types is taken from the paper: in each box slot the type follows, image by image, the
 transition matrix of its appendix. The weather inside a box is a sketch: each event is a handful of shapes (a low, a
-core, a band, a front, a swirl) weighted by type and channel, on a smooth random background with noise. Strength,
-size, orientation, hemisphere and surroundings vary enough that one channel tells the types apart better than chance
-and far from perfectly. Nothing here is an observation, and the file says so.
+core, a band, a front, a swirl) weighted by type and channel, on a smooth random background with noise. Strength, size,
+orientation, hemisphere and surroundings vary so much that one channel distinguishes the types better than chance, but
+far from perfectly. Nothing here is an observation, and the file says so.
 """
 
 import io
@@ -23,7 +23,7 @@ from metasched.seeds import check_seed
 from metasched.tasks import Inputs, Labels
 
 VERSION = 1
-"""Changes whenever the same seed would write other numbers."""
+"""Changes whenever the same seed would give other numbers."""
 
 TRANSITIONS: NDArray[np.float64] = np.array(
     [
@@ -122,8 +122,8 @@ def simulate_weather(
 ) -> None:
     """Write ``images`` simulated images of 5 … ``max_boxes`` events on a ``height`` × ``width`` grid to ``path``.
 
-    Only the windows of the events are written; the rest reads as 0 and takes no space. The file appears under its
-    name when it is whole. ``progress`` is called with (images so far, images in all).
+    Only the windows of the events are written. The rest reads as 0 and takes no space. The file gets its name when it
+    is complete. ``progress`` is called with (images so far, images in all).
     """
     path = Path(path)
     _check_options(path, images, height, width, seed, max_boxes)
@@ -160,14 +160,14 @@ def simulate_weather(
         partial.replace(path)
     except OSError as error:
         raise StoreError(
-            f"{path}: cannot write ({error.strerror or error}); nothing was kept: free some space or use another folder"
+            f"{path}: cannot write ({error.strerror or error}); no file was made: free some space or use another folder"
         ) from None
     finally:
         partial.unlink(missing_ok=True)
 
 
 class _Disk(io.FileIO):
-    """A file that never refuses what HDF5 writes: it drops what it cannot store and keeps the fault for :meth:`check`.
+    """A file that accepts every write of HDF5. It drops what it cannot store, and keeps the error for :meth:`check`.
 
     HDF5 does not survive a failed write: it leaves half-closed objects behind, and the process crashes when Python
     collects them.
@@ -193,7 +193,7 @@ class _Disk(io.FileIO):
             return size or 0
 
     def check(self) -> None:
-        """Raise the fault, if there was one."""
+        """Raise the error, if there was one."""
         if self.fault is not None:
             raise self.fault
 
@@ -220,7 +220,7 @@ def stationary(transitions: NDArray[np.float64]) -> NDArray[np.float64]:
 def draw_boxes(images: int, height: int, width: int, seed: int, max_boxes: int) -> NDArray[np.int32]:
     """The table (images, 15, 5) of ymin, xmin, ymax, xmax and type; unused rows are −1.
 
-    Image n fills its first 5 … ``max_boxes`` slots. The chain of a slot moves at the images that fill it only.
+    Image n fills its first 5 … ``max_boxes`` slots. The chain of a slot only moves with images that fill it.
     """
     random = np.random.default_rng([seed, 0])
     filled = random.integers(FEWEST_BOXES, max_boxes + 1, images)
@@ -313,7 +313,7 @@ def event_window(label: int, height: int, width: int, hemisphere: int, random: n
     )
     window = np.einsum("cs,shw->chw", weights.astype(np.float32), shapes)
     window += noise.astype(np.float32)[:, None, None] * random.standard_normal(window.shape, np.float32)
-    for name in ("V850", "VBOT"):  # mirroring the south turns every northward wind round
+    for name in ("V850", "VBOT"):  # mirroring the south reverses every northward wind
         window[CHANNELS.index(name)] *= hemisphere
     for name, least in (("QREFHT", 1e-4), ("TMQ", 0.5)):
         np.maximum(window[CHANNELS.index(name)], least, out=window[CHANNELS.index(name)])

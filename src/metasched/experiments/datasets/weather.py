@@ -48,9 +48,9 @@ def load(
 
     Args:
         path: an ExtremeWeather file, by default ``extreme-weather/climo_2005.h5`` of the data folders.
-        test_feature: the one variable that test rows have.
+        test_feature: the only variable of the test rows.
         validation_images: by default 50, or in proportion when the file is too short for the paper's split.
-        training_images: by default 500, likewise.
+        training_images: by default 500, or in proportion.
         features: five tuples of variables, one for each task; by default channels 3i … 3i + 4 (mod 16).
         validation_features: by default ``test_feature`` and the first four others of :data:`TEST_FEATURES`.
         target_boxes: ``"all"`` boxes of the validation and test images, or the ``"first-five"``.
@@ -118,7 +118,7 @@ def _order_in_image(boxes: Boxes) -> RowNumbers:
 
 
 def _split(usable: int, validation: int | None, training: int | None, path: Path) -> tuple[int, int, str]:
-    """Images for validation and for training, and a note when they are not the paper's for want of images."""
+    """Images for validation and for training, and a note if there are too few for the paper's split."""
     if usable < 3:
         raise DataError(
             f"{path}: {usable} images have {TASKS} boxes or more; at least 3 are needed, "

@@ -1,8 +1,8 @@
 """ClimateNet points as five tasks by region, each seen through its own five of the 16 variables.
 
 The sources are the sites of five regions, 1996–2009. The target is the 40 sites labelled in 2011–2013: the dates of
-2011 validate and the later ones test. They are apart in time because one date is one atmosphere: its sites are
-neighbours, and a random split would show the test rows' weather to the learner.
+2011 are for validation and the later ones for test. They are separated in time, because all sites of a date share the
+same weather, and a random split would show it to the learner.
 """
 
 from collections.abc import Sequence
