@@ -27,9 +27,9 @@ AUTO, IN_PROCESS = "auto", "in-process"
 NAMES = (AUTO, IN_PROCESS, "local", "ray")
 OLD_NAME = "here"
 """What ``in-process`` was called in the last version."""
-FEWEST_NUMBERS = 8e7
-"""Rows drawn × numbers in a row, over all runs, from which several processes are worth their start: about 20 seconds of
-one core (docs/machines.md has the timings)."""
+FEWEST_SECONDS = 20.0
+"""Seconds of one core, over all runs, from which several processes are worth their start (docs/machines.md has the
+timings)."""
 
 
 class Executor(Protocol):
@@ -108,11 +108,11 @@ class Machines(NamedTuple):
 
 
 @contextmanager
-def executing(machines: Machines, folder: Path | None, numbers: float, own: bool = False) -> Iterator[Executor]:
+def executing(machines: Machines, folder: Path | None, seconds: float, own: bool = False) -> Iterator[Executor]:
     """The executor that is asked for; its workers are let go at the end.
 
-    ``auto`` decides by the ``numbers`` that all runs together will learn from: rows drawn × numbers in a row.
-    ``folder`` is for the executor's files, by default a temporary one.
+    ``auto`` decides by the ``seconds`` that all runs together take on one core, without compiling. ``folder`` is for
+    the executor's files, by default a temporary one.
     """
     machines.check(own)
     if machines.executor == OLD_NAME:
@@ -123,7 +123,7 @@ def executing(machines: Machines, folder: Path | None, numbers: float, own: bool
         name = machines.name
         if name == AUTO:
             several = machines.workers != 1 and cores() > 1 and jax.default_backend() == "cpu"
-            name = "local" if several and not own and numbers >= FEWEST_NUMBERS and os.name == "posix" else IN_PROCESS
+            name = "local" if several and not own and seconds >= FEWEST_SECONDS and os.name == "posix" else IN_PROCESS
         executor: Executor
         if name == IN_PROCESS:
             executor = InProcess(folder)
