@@ -16,10 +16,10 @@ from pathlib import Path
 from common import peak_bytes
 
 import metasched as ms
-from metasched.runs import kept
 from metasched.runs.executors import Machines, executing
 from metasched.runs.executors.local import Local
 from metasched.runs.jobs import make_jobs
+from metasched.runs.sweep import Finished
 
 IDLE = [sys.executable, __file__, "--worker"]
 
@@ -71,11 +71,11 @@ def idle_once(count: int) -> None:
     jobs = make_jobs(tasks(), "uniform", learner=ms.Joint(updates=1), seeds=count)
     described = time.perf_counter() - began
     executor = Local(place / "work", workers=2, command=IDLE)
-    kept.finish(jobs, place / "runs.jsonl", executor)
+    Finished(executor, place / "runs.jsonl").run(jobs)
     seconds = time.perf_counter() - began - described
     executor.close()
     again = time.perf_counter()
-    kept.finish(jobs, place / "runs.jsonl", Local(place / "work", workers=2, command=["false"]))
+    Finished(Local(place / "work", workers=2, command=["false"]), place / "runs.jsonl").run(jobs)
     again = time.perf_counter() - again
     shutil.rmtree(place)
     print(
@@ -96,7 +96,7 @@ def once(executor: str, runs: int, updates: int) -> None:
         for job in make_jobs(mine, word, learner=config, seeds=runs // 4)
     ]
     with executing(Machines(executor), place / "work", 0.0) as chosen:
-        kept.finish(jobs, place / "runs.jsonl", chosen)
+        Finished(chosen, place / "runs.jsonl").run(jobs)
         print(f"{time.perf_counter() - began:.2f}")
     shutil.rmtree(place)
 

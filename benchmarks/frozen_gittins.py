@@ -24,20 +24,20 @@ def follow(tasks, classes, discount, decisions, first, compare_every):
     labels, cumulative = random.integers(classes, size=tasks), Ps.cumsum(axis=2)
     lazy, full, differ = [], [], 0
     for decision in range(decisions):
-        start = time.perf_counter()
+        start = time.process_time()
         task = policy.action(labels)
-        lazy.append(time.perf_counter() - start)
+        lazy.append(time.process_time() - start)
         if decision % compare_every == 0:
-            start = time.perf_counter()
+            start = time.process_time()
             other = first_best(frozen_indices(Ps, payoffs, discount, labels), TIE * payoffs.scale)
-            full.append(time.perf_counter() - start)
+            full.append(time.process_time() - start)
             differ += task != other
         labels[task] = min(classes - 1, np.searchsorted(cumulative[task, labels[task]], random.random()))
     rewards = payoffs.frozen(labels)
-    start = time.perf_counter()
+    start = time.process_time()
     for i in range(0, tasks, max(1, tasks // 50)):
         gittins_index(Ps[i], rewards[i], discount)
-    one_by_one = (time.perf_counter() - start) * max(1, tasks // 50)
+    one_by_one = (time.process_time() - start) * max(1, tasks // 50)
     each = np.mean(full)
     print(
         f"N = {tasks}, C = {classes}, discount {discount}: {decisions} decisions, {np.mean(lazy) * 1e6:.0f} µs each, "

@@ -1,6 +1,7 @@
 """The meta-learner: time of one meta-update beside PyTorch's, beside its floor, of many seeds, and of scheduling.
 
     python benchmarks/meta.py --work w1,w2,w3,w4,overhead --device cpu --json meta.json
+    taskset -c 0 python benchmarks/meta.py --work w1      # one core, processor time: where the machine is busy
 
 W1: MLP 784-300-300-300-10, 70 inner steps of 20 rows, outer loss on 100 rows. W2: four strided convolutions of 64
 filters on 32 × 32 × 3, 50 steps of 10 rows. W3: W1 with UCB over five tasks, told the accuracy on 1,400 validation rows
@@ -68,6 +69,8 @@ from common import fastest  # noqa: E402
 SETTINGS = {"gradient": ASKED.gradient} if ASKED.gradient else {}
 TORCH_DEVICE = "cuda" if ASKED.device == "gpu" else "cpu"
 THREADS = sorted({int(count) for count in ASKED.threads.split(",")}) if TORCH_DEVICE == "cpu" else [CORES]
+CLOCK = time.process_time if TORCH_DEVICE == "cpu" and CORES == 1 else time.perf_counter
+"""With one core only the seconds of this process count, whoever else uses the machine."""
 Sides = dict[str, Callable[[], Any]]
 
 
@@ -94,7 +97,7 @@ class Lines:
         """Warm up, run in turns, and print time, ratio to ``reference`` and multiple of the floor of each side."""
         for run in sides.values():
             run()
-        took = zip(sides, sides.values(), fastest(*sides.values(), repeats=repeats), strict=True)
+        took = zip(sides, sides.values(), fastest(*sides.values(), repeats=repeats, clock=CLOCK), strict=True)
         found = {side: seconds / getattr(run, "updates", 1) for side, run, seconds in took}
         for side, seconds in found.items():
             ratio, floor = seconds / found[reference], floors.get(side, bound)
@@ -241,7 +244,7 @@ def main() -> None:
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
     torch.set_num_threads(THREADS[0])
-    lines = Lines(meta_floor.measured_machine(ASKED.latency))
+    lines = Lines(meta_floor.measured_machine(ASKED.latency, CLOCK))
     works = ASKED.work.split(",")
     for name, work in (("w1", meta_work.W1), ("w2", meta_work.W2), ("w3", meta_work.W3)):
         if name in works:

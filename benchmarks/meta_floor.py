@@ -1,5 +1,6 @@
 """What one meta-update must cost at least: arithmetic, bytes, and steps that wait for each other."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -95,7 +96,7 @@ def floor_of(work: Work) -> Floor:
     return Floor(flop, moved, kernels)
 
 
-def measured_machine(latency: float) -> Machine:
+def measured_machine(latency: float, clock: Callable[[], float]) -> Machine:
     """Peaks of the device in use, as large matrix products and sweeps over a large array reach them in JAX."""
     on_gpu = jax.default_backend() == "gpu"
     size, numbers = (8192, 2**28) if on_gpu else (2048, 2**25)
@@ -105,5 +106,5 @@ def measured_machine(latency: float) -> Machine:
     runs = [lambda: multiply(square).block_until_ready(), lambda: sweep(long).block_until_ready()]
     for run in runs:
         run()
-    seconds = fastest(*runs, repeats=10)
+    seconds = fastest(*runs, repeats=10, clock=clock)
     return Machine(2 * size**3 / seconds[0], 8 * numbers * sweeps / seconds[1], latency if on_gpu else 0.0)

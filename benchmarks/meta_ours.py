@@ -97,7 +97,7 @@ def ours_update(program: engine.Program) -> Run:
 def ours_seeds(work: Work, seeds: int, config: dict[str, Any]) -> Run:
     """Meta-updates of many seeds at once."""
     program = program_of(work, config=config, seeds=seeds)
-    states = engine._stack(program, [start(program, seed) for seed in range(seeds)])
+    states = engine._stack_states(program, [start(program, seed) for seed in range(seeds)])
     return Run(
         lambda: jax.block_until_ready(program.chunk(program.rows.data, program.rows.test, states, 0, UPDATES)), UPDATES
     )

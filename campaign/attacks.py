@@ -20,6 +20,7 @@ ATTACKS: dict[str, Entry] = {
     "protocol": Entry("campaign.protocol:protocol", 1),
     "faults": Entry("campaign.faults:faults", 50),
     "counters": Entry("campaign.kills:counters", 1000),
+    "workers": Entry("campaign.kills:workers", 200),
     "loops": Entry("campaign.kills:loops", 1000),
     "kills": Entry("campaign.kills:kills", 1000),
 }

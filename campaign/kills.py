@@ -16,7 +16,20 @@ from typing import NamedTuple
 
 from campaign.crashes import TEARS
 from campaign.table import Effort, Result, Verdict
-from campaign.victims import COUNTERS, LOG, LOOPS, OUT, SECONDS, VICTIMS, Ended, Victim, essence, prepare, start
+from campaign.victims import (
+    COUNTERS,
+    LOG,
+    LOOPS,
+    OUT,
+    SECONDS,
+    VICTIMS,
+    WORKERS,
+    Ended,
+    Victim,
+    essence,
+    prepare,
+    start,
+)
 from campaign.worker import CLAIM, PLANNED
 
 MOST_IN_A_ROW = 3
@@ -26,7 +39,7 @@ _NOT_BEGUN = ("run the same command again", "give the command that began the oth
 """What ``resume`` says of a run that was killed before it had begun: there is nothing to go on with."""
 
 
-_ALL: dict[str, Victim] = {**VICTIMS, **COUNTERS, **LOOPS}
+_ALL: dict[str, Victim] = {**VICTIMS, **COUNTERS, **WORKERS, **LOOPS}
 
 
 class Whole(NamedTuple):
@@ -77,6 +90,11 @@ def kills(effort: Effort, victims: Sequence[str] = tuple(VICTIMS)) -> Iterator[R
 def counters(effort: Effort) -> Iterator[Result]:
     """The same with victims that compile nothing."""
     yield from kills(effort, tuple(COUNTERS))
+
+
+def workers(effort: Effort) -> Iterator[Result]:
+    """The same with an executor whose workers compile nothing; it is killed, or they are."""
+    yield from kills(effort, tuple(WORKERS))
 
 
 def loops(effort: Effort) -> Iterator[Result]:

@@ -76,10 +76,13 @@ _LOCAL = ["counters", "4", "local"]
 COUNTERS = {
     "one": Victim(["counters", "1"], ["counters", "1"]),
     "seeds": Victim(["counters", "3"], ["counters", "3"]),
+}
+"""Victims that compile nothing: the storage is real, what a run computes are counters. So a kill costs little."""
+WORKERS = {
     "counting workers": Victim(_LOCAL, _LOCAL),
     "counting worker": Victim(_LOCAL, _LOCAL, workers=True),
 }
-"""Victims that compile nothing: the storage is real, what a run computes are counters. So a kill costs little."""
+"""The same in two workers of the executor ``local``, which are Python programs that have to start."""
 LOOPS = {name: Victim(["loop", name], ["loop", name]) for name in loops.LOOPS}
 """Training loops of somebody else, whose choosers have draws under way when they are killed."""
 

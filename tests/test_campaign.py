@@ -51,6 +51,11 @@ def test_real_kills_of_runs_that_only_count_change_no_byte(tmp_path, monkeypatch
     assert failures(kills.counters(Effort(seed=0, attempts=8, workers=2, place=tmp_path))) == []
 
 
+def test_real_kills_of_an_executor_and_of_its_workers_change_no_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    assert failures(kills.workers(Effort(seed=0, attempts=4, workers=2, place=tmp_path))) == []
+
+
 def test_real_kills_of_loops_with_draws_under_way_change_no_draw_and_no_reward(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", os.environ.copy())
     assert failures(kills.loops(Effort(seed=0, attempts=4, workers=2, place=tmp_path))) == []

@@ -13,7 +13,7 @@ from sklearn import metrics as sklearn_metrics
 import metasched as ms
 from helpers import Stop, make_own_label_tasks, make_regression, make_tasks
 from metasched.comparison import bench as benches
-from metasched.comparison import references
+from metasched.comparison import prepare, references
 from metasched.comparison.answer import OUTCOMES
 from metasched.comparison.budget import FEWEST_STEPS, FOR_NETWORKS, WITHOUT_TREES
 from metasched.comparison.predictions import PREDICTIONS
@@ -307,14 +307,30 @@ class TestGoingOn:
             compared(divided(), None, seeds=4, references=True, out=out)
 
 
-class TestBudget:
-    @pytest.fixture
-    def pace(self, monkeypatch):
-        """Seconds of one update, as long as the test wants."""
-        told = [0.01]
-        monkeypatch.setattr(runner, "seconds_per_update", lambda jobs, count: [told[0]] * len(jobs))
-        return told
+@pytest.fixture
+def pace(monkeypatch):
+    """Seconds of one update, as long as the test wants."""
+    told = [0.01]
+    monkeypatch.setattr(runner, "seconds_per_update", lambda jobs, count: [told[0]] * len(jobs))
+    return told
 
+
+@pytest.mark.parametrize("update", [0.01, 10.0])
+def test_a_first_run_that_is_timed_decides_whether_auto_takes_workers(pace, update, monkeypatch, tmp_path):
+    pace[0], expected = update, []
+
+    def executing(machines, folder, seconds, own):
+        expected.append(seconds)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prepare, "executing", executing)
+    with pytest.raises(KeyboardInterrupt):
+        compared(tune=False, out=tmp_path / "a")
+    runs = 2 * (2 + 5 + 3)
+    assert expected == [pytest.approx(runs * LEARNER.updates * update)]
+
+
+class TestBudget:
     LONG = replace(LEARNER, updates=4, batches_per_update=100)
 
     def test_a_short_one_gives_fewer_steps_and_a_rerun_keeps_them(self, pace, tmp_path):

@@ -187,7 +187,7 @@ def test_killed_at_random_and_resumed_it_chooses_the_same_prompts(tmp_path):
     )
     subprocess.run([*SCRIPT, str(whole), "begin", settings], check=True, capture_output=True, timeout=600)
     stop, lines = random.randint(4, 12), 0
-    with subprocess.Popen([*SCRIPT, str(killed), "begin", settings], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*SCRIPT, str(killed), "victim", settings], stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             lines += "'loss'" in line
             if lines == stop:

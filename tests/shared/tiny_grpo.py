@@ -1,6 +1,7 @@
 """A tiny GPT-2 in a GRPO trainer that chooses prompts; as a script, a training in its own process."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -91,4 +92,6 @@ if __name__ == "__main__":
     folder, resume, settings = Path(sys.argv[1]), sys.argv[2] == "resume", json.loads(sys.argv[3])
     trainer = build(folder, **settings)
     trainer.train(resume_from_checkpoint=resume)
+    if sys.argv[2] == "victim":  # a kill that comes late, because the machine is busy, comes all the same
+        signal.pause()
     Path(folder, f"drawn-{trainer.args.process_index}.json").write_text(json.dumps(drawn(trainer)))

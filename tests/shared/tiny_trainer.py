@@ -1,6 +1,7 @@
 """A byte-level language model of two layers in a scheduled trainer; as a script, a training in its own process."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -87,6 +88,8 @@ if __name__ == "__main__":
     by_row = {"reward_every": 2, "target_every": 3} if sys.argv[4:] == ["rows"] else {"batching": "per_source"}
     one = build(folder, max_steps=steps, data_collator=collate, **by_row)
     one.train(resume_from_checkpoint=resume)
+    if sys.argv[2] == "victim":  # a kill that comes late, because the machine is busy, comes all the same
+        signal.pause()
     rank = one.args.process_index
     sources = [line for line in one.state.log_history if "loss" in line]
     Path(folder, f"told-{rank}.json").write_text(json.dumps([*told(one), seen, sources]))

@@ -302,7 +302,7 @@ def test_killed_at_random_and_resumed_it_is_the_same_run(tmp_path, how):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run([*SCRIPT, str(whole), "begin", "14", *how], check=True, capture_output=True, timeout=600)
     stop, lines = random.randint(6, 12), 0
-    with subprocess.Popen([*SCRIPT, str(killed), "begin", "14", *how], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*SCRIPT, str(killed), "victim", "14", *how], stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             lines += "'loss'" in line
             if lines == stop:

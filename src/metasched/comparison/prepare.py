@@ -29,6 +29,8 @@ from metasched.schedulers.resolve import SINGLE
 
 PROGRAMS = 2
 """How many programs are compiled for each method. Runs on folds and runs that judge have different shapes."""
+NUMBERS_A_SECOND = 4e6
+"""About how many numbers one core learns from in a second (rows drawn × numbers per row). Used if no run was timed."""
 OnNote = Callable[[str], None]
 """Called with a line for people before the fits start."""
 
@@ -68,8 +70,12 @@ def prepared(
         splits = split(asked.tasks, asked.seeds)
     runs = len(methods) * len(rates) * (len(splits.judging) + len(splits.folds) + len(benches.FINAL_SEEDS))
     learner = asked.setup.learner.resolve(splits.official)
-    drawn = learner.updates * (learner.batches_per_update or 1) * learner.inner_steps * learner.batch_size
-    reached = executing(machines, out / WORK, runs * drawn * float(math.prod(asked.tasks.shape)), own)
+    if pace is None:
+        drawn = learner.updates * (learner.batches_per_update or 1) * learner.inner_steps * learner.batch_size
+        seconds = runs * drawn * float(math.prod(asked.tasks.shape)) / NUMBERS_A_SECOND
+    else:
+        seconds = runs * learner.updates * pace.update
+    reached = executing(machines, out / WORK, seconds, own)
     with reached as executor, place.claimed(out, asked.as_json()), closing(executor):
         ended = out / benches.ENDED
         if place.grown(known, asked.budget):
@@ -85,11 +91,11 @@ def prepared(
         fits = bench.reference_fits()
         steps.total += len(fits)
         if on_note:
-            seconds = None
+            expected = None
             if pace is not None:
-                seconds = pace.seconds(runs + single_runs, asked.setup.learner.updates)
-                seconds += seconds_of(beside, fits) if beside else 0.0
-            for line in (_announced(asked, rates, steps.total, len(fits), seconds), *_cuts(asked, not ended.exists())):
+                expected = pace.seconds(runs + single_runs, asked.setup.learner.updates)
+                expected += seconds_of(beside, fits) if beside else 0.0
+            for line in (_announced(asked, rates, steps.total, len(fits), expected), *_cuts(asked, not ended.exists())):
                 on_note(line)
             if splits.units < FEWEST_UNITS and splits.kind != "cross-validation":
                 on_note(f"with so few seeds no difference can be shown; give --seeds {FEWEST_UNITS} or more")

@@ -5,7 +5,7 @@ import pytest
 from helpers import make_tasks
 from metasched import Joint, compare
 from metasched.errors import ConfigError
-from metasched.runs.executors import FEWEST_NUMBERS, Machines, executing
+from metasched.runs.executors import FEWEST_SECONDS, Machines, executing
 
 
 @pytest.mark.parametrize(
@@ -29,18 +29,18 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch, tmp_path):
         pass
 
 
-def named(numbers, own=False):
-    with executing(Machines(), None, numbers, own) as executor:
+def named(seconds, own=False):
+    with executing(Machines(), None, seconds, own) as executor:
         return executor.name
 
 
 def test_auto_takes_other_processes_only_where_there_is_much_to_do(monkeypatch):
     monkeypatch.setattr("metasched.runs.executors.cores", lambda: 4)
-    assert named(FEWEST_NUMBERS - 1) == "in-process"
-    assert named(FEWEST_NUMBERS) == "local"
-    assert named(FEWEST_NUMBERS, own=True) == "in-process"
+    assert named(FEWEST_SECONDS - 1) == "in-process"
+    assert named(FEWEST_SECONDS) == "local"
+    assert named(FEWEST_SECONDS, own=True) == "in-process"
     monkeypatch.setattr("metasched.runs.executors.cores", lambda: 1)
-    assert named(FEWEST_NUMBERS) == "in-process"
+    assert named(FEWEST_SECONDS) == "in-process"
 
 
 def test_the_name_of_the_last_version_works_and_says_the_new_one():

@@ -27,9 +27,9 @@ AUTO, IN_PROCESS = "auto", "in-process"
 NAMES = (AUTO, IN_PROCESS, "local", "ray")
 OLD_NAME = "here"
 """The name of ``in-process`` in the last version."""
-FEWEST_NUMBERS = 8e7
-"""With fewer numbers (rows drawn × numbers per row, over all runs), starting several processes takes longer than it
-saves. This many take about 20 seconds on one core (docs/machines.md has the timings).
+FEWEST_SECONDS = 20.0
+"""If all runs together take fewer seconds than this on one core, starting several processes takes longer than it saves
+(docs/machines.md has the timings).
 """
 
 
@@ -110,11 +110,11 @@ class Machines(NamedTuple):
 
 
 @contextmanager
-def executing(machines: Machines, folder: Path | None, numbers: float, own: bool = False) -> Iterator[Executor]:
+def executing(machines: Machines, folder: Path | None, seconds: float, own: bool = False) -> Iterator[Executor]:
     """Yield the requested executor, and release its workers at the end.
 
-    ``auto`` decides by the ``numbers`` that all runs together will learn from: rows drawn × numbers per row. ``folder``
-    is for the executor's files, by default a temporary folder.
+    ``auto`` decides by the ``seconds`` that all runs together take on one core, without compiling. ``folder`` is for
+    the executor's files, by default a temporary folder.
     """
     machines.check(own)
     if machines.executor == OLD_NAME:
@@ -125,7 +125,7 @@ def executing(machines: Machines, folder: Path | None, numbers: float, own: bool
         name = machines.name
         if name == AUTO:
             several = machines.workers != 1 and cores() > 1 and jax.default_backend() == "cpu"
-            name = "local" if several and not own and numbers >= FEWEST_NUMBERS and os.name == "posix" else IN_PROCESS
+            name = "local" if several and not own and seconds >= FEWEST_SECONDS and os.name == "posix" else IN_PROCESS
         executor: Executor
         if name == IN_PROCESS:
             executor = InProcess(folder)
