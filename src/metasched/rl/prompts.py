@@ -32,6 +32,8 @@ MEMORY = 200
 """Groups after which a group counts 1/e of the newest one."""
 PATIENCE = 1024
 """Prompts that may wait for values."""
+_LARGEST = float(np.finfo(np.float32).max)
+"""Of rewards, which are float32 to a scheduler: a larger one is refused before anything has changed."""
 _THOMPSON = {"scale": "within", "width": 2.0, "explore": 0.1}
 """Those of rows of mixed batches: a prompt is such a row."""
 
@@ -398,4 +400,4 @@ class PromptChooser:
 
     def _reward_of(self, group: _Group, values: list[float]) -> float:
         reward = self._reward(np.array(values, np.float64))
-        return number(f"the reward of prompt {group.prompt}", reward)
+        return number(f"the reward of prompt {group.prompt}", reward, least=-_LARGEST, most=_LARGEST)
