@@ -22,19 +22,21 @@ def store(folder: Path, state: Mapping[str, Any], **facts: Any) -> None:
     write_whole(folder / SCHEDULE, format_tensors(state["arrays"], metadata={"facts": told}))
 
 
-def load(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a checkpoint knows of a schedule: facts, and the state of the chooser."""
+def load(folder: Path, *counts: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a checkpoint knows of a schedule: facts, of which ``counts`` are numbers, and the state of the chooser."""
     path = folder / SCHEDULE
     if not path.is_file():
         raise RunError(f"{folder}: no {SCHEDULE} in it; go on from a checkpoint that a scheduled trainer has saved")
     try:
         with safe_open(path, "numpy") as file:
             facts = json.loads(file.metadata()["facts"])
+            if any(int(facts[name]) < 0 for name in counts):
+                raise ValueError
             for position in facts.setdefault("streams", {}).values():
                 int(position["pass"]), int(position["read"])  # refused here, if they are no numbers
             arrays = {name: file.get_tensor(name) for name in list(file.keys())}
             return facts, {"facts": facts.pop("chooser"), "arrays": arrays}
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         raise RunError(f"{path}: damaged; go on from an older checkpoint") from None
 
 
@@ -46,6 +48,6 @@ def newest(folder: Path) -> Path:
         try:
             json.loads((numbers[number] / "trainer_state.json").read_text())  # it is written last
             return numbers[number]
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             warnings.warn(f"{numbers[number]} is not whole and is passed over", stacklevel=3)
     raise RunError(f"{folder}: no whole checkpoint in it; train without resume_from_checkpoint")
