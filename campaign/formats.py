@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -23,9 +24,11 @@ from campaign import states
 from campaign.mutate import Edit, edits, json_edits
 from metasched.chooser import Chooser
 from metasched.comparison.place import stored
+from metasched.comparison.stored import StoredOutputs
 from metasched.datasets.npz import read_npy
 from metasched.datasets.rows import Reading, read_rows
 from metasched.experiments.datasets import cifar100, climatenet, extreme_weather, glyphs, mnist, reviews, uci
+from metasched.experiments.evidence import Evidence, LabelOrder, ScaledError
 from metasched.learners import model_file
 from metasched.references.mean import mean_of
 from metasched.references.recipes import Recipe, fit_recipe
@@ -68,6 +71,7 @@ def formats(place: Path) -> dict[str, Format]:
     """All formats that can be read here; ``place`` is where :func:`prepare` was."""
     run = place / "run"
     files = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    report = {name: (place / "comparison" / name).read_bytes() for name in ("outcomes.jsonl", "remarks.json")}
     found = {
         "npz": Format((_npz(),), _in_zip, lambda content, at: ms.datasets.load(_put(at / "a.npz", content))),
         "npz rows": Format(
@@ -97,9 +101,23 @@ def formats(place: Path) -> dict[str, Format]:
         "reference model.json": _in_tree(place / "reference", "model.json", _json_or_bytes, ms.load_model),
         "reference model.safetensors": _in_tree(place / "reference", "model.safetensors", edits, ms.load_model),
         "mean model.json": _in_tree(place / "mean", "model.json", _json_or_bytes, ms.load_model),
-        "comparison.json": _in_tree(place / "comparison", "comparison.json", _json_or_bytes, stored),
-        "remarks.json": _in_tree(
-            place / "comparison", "remarks.json", _json_or_bytes, lambda at: remarks.read(at / "remarks.json")
+        "comparison.json": Format(
+            ((place / "comparison" / "comparison.json").read_bytes(),),
+            _json_or_bytes,
+            lambda content, at: stored(_put(at / "comparison.json", content).parent),
+        ),
+        "remarks.json": Format(
+            (report["remarks.json"],),
+            _json_or_bytes,
+            _in_run("remarks.json", report, lambda at: (remarks.read(at / "remarks.json"), results.load([at]))),
+        ),
+        "predictions": Format(
+            (json.dumps({"key": "split, model", "outputs": "AACAPwAAgD8="}).encode() + b"\n",),
+            _lines,
+            lambda content, at: _read_predictions(_put(at / "judging.jsonl", content)),
+        ),
+        "evidence.json": Format(
+            (_evidence(),), _json_or_bytes, lambda content, at: results.load([_put(at / "evidence.json", content)])
         ),
         "run.json": Format((files["run.json"],), _json_or_bytes, _in_run("run.json", files, folder.describe)),
         "metrics": Format((files["metrics.jsonl"],), _lines, _in_run("metrics.jsonl", files, records.read)),
@@ -126,6 +144,8 @@ def formats(place: Path) -> dict[str, Format]:
 
         text = yaml.safe_dump(mixture).encode()
         found["mixture.yaml"] = Format((text,), edits, lambda content, at: _mixture(at / "a.yaml", content))
+    if find_spec("transformers"):
+        found["trainer schedule"] = Format(_schedules(), _in_safetensors, _read_schedule)
     for name, keeper in states.keepers().items():
         found[name] = Format((states.good(keeper),), _json_or_bytes, states.reader(keeper))
     found["npz unlabelled"] = Format(
@@ -201,6 +221,25 @@ def _in_gzip(chance: Random, others: Sequence[bytes]) -> list[Edit]:
         return apply
 
     return [inside(edit) for edit in edits(chance, [gzip.decompress(one) for one in others])]
+
+
+def _in_safetensors(chance: Random, others: Sequence[bytes]) -> list[Edit]:
+    """Damage to the facts, stored again with the arrays, or to the bytes."""
+    if chance.random() < 0.3:
+        return edits(chance, others)
+
+    def inside(edit: Edit) -> Edit:
+        def apply(content: bytes) -> bytes:
+            size = int.from_bytes(content[:8], "little")
+            header = json.loads(content[8 : 8 + size])
+            told = header["__metadata__"]["facts"].encode()
+            header["__metadata__"]["facts"] = edit(told).decode("utf-8", "replace")
+            packed = json.dumps(header).encode()
+            return len(packed).to_bytes(8, "little") + packed + content[8 + size :]
+
+        return apply
+
+    return [inside(edit) for edit in json_edits(chance)]
 
 
 def _in_zip(chance: Random, others: Sequence[bytes]) -> list[Edit]:
@@ -401,6 +440,43 @@ def _stored(chooser: Chooser | ms.PromptChooser) -> bytes:
     stored = chooser.state_dict()
     arrays = {name: [one.dtype.str, one.shape, one.tolist()] for name, one in stored["arrays"].items()}
     return json.dumps({"facts": stored["facts"], "arrays": arrays}).encode()
+
+
+def _schedules() -> tuple[bytes, ...]:
+    """As trainers store them with their checkpoints: of sources and of prompts."""
+    from metasched.transformers import checkpoint as schedule
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = []
+        for content, take in ((_states()[0], _one_chooser()), (_prompt_states()[0], _one_of_prompts())):
+            _taken(content, take)
+            facts = {"streams": {"web": {"pass": 1, "read": 7}}, "target_reads": 3, "step": 3}
+            schedule.store(Path(folder), take.state_dict(), **facts)
+            found.append((Path(folder) / schedule.SCHEDULE).read_bytes())
+    return tuple(found)
+
+
+def _read_schedule(content: bytes, at: Path) -> object:
+    from metasched.transformers import checkpoint as schedule
+
+    facts, state = schedule.load(_put(at / schedule.SCHEDULE, content).parent, "step", "target_reads")
+    told = state["facts"]
+    chooser = _one_of_prompts() if isinstance(told, dict) and "prompts" in told else _one_chooser()
+    chooser.load_state_dict(state)
+    return facts
+
+
+def _evidence() -> bytes:
+    error = ScaledError((1.0, 2.0), {"yes": (0.5, None)}, exponent=-0.5)
+    moves = {"web": ((0.5, 0.5), (0.0, 1.0))}
+    order = (LabelOrder(task="web", rows=9, p_permutation=0.25),)
+    known = Evidence(format=1, kind="evidence", experiment="digits", simulated=False, order=order, transitions=moves)
+    return msgspec.json.encode(msgspec.structs.replace(known, classes=("yes", "no"), scaled_error=error))
+
+
+def _read_predictions(path: Path) -> object:
+    outputs = StoredOutputs(path)
+    return outputs.read("split, model", 2) if "split, model" in outputs else None
 
 
 def _read_state(content: bytes, _: Path) -> object:

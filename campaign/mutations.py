@@ -24,7 +24,7 @@ from campaign.table import Effort, Result, Verdict, processor_seconds, told
 from metasched.errors import MetaschedError
 
 FOUND = Path(__file__).parent / "found"
-BATCH = 2000
+BATCH = 5000
 """Attempts that one process makes before the next begins."""
 SECONDS = 20.0
 """Without an answer for so much processor time an attempt hangs, and without any for ``MOST_SECONDS``."""

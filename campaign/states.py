@@ -105,8 +105,18 @@ def reader(keeper: Keeper) -> Callable[[bytes, Path], object]:
     return lambda content, _: read(keeper, content)
 
 
+@cache
+def _cyclic() -> Any:
+    """One for all attempts: with one of its own each would compile its programs again."""
+    return ms.schedulers.cyclic(2)
+
+
+def _chooser() -> ms.Chooser:
+    return ms.Chooser(_cyclic(), {"a": 10, "b": 7}, batch_size=3, seed=1)
+
+
 def _stream() -> Any:
-    return ms.mix({"even": range(0, 60, 2), "odd": range(1, 15, 2)}, "cyclic", batch_size=4, seed=5)
+    return ms.mix({"even": range(0, 60, 2), "odd": range(1, 15, 2)}, _cyclic(), batch_size=4, seed=5)
 
 
 def _read_some(stream: Any) -> None:
@@ -117,13 +127,13 @@ def _read_some(stream: Any) -> None:
 def _sampler() -> Any:
     from metasched.torch import BatchSampler
 
-    return BatchSampler(ms.Chooser("cyclic", {"a": 10, "b": 7}, batch_size=3, seed=1), batches=4)
+    return BatchSampler(_chooser(), batches=4)
 
 
 def _mixer() -> Any:
     from metasched.torch import Mixer
 
-    return Mixer(ms.Chooser("cyclic", 2), [["a1", "a2"], ["b1"]], batches=4)
+    return Mixer(ms.Chooser(_cyclic(), 2), [["a1", "a2"], ["b1"]], batches=4)
 
 
 class _Telling:
@@ -132,7 +142,7 @@ class _Telling:
     def __init__(self) -> None:
         from metasched.torch import Teller
 
-        self.chooser = ms.Chooser("cyclic", {"a": 10, "b": 7}, batch_size=3, seed=1)
+        self.chooser = _chooser()
         self.draws = [self.chooser.ask() for _ in range(4)]
         self.teller = Teller(self.chooser, late=3)
         self.state_dict, self.load_state_dict = self.teller.state_dict, self.teller.load_state_dict

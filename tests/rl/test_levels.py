@@ -32,7 +32,7 @@ def test_columns_of_other_libraries():
         (7, None, "the prompts are 7"),
         ([], None, "there are no prompts"),
         (ROWS, None, "prompt 0 is a dict, no name"),
-        (ROWS, "levle", "no column 'levle'"),
+        (ROWS, "levle", "row 0 has no column 'levle'"),
         ({"level": [1]}, "levle", "unknown column 'levle'; did you mean 'level'"),
         (ROWS, 3, "by is 3; give the name of a column"),
         (["a", None], None, "prompt 1 has the name None"),

@@ -1,6 +1,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import jax
 import numpy as np
 import pytest
 
@@ -49,6 +50,13 @@ def test_values_late_out_of_order_and_one_by_one_make_the_same_chooser():
         for place in range(4):  # the first completion of every prompt, then the second …
             pieces.observe(indices[place::4], advantages[place::4])
     assert whole.next(8).tolist() == pieces.next(8).tolist()
+
+
+def test_one_compiled_program_chooses_all_prompts_of_a_step(caplog):
+    chooser = ms.PromptChooser(LEVELS, memory=37)  # with settings of its own, so that nothing is compiled yet
+    with jax.log_compiles():
+        chooser.next(64)
+    assert sum("Finished XLA compilation of jit(step)" in line for line in caplog.messages) == 1
 
 
 def test_a_prompt_that_waits_twice_has_two_groups():
@@ -136,6 +144,7 @@ def test_threads_that_sample_and_tell_lose_no_value():
         ({}, [5, 299], [1, 1], "is not waiting for values; give those of a group in one call, or set group_size"),
         ({"group_size": 2}, [0, 0, 0], [1, 1, 1], "has 3 values, more than it waits for; is group_size 2 right"),
         ({"values": "successes"}, [0, 1], [0, 3], "a success is 3"),
+        ({}, [0], [1e300], "the reward of prompt 0 is 1e[+]300; give a number"),
         ({"values": lambda group: float("nan")}, [0], [1], "the reward of prompt 0 is nan; give a number"),
     ],
 )
@@ -146,6 +155,7 @@ def test_what_is_refused_changes_nothing(settings, indices, values, said):
     with pytest.raises(ConfigError, match=said):
         chooser.observe(indices, values)
     assert json.dumps(chooser.state_dict()["facts"]) == before
+    assert chooser.waiting().tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("group_size", [None, 4])

@@ -74,6 +74,16 @@ def test_a_stored_selector_goes_on_with_the_same_tasks(reader):
     assert read(again, np.random.default_rng(1)) == read(one, np.random.default_rng(1))
 
 
+@pytest.mark.parametrize("arrays", [None, "é", "abc", "YWJj"])
+def test_a_damaged_state_is_refused_in_one_line(reader, arrays):
+    one = reader()
+    state = one.state_dict()
+    inner = one.reader.selector
+    with pytest.raises(ConfigError, match="the selector's state is damaged; take an older one"):
+        inner.load_state_dict({**inner.state_dict(), "arrays": arrays})
+    assert one.state_dict() == state
+
+
 def test_values_for_tasks_that_do_not_wait_are_passed_over(reader):
     one = reader()
     indices, asked, _ = read(one, np.random.default_rng(0))

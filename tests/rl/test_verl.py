@@ -129,6 +129,14 @@ def test_a_checkpoint_of_the_data_loader_goes_on_with_the_same_prompts(trainer, 
     assert 0 < scores.mean() < 1
 
 
+@pytest.mark.parametrize("damage", [{"chooser": None}, {"asked": None}, {"asked": {"a": "b"}}])
+def test_a_state_of_another_data_set_is_refused_in_one_line(trainer, damage):
+    one = trainer().train_dataset
+    state = {name: part for name, part in {**one.state_dict(), **damage}.items() if part is not None}
+    with pytest.raises(ConfigError, match="the checkpoint has no state of this data set; begin anew"):
+        one.load_state_dict(state)
+
+
 def test_rows_for_validation_are_read_as_ever(trainer):
     one = trainer()
     (rows,) = list(one.val_dataloader)

@@ -286,7 +286,9 @@ class Setup:
             state = with_proportions(state, self.weights.at(draws, self._proportions))
         real, others = ([one for one in map(self._present, draws) if len(one.arms)] for draws in (told, supposed))
         if not self.mixed:
-            rows, rewards = self._as_arrays([*real, *others], _room(len(real) + len(others)) + 1)
+            # Room for more draws than there usually are costs little where a row is short, and saves programs.
+            room = _room(len(real) + len(others), least=64 if len(self.tasks) <= 64 else 8)
+            rows, rewards = self._as_arrays([*real, *others], room + 1)
             rows[-1, 1:] = self._labels_at(positions)
             state, choice, chance = self._step(state, rows, rewards, len(real), len(real) + len(others))
         elif all(len(one.arms) == self.batch_size for one in (*real, *others)):

@@ -44,10 +44,15 @@ def _column(prompts: Any, name: str) -> list[Any]:
         if name not in columns:
             raise unknown("column", name, map(str, columns))
         return list(prompts[name])
-    try:
-        return [row[name] for row in prompts]
-    except (KeyError, TypeError, IndexError):
-        raise ConfigError(f"the rows have no column '{name}'; give by= one of their columns, or a function") from None
+    values = []
+    for place, row in enumerate(prompts):
+        try:
+            values.append(row[name])
+        except (KeyError, TypeError, IndexError):
+            raise ConfigError(
+                f"row {place} has no column '{name}'; give by= a column of all rows, or a function"
+            ) from None
+    return values
 
 
 def mean_size(values: NDArray[np.float64]) -> float:

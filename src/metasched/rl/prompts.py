@@ -33,6 +33,8 @@ MEMORY = 200
 """After this many more groups, a group counts 1/e of the newest one."""
 PATIENCE = 1024
 """The most prompts that may wait for values."""
+_LARGEST = float(np.finfo(np.float32).max)
+"""The largest reward. Schedulers store rewards as float32, so a larger one is refused before anything has changed."""
 _THOMPSON = {"scale": "within", "width": 2.0, "explore": 0.1}
 """As for rows of mixed batches, because a prompt is such a row."""
 
@@ -403,4 +405,4 @@ class PromptChooser:
 
     def _reward_of(self, group: _Group, values: list[float]) -> float:
         reward = self._reward(np.array(values, np.float64))
-        return number(f"the reward of prompt {group.prompt}", reward)
+        return number(f"the reward of prompt {group.prompt}", reward, least=-_LARGEST, most=_LARGEST)

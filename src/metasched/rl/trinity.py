@@ -13,6 +13,7 @@ import base64
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from metasched.errors import ConfigError
@@ -80,5 +81,8 @@ class PromptSelector(BaseSelector):  # type: ignore[misc]
             state_dict: the result of :meth:`state_dict`.
         """
         if "facts" in state_dict:
-            arrays = load(base64.b64decode(state_dict["arrays"]))
+            try:
+                arrays = load(base64.b64decode(state_dict["arrays"]))
+            except (KeyError, TypeError, ValueError, SafetensorError):
+                raise ConfigError("the selector's state is damaged; take an older one") from None
             self.chooser.load_state_dict({"facts": state_dict["facts"], "arrays": arrays})

@@ -146,11 +146,17 @@ class PromptMixin(_Trainer):  # type: ignore[misc]
         self._unlogged = 0
         if resume_from_checkpoint:
             folder = Path(resume_from_checkpoint)
-            facts, state = load(folder)
+            facts, state = load(folder, "step")
             self.chooser.load_state_dict(state)
             self._step = int(facts["step"])
             if self._step % self._block:
-                self._buffered_inputs = _load_block(folder / self._block_file, self.args.device)
+                batches = _load_block(folder / self._block_file, self.args.device)
+                if batches and len(batches) != self.args.steps_per_generation:
+                    raise RunError(
+                        f"{folder / self._block_file}: has steps_per_generation={len(batches)}, but this trainer has "
+                        f"{self.args.steps_per_generation}; continue with the settings of the checkpoint"
+                    )
+                self._buffered_inputs = batches
         self.chooser.forget(self.chooser.waiting())  # of a training that was interrupted
         return super().train(resume_from_checkpoint or None, *args, **kwargs)
 

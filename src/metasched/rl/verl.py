@@ -61,8 +61,12 @@ class PromptDataset(RLHFDataset):  # type: ignore[misc]
             state: the result of :meth:`state_dict`.
         """
         if self.chooser is not None:
-            self.chooser.load_state_dict(state["chooser"])
-            self.asked = dict(state["asked"])
+            try:
+                chooser, asked = state["chooser"], {uid: int(prompt) for uid, prompt in state["asked"].items()}
+            except (TypeError, KeyError, ValueError, AttributeError):
+                raise ConfigError("the checkpoint has no state of this data set; begin anew") from None
+            self.chooser.load_state_dict(chooser)
+            self.asked = asked
 
 
 @_base.register_trainer("metasched")

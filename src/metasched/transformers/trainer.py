@@ -348,7 +348,7 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         self._unlogged, self._gradient_reward = 0, None
         self._teller = Teller(_Told(self))
         if resume_from_checkpoint:
-            facts, state = load(Path(resume_from_checkpoint))
+            facts, state = load(Path(resume_from_checkpoint), "target_reads")
             self.chooser.load_state_dict(state)
             self._target_reads = int(facts["target_reads"])
             for name, position in facts["streams"].items():
