@@ -655,6 +655,14 @@ class TestSteps:
         ({"kind": "cosine"}, row_losses, "unknown kind 'cosine'; known: loss, probability"),
         ({"every": 0}, row_losses, "every is 0"),
         ({"optimiser": "adam"}, row_losses, "optimiser is a str; give the model's PyTorch optimiser"),
+        (
+            {"optimiser": torch.optim.SGD(nn.Linear(1, 1).parameters())},
+            row_losses,
+            "the optimiser trains none of the parameters that count",
+        ),
+        ({"target": TensorDataset(*rows(5))}, row_losses, "rows of type TensorDataset are not a pair of tensors"),
+        ({"target": rows(5)[0]}, row_losses, "rows of type Tensor are not a pair of tensors"),
+        ({"target": (rows(5)[0], torch.full((5,), -100))}, row_losses, "the target has no labelled row"),
         ({}, lambda model, batch: row_losses(model, batch).mean(), "the losses have shape \\(\\)"),
         ({}, lambda model, batch: row_losses(model, batch).detach(), "the losses of the rows have no gradient"),
         ({}, lambda model, batch: None, "give the losses of the rows; only kind='loss'"),
@@ -688,6 +696,21 @@ def test_a_loop_that_leaves_something_out_is_told_what():
         losses.mean().backward(retain_graph=True)
         reward.rows(losses)
     with pytest.raises(ConfigError, match="no layer took part in a backward pass inside watch"):
+        reward.rewards()
+    with pytest.raises(ConfigError, match="the model is a function; give a"):
+        RowTransfer(row_losses)
+
+
+def test_a_model_whose_rows_are_not_first_is_told_so():
+    class TimeFirst(Transformer):
+        def forward(self, words):
+            return self.head(self.words(words.T)).transpose(0, 1)
+
+    model, batch = seeded(TimeFirst), texts(4, 1)
+    reward = RowTransfer(model, texts(3, 2), layers=["words", "head"], every=1)
+    with reward.watch():
+        reward.rows(row_losses(model, batch)).mean().backward()
+    with pytest.raises(ConfigError, match=r"the losses are of 4 rows, but the outputs of no layer .* has \(6, 4, 11\)"):
         reward.rewards()
 
 

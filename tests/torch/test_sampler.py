@@ -326,6 +326,8 @@ def test_refuses_a_loader_that_is_not_its_own_and_sources_without_rows():
     sampler = BatchSampler(ms.Chooser(CYCLIC, SIZES, 4), batches=2)
     with pytest.raises(ConfigError, match="credit needs the DataLoader with this batch_sampler"):
         next(sampler.credit(DataLoader(ConcatDataset(datasets()), batch_size=4)))
+    with pytest.raises(ConfigError, match="sources have 41 rows, but the loader's data set has 23"):
+        next(sampler.credit(DataLoader(range(23), batch_sampler=sampler)))
     with pytest.raises(ConfigError, match="streams, which have no row numbers"):
         BatchSampler(ms.Chooser(CYCLIC, 3), batches=2)
     with pytest.raises(ConfigError, match="leave out abstain"):

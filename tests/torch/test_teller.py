@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from torch import nn  # noqa: E402
 from torch.nn.functional import cross_entropy  # noqa: E402
 from torch.utils.data import ConcatDataset, DataLoader, TensorDataset  # noqa: E402
 
-from metasched.torch import BatchSampler, RowTransfer, Teller  # noqa: E402
+from metasched.torch import BatchSampler, Mixer, RowTransfer, Teller  # noqa: E402
 
 
 def chooser():
@@ -51,6 +52,52 @@ def test_rewards_that_do_not_fit_are_refused():
     one = chooser()
     with pytest.raises(ConfigError, match="3"):
         Teller(one).tell(one.ask(), torch.ones(3))
+    with pytest.raises(ConfigError, match="there are 3 losses for 4 rows"):
+        Teller(one).tell(one.ask(), None, torch.ones(3))
+    with pytest.raises(ConfigError, match="the chooser is a str; give a BatchSampler"):
+        Teller("thompson")
+
+
+def test_rewards_that_are_never_finite_are_said_once():
+    one = chooser()
+    teller = Teller(one)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for number in range(40):  # a good one in between, and draws that are not measured
+            teller.tell(one.ask(), torch.full((4,), 0.5 if number == 5 else torch.nan))
+            teller.tell(one.ask(), None)
+    assert [str(line.message).split(",")[0] for line in caught] == [
+        "the rewards of the last 10 measured draws are not finite"
+    ]
+    assert len(told(one)) == 1
+
+
+def test_the_log_has_losses_of_every_row_also_where_nothing_was_measured():
+    one = chooser()
+    teller, losses, tasks = Teller(one, late=2), [], []
+    assert teller.log() == {}
+    for number in range(6):
+        draw = one.ask()
+        losses.append(np.arange(4.0) + 10 * number)
+        tasks.append(draw.tasks)
+        teller.tell(draw, torch.ones(4) if number % 2 else None, torch.tensor(losses[-1]))
+        if number == 2:
+            first = teller.log()
+    for logged, steps in ((first, slice(0, 3)), (teller.log(), slice(3, 6))):
+        cost, task = np.concatenate(losses[steps]), np.concatenate(tasks[steps])
+        for number, name in enumerate(("web", "books")):
+            mine = task == number
+            assert logged[f"share/{name}"] == mine.mean()
+            assert logged.get(f"loss/{name}") == (pytest.approx(cost[mine].mean()) if mine.any() else None)
+    assert teller.log() == {}
+
+
+def test_the_loss_of_a_draw_of_one_source_may_be_of_as_many_rows_as_its_batch_has():
+    mixer = Mixer(ms.Chooser("cyclic", 2), [[torch.zeros(3)], [torch.ones(5)]], batches=2)
+    teller = Teller(mixer)
+    for draw, batch in mixer:
+        teller.tell(draw, 0.5, batch)
+    assert {name: value for name, value in teller.log().items() if "loss" in name} == {"loss/1": 0.0, "loss/2": 1.0}
 
 
 @pytest.mark.parametrize(

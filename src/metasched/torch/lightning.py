@@ -12,7 +12,6 @@ from typing import Any
 from metasched.chooser import Draw
 from metasched.errors import ConfigError
 from metasched.optional import require
-from metasched.torch.losses import SourceLosses
 from metasched.torch.sampler import BatchSampler
 from metasched.torch.teller import Teller
 
@@ -55,9 +54,8 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
             raise ConfigError(f"the reward is {reward!r}; give a function of a draw and its batch, or a RowTransfer")
         sampler.whole = True  # Lightning counts the batches of an epoch from its beginning, even after a resume.
         self._sampler, self._reward = sampler, reward
-        self._teller, self._losses, self._watch = Teller(sampler), SourceLosses(), ExitStack()
+        self._teller, self._watch = Teller(sampler), ExitStack()
         self._told: Any = 0.0  # the rewards for a static scheduler
-        self._unlogged = 0
 
     # Called by the trainer
 
@@ -95,7 +93,6 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
             batch_idx: as in Lightning.
         """
         self.draw, self._batch = self._sampler.delivered(), batch
-        self._unlogged += 1
         if hasattr(self._reward, "watch"):
             self._watch.enter_context(self._reward.watch())
 
@@ -124,9 +121,7 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
         """
         self._watch.close()
         draw: Any = self.draw
-        if isinstance(outputs, Mapping) and outputs.get("losses") is not None:
-            self._losses.add(draw.cut(self._sampler.positions(draw)), outputs["losses"])
-        self._teller.tell(draw, self._told)
+        self._teller.tell(draw, self._told, outputs.get("losses") if isinstance(outputs, Mapping) else None)
         if trainer.loggers and (batch_idx + 1) % trainer.log_every_n_steps == 0:
             self._log(trainer, pl_module)
 
@@ -188,9 +183,6 @@ class ScheduleCallback(_Callback):  # type: ignore[misc]
         def gathered(mine: Any) -> Any:
             return module.all_gather(mine).reshape(-1, *mine.shape[1:])
 
-        chooser = self._sampler.chooser
-        logged = chooser.log(last=self._unlogged) | self._losses.take(chooser.names, gathered)
-        metrics = {name: value for name, value in logged.items() if not name.startswith("draws/")}
+        metrics = self._teller.log(gathered)
         for logger in trainer.loggers:  # Loggers of other processes write nothing.
             logger.log_metrics(metrics, step=trainer.global_step)
-        self._unlogged = 0

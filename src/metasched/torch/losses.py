@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from metasched.chooser import Draw
+from metasched.errors import ConfigError
 
 
 class SourceLosses:
@@ -17,7 +19,10 @@ class SourceLosses:
     def add(self, draw: Draw, losses: Any) -> None:
         """Add the losses (rows,) of the rows of a draw, NaN for rows without a loss."""
         values = torch.as_tensor(losses).detach().float().reshape(-1)
-        tasks = torch.from_numpy(draw.tasks).to(values.device)
+        tasks = draw.tasks if draw.mixed else np.repeat(draw.tasks[:1], len(values))
+        if len(values) != len(tasks):
+            raise ConfigError(f"there are {len(values)} losses for {len(tasks)} rows; give one for each row")
+        tasks = torch.from_numpy(tasks).to(values.device)
         known = ~values.isnan()
         sums = values.new_zeros(2, len(draw.names))
         sums[0].index_add_(0, tasks, values.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf))

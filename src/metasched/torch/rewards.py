@@ -48,8 +48,12 @@ def logits(model: Any, rows: Any) -> tuple[Any, Any]:
         >>> outputs.shape
         torch.Size([8, 2])
     """
-    inputs, labels = rows
-    return model(inputs), labels
+    if not isinstance(rows, tuple | list) or len(rows) != 2 or not isinstance(rows[1], torch.Tensor):
+        raise ConfigError(
+            f"rows of type {type(rows).__name__} are not a pair of tensors (inputs, labels); give such a pair, "
+            "or a function loss_or_logits(model, rows)"
+        )
+    return model(rows[0]), rows[1]
 
 
 def transfer(

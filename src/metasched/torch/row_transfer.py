@@ -98,6 +98,9 @@ class RowTransfer:
         self._every, self._refresh = whole_number("every", every, least=1), whole_number("refresh", refresh, least=1)
         self._train = flag("train", train)
         self._layers, self._names = _layers(self._model, layers)
+        trained = () if optimiser is None else {id(one) for group in optimiser.param_groups for one in group["params"]}
+        if optimiser is not None and not any(key in trained for key in self._names):
+            raise ConfigError("the optimiser trains none of the parameters that count; give the one of this model")
         self._looked = False  # whether it is known which layers run, and on rows
         self._directions: dict[int, torch.Tensor] = {}  # by the id of the parameter, multiplied by _gain
         self._calls, self._aimed = 0, -1
@@ -214,14 +217,20 @@ class RowTransfer:
             return None
         if not record.told:
             raise ConfigError("rows(losses) was not called inside watch(), so the rows of the batch are unknown")
+        skipped = [f"{self._name_of(layer)} has {tuple(shape)}" for layer, shape in record.skipped.items()]
+        if not record.products and skipped:
+            raise ConfigError(
+                f"there are losses of {record.shape[0]} rows, but no layer has outputs that begin with as many "
+                f"({skipped[0]}); put the rows first in the model's inputs, and give the loss of every row"
+            )
         if not record.products:
             raise ConfigError(
-                "no layer took part in a backward pass inside watch(); call backward() there, on the model given here"
+                "no layer took part in a backward pass inside watch(); there call the model, rows(losses) and then "
+                "backward(), on the model given here"
             )
-        if record.skipped and not self._named_late:
+        if skipped and not self._named_late:
             self._named_late = True
-            names = [f"{self._name_of(layer)} has {tuple(shape)}" for layer, shape in record.skipped.items()]
-            _leave_out(names, f"their outputs do not begin with {tuple(record.shape)} rows")
+            _leave_out(skipped, f"their outputs do not begin with {tuple(record.shape)} rows")
         weights, losses = record.weights_and_losses()
         total = torch.stack([one.to(weights.device) for one in record.products]).sum(0) / -self._gain()
         shares = weights.to(total.dtype)
@@ -333,7 +342,8 @@ class RowTransfer:
                 with torch.no_grad(), torch.autocast(slope.device.type, enabled=False):
                     inputs = kept.pop().saved_tensors[0] if moves else None  # the graph may outlive this pass
                     if not record.fits(slope):
-                        record.skipped.setdefault(layer, slope.shape)
+                        if record.told:
+                            record.skipped.setdefault(layer, slope.shape)
                         return
                     along = self._along(weight, slope, kind), self._along(bias, slope, kind)
                     record.add(part(layer, kind, inputs, *along, slope, len(record.shape)))
@@ -382,6 +392,8 @@ class RowTransfer:
             flat = flat if flat.dtype == torch.float64 else flat.float()
             losses = nn.functional.cross_entropy(flat, labels.reshape(-1), reduction="none", ignore_index=IGNORED)
             counted = labels.reshape(-1) != IGNORED
+            if not self._looked and not bool(counted.any()):  # later it would wait for the device
+                raise ConfigError("the target has no labelled row; give at least one")
             each = torch.exp(-losses) * counted if self._by_probability else -losses
             goodness = each.sum() / counted.sum()
         if not goodness.requires_grad:
@@ -443,6 +455,8 @@ def _slopes(goodness: torch.Tensor, parameters: list[Any]) -> list[torch.Tensor]
 
 def _inside(model: Any) -> Any:
     """The module with the layers, without its wrappers."""
+    if not isinstance(model, nn.Module):
+        raise ConfigError(f"the model is a {type(model).__name__}; give a torch.nn.Module")
     while isinstance(model, nn.parallel.DistributedDataParallel) or hasattr(model, "_orig_mod"):
         model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
     spread = any(hasattr(one, "placements") or hasattr(one, "ds_id") for one in model.parameters())

@@ -129,6 +129,11 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         """
         if getattr(loader, "batch_sampler", None) is not self or not getattr(loader, "in_order", True):
             raise ConfigError("credit needs the DataLoader with this batch_sampler, and the default in_order=True")
+        data_set, wanted = getattr(loader, "dataset", ()), sum(size or 0 for size in self.chooser.sizes)
+        if hasattr(data_set, "__len__") and len(data_set) < wanted:
+            raise ConfigError(
+                f"the chooser's sources have {wanted} rows, but the loader's data set has {len(data_set)}"
+            )
         for batch in loader:
             yield self.delivered(), batch
 

@@ -1,7 +1,8 @@
 """Tells rewards that are on a device, once they have arrived."""
 
+import warnings
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,11 @@ import torch
 
 from metasched.chooser import Draw
 from metasched.errors import ConfigError, whole_number
+from metasched.torch.losses import SourceLosses
 from metasched.torch.ranks import ElsewhereError
+
+_MOST_LOST = 10
+"""Draws in a row whose rewards are not finite, before a warning."""
 
 
 class Teller:
@@ -38,11 +43,16 @@ class Teller:
     """
 
     def __init__(self, chooser: Any, late: int | None = None) -> None:
+        if not (hasattr(chooser, "tell") and hasattr(chooser, "forget")):
+            raise ConfigError(f"the chooser is a {type(chooser).__name__}; give a BatchSampler, a Mixer or a Chooser")
         self._chooser = chooser
         self._late = late if late is None else whole_number("late", late, least=0)
         self._waiting: deque[_Waiting] = deque()
+        self._losses = SourceLosses()
+        self._unlogged = 0  # draws since the last log
+        self._lost = 0  # draws in a row whose rewards were not finite
 
-    def tell(self, draw: Draw, rewards: Any) -> None:
+    def tell(self, draw: Draw, rewards: Any, losses: Any = None) -> None:
         """Take the rewards of a draw, and tell those of an earlier draw.
 
         Args:
@@ -50,7 +60,13 @@ class Teller:
             rewards: a tensor on any device with one number for each row, or anything else that ``tell`` of the chooser
                 takes. None forgets the draw, and so do numbers that are not finite, such as those of a step that
                 overflowed.
+            losses: the losses of the rows that this process trains on, for :meth:`log`. Give them even if rewards were
+                not measured. NaN stands for a row without a loss.
         """
+        if losses is not None:
+            positions = getattr(self._chooser, "positions", None)
+            self._losses.add(draw if positions is None else draw.cut(positions(draw)), losses)
+        self._unlogged += 1
         self._waiting.append(self._sent(draw, rewards))
         while len(self._waiting) > (self._late or 0):
             self._tell(self._waiting.popleft())
@@ -59,6 +75,32 @@ class Teller:
         """Tell all remaining rewards at the end of a run."""
         while self._waiting:
             self._tell(self._waiting.popleft())
+
+    def log(self, gather: Callable[[Any], Any] | None = None) -> dict[str, float]:
+        """Numbers for a tracker, over the draws since the last call. Reading the losses waits for the device.
+
+        Args:
+            gather: concatenates the tensors (1, …) of all processes, so that the losses of all rows count. Every
+                process must then call ``log``. None: only the losses of this process count.
+
+        Returns:
+            ``share/<source>``, ``reward/<source>`` and ``loss/<source>``, the mean loss of its rows. Log those of the
+            first process, because the others do not know shares and rewards.
+
+        Examples:
+            >>> import torch
+            >>> from metasched.torch import Teller
+            >>> chooser = ms.Chooser("cyclic", {"web": None, "books": None}, batch_size=2)
+            >>> teller = Teller(chooser)
+            >>> teller.tell(chooser.ask(), None, losses=torch.tensor([2.0, 3.0]))
+            >>> teller.log()
+            {'share/web': 0.5, 'share/books': 0.5, 'loss/web': 2.0, 'loss/books': 3.0}
+        """
+        chooser = getattr(self._chooser, "chooser", self._chooser)
+        numbers = chooser.log(last=self._unlogged) if self._unlogged else {}
+        self._unlogged = 0
+        kept = {name: value for name, value in numbers.items() if not name.startswith("draws/")}
+        return kept | self._losses.take(chooser.names, gather)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue: the rewards that were not told yet. Under ``torch.distributed`` each rank
@@ -131,6 +173,15 @@ class Teller:
             if not isinstance(rewards, np.ndarray) or np.isfinite(rewards).all():
                 raise
             self._chooser.forget(one.draw)
+            self._lost += 1
+            if self._lost == _MOST_LOST:
+                warnings.warn(
+                    f"the rewards of the last {_MOST_LOST} measured draws are not finite, so nothing is learned from "
+                    "them; look for NaN in the rows and the target, or lower the learning rate",
+                    stacklevel=3,
+                )
+        else:
+            self._lost = 0
 
 
 def _are_numbers(rewards: Any) -> bool:
