@@ -12,7 +12,7 @@ BYTES = 256
 
 
 class Size(NamedTuple):
-    """How large a model and its batches are, how long it trains at which rate, and how often it is measured."""
+    """How large a model and its batches are, and how long it trains at which rate."""
 
     layers: int
     width: int
@@ -20,14 +20,13 @@ class Size(NamedTuple):
     context: int
     batch: int
     steps: int
-    points: int
     learning_rate: float
 
 
 SIZES = {
-    "tiny": Size(1, 16, 1, 16, 8, 32, 2, 3e-3),
-    "small": Size(2, 64, 2, 64, 16, 800, 10, 2e-3),
-    "large": Size(4, 384, 6, 256, 32, 1500, 15, 8e-4),
+    "tiny": Size(1, 16, 1, 16, 8, 32, 3e-3),
+    "small": Size(2, 64, 2, 64, 16, 800, 2e-3),
+    "large": Size(4, 384, 6, 256, 32, 1500, 8e-4),
 }
 
 
@@ -109,12 +108,18 @@ class Data(NamedTuple):
     noise: tuple[str, ...]
 
 
+def listed(folder: Path) -> dict[str, Any]:
+    """What ``corpus.json`` says of a corpus."""
+    path = folder / "corpus.json"
+    if not path.exists():
+        raise SystemExit(f"{folder} has no corpus.json; python benchmarks/mixing_corpus.py {folder} writes it")
+    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return known
+
+
 def load(folder: Path, target: str, size: Size, device: str) -> Data:
     """A target and its sources, cut into rows, from the corpus that ``mixing_corpus.py`` wrote."""
-    listed = folder / "corpus.json"
-    if not listed.exists():
-        raise SystemExit(f"{folder} has no corpus.json; python benchmarks/mixing_corpus.py {folder} writes it")
-    known: dict[str, Any] = json.loads(listed.read_text(encoding="utf-8"))
+    known = listed(folder)
     if target not in known["targets"]:
         raise SystemExit(f"unknown target '{target}'; {folder} has: {', '.join(known['targets'])}")
 

@@ -38,7 +38,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 GPTS = {
     "small GPT": mixing_model.SIZES["small"],
     "GPT of 7 million": mixing_model.SIZES["large"],
-    "GPT of 100 million": mixing_model.Size(14, 768, 12, 512, 32, 0, 0, 3e-4),
+    "GPT of 100 million": mixing_model.Size(14, 768, 12, 512, 32, 0, 3e-4),
 }
 STEPS = 16
 Rows = tuple[torch.Tensor, torch.Tensor]
