@@ -710,7 +710,7 @@ def test_a_model_whose_rows_are_not_first_is_told_so():
     reward = RowTransfer(model, texts(3, 2), layers=["words", "head"], every=1)
     with reward.watch():
         reward.rows(row_losses(model, batch)).mean().backward()
-    with pytest.raises(ConfigError, match=r"the losses are of 4 rows, but the outputs of no layer .* has \(6, 4, 11\)"):
+    with pytest.raises(ConfigError, match=r"there are losses of 4 rows, but no layer has outputs .* \(6, 4, 11\)"):
         reward.rewards()
 
 
