@@ -90,7 +90,7 @@ class TestLines:
             "ucb: 3 of 10 updates, 120 rows drawn, accuracy 0.300, by source 90 30, 0:02:55 left",
             "ucb: 6 of 10 updates, 240 rows drawn, accuracy 0.600, by source 180 60, 0:01:40 left",
             "ucb: 9 of 10 updates, 360 rows drawn, accuracy 0.900, by source 270 90, 0:00:25 left",
-            "ucb: 10 of 10 updates, 400 rows drawn, accuracy 1.000, by source 300 100, 0:04:10 in all",
+            "ucb: 10 of 10 updates, 400 rows drawn, accuracy 1.000, by source 300 100, 0:04:10 in total",
         ]
 
     def test_do_not_take_replayed_updates_for_the_pace(self):
@@ -127,7 +127,7 @@ class TestSeveral:
         assert console.file.getvalue().splitlines() == [
             "digits/few-label-30: 3 of 6 runs, 0:00:45 left",
             "digits/few-label-30: 5 of 6 runs, 0:00:23 left",
-            "digits/few-label-30: 6 of 6 runs, 0:02:01 in all",
+            "digits/few-label-30: 6 of 6 runs, 0:02:01 in total",
         ]
 
     def test_a_name_longer_than_the_window_stays_on_its_line(self):

@@ -126,7 +126,7 @@ def test_one_method_alone_has_a_leaderboard_and_says_what_is_missing(tmp_path):
 
 def test_where_no_method_was_named_before_the_runs_the_page_says_that_it_explores(rendered):
     words = " ".join("".join(Tags(rendered).words).split())
-    assert "Exploratory: in each cell, the best of the methods that choose, picked after the fact." in words
+    assert "Exploratory: in each cell, the best of the methods that choose, picked after the runs." in words
 
 
 @pytest.fixture(scope="module")
