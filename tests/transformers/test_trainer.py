@@ -553,6 +553,29 @@ def test_losses_of_sources_are_the_mean_losses_of_their_rows(tmp_path):
             assert line[f"loss/{name}"] == pytest.approx(mine.mean(), rel=1e-4)
 
 
+def test_weights_and_sources_change_in_the_middle_of_a_run_and_a_resume_is_exact(tmp_path):
+    class Change(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step == 4:
+                whole.chooser.remove_source("noise")
+                whole.chooser.set_weights({"same": 3, "other": 1})
+
+    given = {"data_collator": Seen(), **ROWS}
+    whole = tiny.build(tmp_path, callbacks=[Change()], **given)
+    whole.train()
+    drawn = whole.chooser.history()["task"].reshape(12, 8)
+    assert (drawn[:4] == 1).any()
+    assert not (drawn[4:] == 1).any()
+    resumed = tiny.build(tmp_path, **given)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
+    assert tiny.told(resumed) == tiny.told(whole)
+    more = tiny.build(tmp_path / "more", sources={**tiny.SOURCES, "new": tiny.TARGET}, **given)
+    more.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
+    later = more.chooser.history()["task"].reshape(12, 8)
+    assert (later[:5] == drawn[:5]).all()
+    assert set(later[5:].ravel()) == {0, 2, 3}
+
+
 class TestStreams:
     def sources(self, kind):
         if kind == "function":
