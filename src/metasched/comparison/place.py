@@ -16,9 +16,10 @@ AGAIN = "compare again in another folder"
 
 
 def stored(out: Path) -> dict[str, Any] | None:
-    """What the folder says was asked; None if no comparison was begun there."""
+    """What the folder says was asked; None if it is new. A folder that holds something else is refused."""
     mark = out / COMPARISON
     if not mark.exists():
+        folder.refuse_content(out, COMPARISON)
         return None
     known = untrusted.read_json(mark, dict[str, Any], AGAIN)
     if known.get("format") != COMPARISON_FORMAT:
@@ -39,8 +40,7 @@ def claimed(out: Path, asked: Mapping[str, Any]) -> Iterator[None]:
     A stored comparison may have fewer seeds, and a shorter budget. The new ones are written down before the first of
     them is run, so that a kill in between leaves a folder that says what it is to hold.
     """
-    if not (out / COMPARISON).exists():
-        folder.refuse_content(out, COMPARISON)
+    if stored(out) is None:
         make_folder(out)
     with folder.locked(out):
         asked = {"format": COMPARISON_FORMAT, **asked}
