@@ -6,7 +6,7 @@ metasched and keeps its traceback.
 
 import math
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
 from operator import ge, gt, le, lt
@@ -55,12 +55,17 @@ def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> Conf
     "unknown option 'x'; known: decay, upper"
     """
     names = sorted(set(known))
-    listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+    listed = few(names)
     whose = f" of {of}" if of else ""
     question = meant(name, names)
     return ConfigError(
         f"unknown {kind} '{name}'{whose}; {question}{'Known' if question else 'known'}: {listed or 'none'}"
     )
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of these names, with commas."""
+    return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
 
 
 def meant(name: object, known: Iterable[str]) -> str:
@@ -129,6 +134,15 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise ConfigError(f"{name} is {value!r}; give True or False")
     return value
+
+
+def such_rows(count: int) -> str:
+    """How many rows have a fault.
+
+    >>> such_rows(1), such_rows(1200)
+    ('1 such row', '1,200 such rows')
+    """
+    return f"{count:,} such row{'s' * (count != 1)}"
 
 
 def one_of(name: str, value: Any, known: Collection[str]) -> str:

@@ -272,7 +272,7 @@ class TestTables:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            ([], "shop1.csv line 7: column 'visits' is empty (1 such rows); fill it, or train with --missing mean"),
+            ([], "shop1.csv line 7: column 'visits' is empty (1 such row); fill it, or give --missing mean"),
             (["--missing", "mean", "--target-labels", "12"], "leave some of the 12 rows for test"),
             (["--missing", "mean", "--label", "sold"], "has no column 'sold' to predict"),
         ],

@@ -67,6 +67,19 @@ def test_without_held_out_rows_the_line_on_the_model_has_one_full_stop(tmp_path,
     )
 
 
+def test_columns_that_are_left_out_are_named_before_the_fits(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    Path("shops").mkdir()
+    for name in ("east", "west"):
+        rows = [f"{row},{row % 5},{'no' if row % 2 else 'yes'}" for row in range(40)]
+        Path(f"shops/{name}.csv").write_text("\n".join(["id,age,label", *rows]))
+    main(["compare", "shops", "--target", "west", "--data", "allow_overlap=true", *SMALL, "--out", "a"])
+    said = capsys.readouterr()
+    assert "note: column 'id' only identifies rows (no value occurs twice in a file), so it is left out" in said.err
+    assert "! 'east' is the only source, so there is nothing to choose\n" in said.out
+
+
 def test_resume_names_the_command_that_goes_on_with_a_comparison(saved, capsys, monkeypatch):
     words = ["compare", saved, *SMALL, "--out", "runs/a", "--quiet"]
     monkeypatch.setattr("sys.argv", ["/somewhere/bin/metasched", *words])

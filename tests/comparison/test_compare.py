@@ -113,6 +113,13 @@ class TestScores:
         assert found == [(name, seed) for name in ("thompson", "uniform", "target-only") for seed in range(4)]
         assert numbers(outcomes.read(finished.out / OUTCOMES)) == numbers(finished.found.outcomes)
 
+    def test_curves_end_where_the_table_says_however_many_rows_judge(self):
+        found = compared(make_tasks(test=1200), tune=False)
+        table = {line.name: line.score.value for line in found.remarks.table}
+        for name in ("uniform", "target-only"):
+            ends = [run.test_accuracy[-1] for run in found.outcomes if run.method == name]
+            assert np.mean(ends) == pytest.approx(table[name], abs=1e-6)
+
     def test_ours_is_named_before_the_runs(self, finished):
         assert {run.method: run.role for run in finished.found.outcomes}["thompson"] == "ours"
 

@@ -97,6 +97,8 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
     with pytest.raises(RunError, match="already exists"), claimed(tmp_path, ASKED):
         pytest.fail("claimed")
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+    with pytest.raises(RunError, match="already exists"):
+        stored(tmp_path)  # which is asked before anything takes time
 
 
 def test_a_damaged_comparison_says_so(tmp_path):

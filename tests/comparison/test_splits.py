@@ -114,6 +114,12 @@ class TestCrossValidation:
         assert "\n" not in str(refused.value)
         assert split(unlabelled_target(labelled=10), SEEDS).judges == 10
 
+    def test_a_target_with_one_label_is_refused(self):
+        tasks = make_tasks()
+        alike = [part._replace(labels=np.ones_like(part.labels)) for part in (tasks.validation, tasks.test)]
+        with pytest.raises(DataError, match=f"all labelled rows of the target are '{tasks.classes[1]}'"):
+            split(replace(tasks, validation=alike[0], test=alike[1]), SEEDS)
+
 
 @pytest.mark.parametrize("tasks", [make_tasks(), unlabelled_target(), replace(make_regression(), split="drawn")])
 def test_final_networks_learn_from_all_labelled_rows_and_have_rows_to_score_themselves_on(tasks):

@@ -55,7 +55,7 @@ class TestColumns:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ("a,b\n1,2\n\n3\n4,5,6\n", r"t\.csv line 4: has 1 cells, the first line names 2 \(2 such rows\)"),
+            ("a,b\n1,2\n\n3\n4,5,6\n", r"t\.csv line 4: has 1 cell, the first line names 2 \(2 such rows\)"),
             ('a,b\n"1\n0",2\n3,4,5\n', r"t\.csv line 4: has 3 cells"),
             ("a;b\n1;2\n", r"t\.csv: has one column, 'a;b'; .* give --data separator=';'"),
             ("a;b\n1,5;2,5\n", r"t\.csv: has one column, 'a;b'; .* give --data separator=';'"),
@@ -67,7 +67,7 @@ class TestColumns:
             ("a,b\nx,1\nMüll,2\n".encode("latin-1"), r"t\.csv line 3: is not UTF-8 text; save the file as UTF-8"),
             ("a,b\n1,2\n".encode("utf-16"), r"t\.csv line 1: is not UTF-8"),
             ('a,b\n1,x\n2,"y\n3,z\n', r"t\.csv line 2: a quote after this line is never closed"),
-            ("when,b\n2020-01-31,1\n", r"t\.csv: column 'when' holds date.* --drop when "),
+            ("when,b\n2020-01-31,1\n", r"t\.csv: column 'when' holds dates or times;.* --drop when "),
         ],
     )
     def test_what_is_no_table_is_named(self, tmp_path, content, message):
@@ -150,6 +150,18 @@ def test_a_folder_has_one_source_a_file(shops):
     assert (len(tasks.validation.labels), len(tasks.test.labels)) == (8, 12)
     said = [line.split(",")[2] for line in lines(1)]
     assert [tasks.classes[label] for label in tasks.tasks[0].labels] == said
+
+
+@pytest.mark.parametrize("name", ["shop1.xlsx", "shop1.CSV.gz"])
+def test_a_table_in_the_folder_that_is_not_read_is_refused_instead_of_left_out(shops, name):
+    (shops / "~$shop3.xlsx").write_text("a lock of a spreadsheet program")
+    assert len(load(shops).tasks) == 2
+    (shops / "shop1.csv").rename(shops / name)
+    for folder in (shops, shops.parent / "alone"):
+        with pytest.raises(DataError, match=rf"{folder.name}.{name}: this kind of file is not read; save it as CSV, "):
+            load(folder)
+        (shops.parent / "alone").mkdir(exist_ok=True)
+        (shops.parent / "alone" / name).write_text("")
 
 
 def test_one_file_with_a_source_column_is_the_same(shops, tmp_path):
@@ -235,7 +247,7 @@ def test_a_decimal_comma_changes_no_label_that_is_a_name(tmp_path):
         (
             "shop2.csv",
             "age,town,bought\n40,Bern,no\n",
-            r"shop2\.csv: lacks 'city' and has 'town' besides, unlike .*shop1",
+            r"shop2\.csv: lacks 'city' and has 'town', unlike .*shop1",
         ),
         ("shop2.csv", f"{HEAD}\n40,Bern,no\n,Bern,yes\n", r"shop2\.csv line 3: column 'age' is empty"),
         ("shop3.csv", f"{HEAD}\n40,Bern,no\n41,,yes\n", r"shop3\.csv line 3: column 'city' is empty"),

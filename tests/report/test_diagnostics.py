@@ -55,6 +55,11 @@ class TestInputs:
         assert "inputs are large (typically 199," in line
 
 
+def test_a_single_source_is_named_and_several_are_not():
+    assert diagnostics.of_tasks(sources(1)) == ["'source-0' is the only source, so there is nothing to choose"]
+    assert diagnostics.of_tasks(sources(2)) == []
+
+
 class TestShuffledLabels:
     def test_the_source_with_shuffled_labels_is_the_one_named(self):
         tasks = sources().variant(noise={"source-1": 1.0})

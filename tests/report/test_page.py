@@ -178,6 +178,9 @@ class TestAComparison:
         places = [text.index(mark) for mark in marks]
         assert places == sorted(places)
         assert re.findall(r"<summary><h2>(.*?)</h2>", text) == ["How to read the numbers"]
+        cells = re.findall(r'<td class="number".*?</td>', text)
+        assert any(">−0." in cell for cell in cells)  # as in sentences and on the terminal
+        assert not any(re.search(r"[>\[ ]-\d", cell) for cell in cells)
 
     def test_words_about_sources_are_coloured_and_ours_is_bold(self, tmp_path):
         text = self.text(tmp_path)

@@ -66,7 +66,7 @@ class TestMissing:
 
     def test_is_refused_with_the_row_the_column_and_the_fix(self):
         with pytest.raises(
-            DataError, match=r"row 2: column 'age' is empty \(1 such rows\); .* --missing mean \(missing='mean'\)"
+            DataError, match=r"row 2: column 'age' is empty \(1 such row\); .* --missing mean \(missing='mean'\)"
         ):
             fit(self.ROWS).inputs(self.ROWS)
 

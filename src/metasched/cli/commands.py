@@ -26,6 +26,8 @@ Function = TypeVar("Function", bound=Callable[..., None])
 COMPLETION = "--tyro-print-completion"
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_CHOICE = re.compile(r"invalid choice '(.*)' for argument '(--.*)'\. Expected one of \((.*)\)")
+_NUMBER = re.compile(r"Error parsing (--[\w-]+): .*(?:int\(\) with base 10|string to float): '(.*)'")
 
 
 class Commands:
@@ -150,6 +152,10 @@ def one_line(box: str, prog: str) -> str:
     parts = [" ".join(part.split()) for part in re.split(r"\n[─-]{3,}\n", "\n".join(lines))]
     fault, *rest = parts if plain.startswith("╭") else parts[1:] or parts
     near = re.search(r"Perhaps you meant: (--[\w-]+)", " ".join(rest))
+    if choice := _CHOICE.match(fault):
+        return str(unknown(choice[2], choice[1], {*re.findall(r"'([^']*)'", choice[3])} - {"None"}))
+    if number := _NUMBER.match(fault):
+        return f"{number[1]} is '{number[2]}'; give a {'whole ' * ('int()' in fault)}number"
     hint = f"; did you mean '{near[1]}'?" if near else ""
     return f"{fault.replace(' (required)', '').rstrip('.:')}{hint} (see {prog} --help)"
 

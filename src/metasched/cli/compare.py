@@ -83,8 +83,12 @@ def compare(
     if schedulers:
         warn_renamed("--schedulers", "--methods")
     named: list[str | Method] = [*(listed(methods or schedulers) or DEFAULT), *map(parsed, method)]
+    tasks = rows.load(set)
+    for note in () if quiet else tasks.notes:
+        if not note.startswith("target "):  # a comparison divides the target again and again
+            stderr().print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     compared(
-        *(rows.load(set), named, out or Path("runs") / f"{title(set)}-compare-{now()}"),
+        *(tasks, named, out or Path("runs") / f"{title(set)}-compare-{now()}"),
         learner=asked.settings(),
         reward=asked.reward,
         abstain=asked.abstain,

@@ -16,9 +16,10 @@ AGAIN = "compare again in another folder"
 
 
 def stored(out: Path) -> dict[str, Any] | None:
-    """What the folder says was asked for. None if no comparison was started there."""
+    """What the folder says was asked for. None if it is new. A folder that holds something else is refused."""
     mark = out / COMPARISON
     if not mark.exists():
+        folder.refuse_content(out, COMPARISON)
         return None
     known = untrusted.read_json(mark, dict[str, Any], AGAIN)
     if known.get("format") != COMPARISON_FORMAT:
@@ -41,8 +42,7 @@ def claimed(out: Path, asked: Mapping[str, Any]) -> Iterator[None]:
     A stored comparison may have fewer seeds and a shorter budget. The new values are stored before the first new run.
     So after a kill in between, the folder still says what was asked for.
     """
-    if not (out / COMPARISON).exists():
-        folder.refuse_content(out, COMPARISON)
+    if stored(out) is None:
         make_folder(out)
     with folder.locked(out):
         asked = {"format": COMPARISON_FORMAT, **asked}

@@ -102,14 +102,14 @@ def ends(value: tables.Value) -> tuple[float, float, float] | None:
 def text(headings: Sequence[str], rows: Sequence[Sequence[Any]], width: int = 100) -> str:
     """A table as plain text."""
     console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False)
-    console.print(tables.terminal(headings, [[_said(value) for value in row] for row in rows]))
+    console.print(tables.terminal(headings, [[_written(value) for value in row] for row in rows]))
     written = console.file.getvalue()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in written.splitlines())
 
 
-def _said(value: Any) -> str:
-    """A value with a true minus sign, as in sentences."""
-    return str(value).replace("-", "−") if isinstance(value, tables.Number) else str(value)
+def _written(value: tables.Value) -> str:
+    """A value of a table as text."""
+    return " ".join(filter(None, value.parts)) if isinstance(value, tables.Number) else value
 
 
 @dataclass(frozen=True, repr=False)

@@ -81,6 +81,12 @@ class Splits(NamedTuple):
 
 def split(tasks: TaskSet, seeds: Sequence[int]) -> Splits:
     """The splits of a task set for these seeds."""
+    answers = np.concatenate([tasks.validation.labels, tasks.test.labels])
+    if tasks.target_size is None and len(np.unique(answers)) == 1:
+        raise DataError(
+            f"{tasks.name}: all labelled rows of the target are '{tasks.classes[answers[0]]}', so there is nothing to "
+            "learn; add rows with other labels"
+        )
     kind = kind_of(tasks)
     official = tasks.all_labelled() if kind == "cross-validation" else tasks
     folds = repeat_of(official, 0) if len(official.validation.labels) >= FEWEST_ROWS else ()

@@ -19,7 +19,7 @@ from metasched.datasets.images import SUFFIXES as IMAGES
 from metasched.datasets.images import from_images
 from metasched.datasets.npz import from_npz, save_npz
 from metasched.datasets.store import DataFile
-from metasched.datasets.tables import SUFFIXES, from_columns, table_files
+from metasched.datasets.tables import SUFFIXES, UNREAD, from_columns, table_files
 from metasched.errors import ConfigError, DataError, MetaschedError, meant, nearest, unknown
 from metasched.plugins import register_all
 from metasched.tasks import TaskSet
@@ -235,7 +235,7 @@ def _builder(given: str | os.PathLike[str]) -> Callable[..., TaskSet]:
         raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if path.suffix == ".npz":
         return partial(from_npz, path)
-    if path.suffix.lower() in SUFFIXES or (path.is_dir() and table_files(path)):
+    if path.suffix.lower() in SUFFIXES or (path.is_dir() and table_files(path, SUFFIXES + UNREAD)):
         return partial(from_columns, path)
     if path.is_dir():
         return partial(from_images, path)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.store import sha256
-from metasched.errors import ConfigError, DataError, given, unknown
+from metasched.errors import ConfigError, DataError, given, such_rows, unknown
 from metasched.optional import require
 from metasched.tasks import Provenance, RowName, TaskSet
 from metasched.tasks.assemble import Goal
@@ -26,6 +26,8 @@ from metasched.untrusted import file_size, refuse_beyond_memory
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".parquet")
+UNREAD = (".xlsx", ".xls", ".ods", ".csv.gz", ".csv.zip")
+"""Tables that are not read. One in a folder is refused: its rows would be missing without a word."""
 LARGEST_BYTES = 1024**3
 _MISSING = {"NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"}
 """Texts that stand for an empty cell among numbers."""
@@ -34,12 +36,12 @@ _LARGEST_BLOCK = 2**31 - 1
 _LONGEST_HEADER = 2**20
 
 
-def table_files(folder: Path) -> list[Path]:
+def table_files(folder: Path, endings: tuple[str, ...] = SUFFIXES) -> list[Path]:
     """The tables directly in a folder, by name."""
     return sorted(
         path
         for path in folder.iterdir()
-        if path.suffix.lower() in SUFFIXES and path.is_file() and not path.name.startswith(".")
+        if path.name.lower().endswith(endings) and path.is_file() and not path.name.startswith((".", "~$"))
     )
 
 
@@ -110,6 +112,8 @@ def from_columns(
     path = Path(path)
     codes, unused, kept = listed(categorical), listed(drop), listed(keep)
     more = None if unlabelled is None else Path(unlabelled)
+    for file in table_files(path, UNREAD) if path.is_dir() else ():
+        raise DataError(f"{file}: this kind of file is not read; save it as CSV, or move it out of the folder")
     files = table_files(path) if path.is_dir() else [path]
     files = [file for file in files if more is None or not (more.exists() and file.samefile(more))]
     every = files if more is None else [*files, more]
@@ -325,9 +329,10 @@ def _read_csv(path: Path, text: Collection[str], separator: str, decimal: str) -
     _check_header(path, table.column_names, separator, separator == _separator(path, None))
     if ragged:
         row = ragged[0]
+        cells = f"{row.actual_columns} cell{'s' * (row.actual_columns != 1)}"
         raise DataError(
-            f"{_line(path, row.number - 1, separator)}: has {row.actual_columns} cells, the first line names "
-            f"{row.expected_columns} ({len(ragged):,} such rows); correct them: cells with '{separator}' need quotes"
+            f"{_line(path, row.number - 1, separator)}: has {cells}, the first line names "
+            f"{row.expected_columns} ({such_rows(len(ragged))}); correct them: cells with '{separator}' need quotes"
         )
     if quotes % 2 and any("\n" in str(cell) for row in table[-1:].to_pylist() for cell in row.values()):
         raise DataError(

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.errors import ConfigError, DataError
+from metasched.errors import ConfigError, DataError, such_rows
 from metasched.learners.metrics import Metric, MetricName, metric_of
 from metasched.learners.networks import Size
 from metasched.notebook import html
@@ -200,7 +200,7 @@ class Predictor(ABC):
         bad = np.flatnonzero(~np.isfinite(rows).reshape(len(rows), -1).all(axis=1))
         if bad.size:
             raise DataError(
-                f"row {bad[0] + 1} contains NaN or infinity ({bad.size} such rows); drop or fill those rows"
+                f"row {bad[0] + 1} contains NaN or infinity ({such_rows(bad.size)}); drop or fill those rows"
             )
         return rows
 

@@ -45,7 +45,14 @@ predict, it is a share of their standard deviation.
 def of_tasks(tasks: TaskSet, metric: MetricName | None = None) -> list[str]:
     """Warnings about the rows, for models that are judged by this metric."""
     named = [] if metric in BALANCED else rare_class(tasks)
-    return [*unscaled(tasks), *shuffled(tasks), *named]
+    return [*one_source(tasks), *unscaled(tasks), *shuffled(tasks), *named]
+
+
+def one_source(tasks: TaskSet) -> list[str]:
+    """A warning if there is only one source."""
+    if len(tasks.tasks) > 1:
+        return []
+    return [f"'{tasks.tasks[0].name}' is the only source, so there is nothing to choose"]
 
 
 def unscaled(tasks: TaskSet) -> list[str]:

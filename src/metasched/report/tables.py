@@ -32,6 +32,11 @@ class Number(NamedTuple):
     def __str__(self) -> str:
         return f"{self.text} {self.interval}" if self.interval else self.text
 
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The text and the interval, with the minus sign that sentences have, too."""
+        return self.text.replace("-", "−"), self.interval.replace("-", "−")
+
 
 Value = str | Number
 MISSING = Number(NOTHING)

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import ArrayLike, NDArray
 
-from metasched.errors import ConfigError, DataError, given, unknown, whole_number
+from metasched.errors import ConfigError, DataError, given, such_rows, unknown, whole_number
 from metasched.seeds import check_seed
 from metasched.tasks.arrays import (
     Inputs,
@@ -335,6 +335,6 @@ def _refuse_unlearnable(
     if lost.size:
         raise DataError(
             f"{sources[target].row_name(int(lost[0]))}: {title} '{classes[labels.values[target][lost[0]]]}' occurs "
-            f"only in test rows ({len(lost):,} such rows), so no model can learn it; add validation or source rows "
+            f"only in test rows ({such_rows(len(lost))}), so no model can learn it; add validation or source rows "
             "with this label, or leave it out"
         )

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import ConfigError, DataError, given
+from metasched.errors import ConfigError, DataError, given, such_rows
 from metasched.tasks.arrays import Inputs, Labels, Targets
 from metasched.tasks.task import TEST, VALIDATION, Split
 
@@ -67,7 +67,7 @@ def check(tasks: "TaskSet") -> None:
     if validation.source == test.source != "array" and (both := np.intersect1d(validation.rows, test.rows)).size:
         raise DataError(
             f"{tasks.name}: row {both[0]} of {test.source} is in both validation and test "
-            f"({both.size} such rows); keep them apart"
+            f"({such_rows(both.size)}); keep them apart"
         )
 
 
@@ -119,7 +119,7 @@ def _check_rows(where: str, inputs: Inputs, labels: Labels, classes: tuple[str, 
     if wrong.size:
         raise DataError(
             f"{where}: row {wrong[0]} has label {labels[wrong[0]]}, outside 0 … {len(classes) - 1} "
-            f"({wrong.size} such rows); renumber the labels or name more classes"
+            f"({such_rows(wrong.size)}); renumber the labels or name more classes"
         )
     _refuse_infinite(where, inputs)
 
@@ -147,7 +147,7 @@ def _refuse_infinite(where: str, inputs: Inputs) -> None:
     if not math.isfinite(float(np.sum(inputs, dtype=np.float64))):
         bad = np.flatnonzero(~np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1))
         raise DataError(
-            f"{where}: row {bad[0]} contains NaN or infinity ({bad.size} such rows); drop or fill those rows"
+            f"{where}: row {bad[0]} contains NaN or infinity ({such_rows(bad.size)}); drop or fill those rows"
         )
 
 
@@ -161,7 +161,7 @@ def check_targets(where: str, inputs: Inputs, targets: Targets) -> None:
     bad = np.flatnonzero(~np.isfinite(targets).all(axis=1))
     if bad.size:
         raise DataError(
-            f"{where}: the target of row {bad[0]} is NaN or infinite ({bad.size} such rows); drop or fill those rows"
+            f"{where}: the target of row {bad[0]} is NaN or infinite ({such_rows(bad.size)}); drop or fill those rows"
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import ConfigError, DataError, given, nearest
+from metasched.errors import ConfigError, DataError, given, nearest, such_rows
 from metasched.tasks.preparation import Cells, RowName, as_numbers, as_texts, is_number
 
 MOST_CLASSES = 1000
@@ -59,10 +59,9 @@ def label(
     for part, own in cells.items():
         empty = [row for row, text in enumerate(as_texts(own)) if text is None]
         if empty:
-            rows = "1 such row" if len(empty) == 1 else f"{len(empty):,} such rows"
             raise DataError(
-                f"{row_names[part](empty[0])}: '{title}' is empty ({rows}); only rows of the target may have no label; "
-                "fill the cell, or leave out the row"
+                f"{row_names[part](empty[0])}: '{title}' is empty ({such_rows(len(empty))}); only rows of the target "
+                "may have no label; fill the cell, or leave out the row"
             )
     texts = [part for part, own in cells.items() if not _are_numbers(own)]
     if regression and texts:

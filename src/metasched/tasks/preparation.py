@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from metasched.errors import ConfigError, DataError, given
+from metasched.errors import ConfigError, DataError, given, such_rows
 from metasched.tasks.arrays import Inputs
 
 MOST_CATEGORIES = 100
@@ -75,8 +75,8 @@ class Column(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def _refuse(self, gaps: NDArray[np.bool_], row_name: RowName) -> None:
         if self.fill is None and gaps.any():
             raise DataError(
-                f"{row_name(int(np.argmax(gaps)))}: column '{self.name}' is empty ({gaps.sum():,} such rows); fill it, "
-                f"or train with {given('missing', 'mean')}"
+                f"{row_name(int(np.argmax(gaps)))}: column '{self.name}' is empty ({such_rows(int(gaps.sum()))}); fill "
+                f"it, or give {given('missing', 'mean')}"
             )
 
 
@@ -233,11 +233,11 @@ def _refuse_stray_text(name: str, texts: Sequence[str | None], row_name: RowName
         if all(_has_decimal_comma(texts[row]) for row in strays):
             raise DataError(
                 f"{row_name(strays[0])}: column '{name}' has {shown(texts[strays[0]])}, a decimal comma where other "
-                f"rows have a point ({len(strays):,} such rows); write all files with the same decimal sign"
+                f"rows have a point ({such_rows(len(strays))}); write all files with the same decimal sign"
             )
         raise DataError(
-            f"{row_name(strays[0])}: column '{name}' has {shown(texts[strays[0]])} among numbers ({len(strays):,} such "
-            f"rows); correct these cells, or give {given('categorical', [name])}"
+            f"{row_name(strays[0])}: column '{name}' has {shown(texts[strays[0]])} among numbers ("
+            f"{such_rows(len(strays))}); correct these cells, or give {given('categorical', [name])}"
         )
     commas = sum(map(_has_decimal_comma, texts))
     if commas > count / 2:

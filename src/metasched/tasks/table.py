@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metasched.errors import DataError, given, meant, unknown
+from metasched.errors import DataError, few, given, meant, such_rows, unknown
 from metasched.optional import require
 from metasched.tasks.arrays import RowNumbers
 from metasched.tasks.assemble import Goal, SourceRows, assemble, target_parts
@@ -52,7 +52,7 @@ def by_source(table: Table, column: str) -> dict[str, Table]:
         hint = meant(column, table.columns)
         raise DataError(
             f"{table.name}: has no column '{column}' that names the source of a row; "
-            f"{f'{hint}N' if hint else 'n'}ame it with {given('source')}, one of {', '.join(table.columns)}"
+            f"{f'{hint}N' if hint else 'n'}ame it with {given('source')}, one of {few(list(table.columns))}"
         )
     texts = as_texts(table.columns[column])
     if None in texts:
@@ -137,7 +137,7 @@ def _check_unlabelled(table: Table, features: Sequence[str], label: str, like: s
     said = [row for row, text in enumerate(as_texts(table.columns.get(label, ()))) if text is not None]
     if said:
         raise DataError(
-            f"{table.row_name(said[0])}: has a '{label}' ({_count(len(said), 'such row', 'such rows')}), but this file "
+            f"{table.row_name(said[0])}: has a '{label}' ({such_rows(len(said))}), but this file "
             "is for rows without one; move labelled rows to the target, or empty that column"
         )
 
@@ -161,7 +161,7 @@ def _features(tables: Mapping[str, Table], label: str) -> list[str]:
             hint = meant(label, table.columns)
             raise DataError(
                 f"{table.name}: has no column '{label}' to predict; "
-                f"{f'{hint}N' if hint else 'n'}ame it with {given('label')}, one of {', '.join(table.columns)}"
+                f"{f'{hint}N' if hint else 'n'}ame it with {given('label')}, one of {few(list(table.columns))}"
             )
         lacks = [column for column in first.columns if column not in table.columns]
         besides = [column for column in table.columns if column not in first.columns]
@@ -243,8 +243,9 @@ def _array(column: Any, name: str, title: str) -> NDArray[Any]:
         return _array(column.cast(values), name, title)
     if types.is_binary(kind):
         raise DataError(f"{name}: column '{title}' has bytes that are not UTF-8; save the file as UTF-8")
+    what = "dates or times" if types.is_temporal(kind) else kind
     raise DataError(
-        f"{name}: column '{title}' contains {kind}; convert it to numbers or text, or leave it out with "
+        f"{name}: column '{title}' contains {what}; convert it to numbers or text, or leave it out with "
         f"{given('drop', [title])}"
     )
 

@@ -103,7 +103,7 @@ def test_other_columns_are_refused(path, header):
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        (line(3), r"line 3 has a label outside 0 … 2 \(1 such rows\)"),
+        (line(3), r"line 3 has a label outside 0 … 2 \(1 such row\)"),
         (line(0.5), "line 3 has a label outside 0 … 2"),
         (line(0, value="nan"), "line 3 holds NaN or infinity"),
         (line(0, value="inf"), "line 3 holds NaN or infinity"),

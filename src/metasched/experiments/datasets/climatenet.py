@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metasched.datasets.store import DataFile
-from metasched.errors import DataError
+from metasched.errors import DataError, such_rows
 from metasched.tasks import Labels
 
 VARIABLES = (
@@ -125,5 +125,5 @@ def _parse(path: Path, lines: list[str]) -> NDArray[np.float64]:
         (~np.isin(table[:, -1], range(len(CLASSES))), f"has a label outside 0 … {len(CLASSES) - 1}"),
     ):
         if wrong.any():
-            raise DataError(f"{path}: line {np.argmax(wrong) + 2} {fault} ({int(wrong.sum())} such rows); remove it")
+            raise DataError(f"{path}: line {np.argmax(wrong) + 2} {fault} ({such_rows(int(wrong.sum()))}); remove it")
     return table
