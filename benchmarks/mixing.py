@@ -19,7 +19,8 @@ These are the methods:
 Everything is tuned alike, on tuning pages and with a seed of its own: three learning rates for every method and target,
 and one step further where the best is the first or the last of the three. Other pages and seeds are reported. A
 method may have options, as in ``ours+width=1``: ``every``, ``refresh`` and ``layers`` of the reward, ``adam`` (false:
-it does not know the optimiser), ``slower`` (1.1: it makes so many times fewer steps), and those of ``ms.Chooser``.
+it does not know the optimiser), ``stop`` (.25: rewards in the first quarter alone), ``slower`` (1.1: planned to make so
+many times fewer steps), and those of ``ms.Chooser``.
 
 The results are a file of JSON lines. Runs that the file has already are skipped.
 
@@ -131,6 +132,7 @@ class Loop:
         self.told, scheduler = options.pop("reward", None), options.pop("scheduler", "uniform")
         every, refresh = options.pop("every", EVERY), options.pop("refresh", REFRESH)
         optimiser, layers = self.optimiser if options.pop("adam", True) else None, options.pop("layers", None)
+        self.measured = round(size.steps * options.pop("stop", 1))
         self.reward = None
         if self.told == "transfer":
             self.reward = RowTransfer(
@@ -175,7 +177,7 @@ class Loop:
         where = torch.from_numpy(self.starts[draw.tasks] + draw.rows)
         batch = self.data.rows[where.to(self.data.rows.device, non_blocking=True)]
         if self.reward:
-            with self.reward.watch():
+            with self.reward.watch(None if self.turn <= self.measured else False):
                 self.reward.rows(mixing_model.row_losses(self.model, batch)).mean().backward()
             self.teller.tell(draw, self.reward.rewards())
             return

@@ -210,6 +210,7 @@ def test_a_method_that_takes_longer_is_taken_earlier_at_equal_time(benchmark):
     # 100 steps of uniform take as long as 80 of ours: a fifth of the way from 2.5 to 2.0.
     assert results.timed("danish", "ours")[0] == pytest.approx(2.4)
     assert results.less("danish", "ours", "uniform") == pytest.approx([-0.6, -0.6])
+    assert results.less("danish", "ours", "uniform", 1.0) == pytest.approx([-1.0, -1.0])
     # 3.0 lies half way from 3.5 to 2.5, at 62.5 steps, which take as long as 78.125 of uniform.
     assert results.saved("danish", "ours") == pytest.approx([0.375, 0.375])
     assert results.saved("danish", "ours", in_time=True) == pytest.approx([0.21875, 0.21875])
@@ -217,6 +218,26 @@ def test_a_method_that_takes_longer_is_taken_earlier_at_equal_time(benchmark):
     late = [line | {"points": [[50, 4.5], [100, 3.1]]} if line["method"] == "ours" else line for line in runs]
     never = table.Results.of([*tuning, *late, *times]).saved("danish", "ours")
     assert table.share(never) == "not reached in 2 of 2 runs"
+
+
+def test_a_run_that_is_planned_for_the_same_time_makes_fewer_steps(benchmark, tiny):
+    size, data = tiny
+    mixing, table = benchmark("mixing"), benchmark("mixing_table")
+    found = mixing.trained(data, size, mixing.Job("danish", "ours+slower=1.25", 1e-3, 0), (0.5, 1.0))
+    assert [step for step, _ in found["points"]] == [13, 26]  # of 32
+    assert sum(found["rows"].values()) == 25 * size.batch  # one is the target's
+    assert table.shown("ours+width=1+slower=1.25") == "ours, width=1, planned"
+    assert table.as_timed("ours+width=1+layers=last+slower=1.25") == "ours+layers=last"
+
+
+def test_the_page_has_the_tables_that_its_results_make(benchmark):
+    table = benchmark("mixing_table")
+    results = table.Results.of(table.read(BENCHMARKS / "results" / "mixing.jsonl"))
+    text = (BENCHMARKS.parent / "docs" / "mixing.md").read_text(encoding="utf-8")
+    written = [name for name in table.PARTS if f"<!-- mixing-{name}: begin -->" in text]
+    assert {"first", "methods"} <= set(written)
+    for name in written:
+        assert table.between(text, f"mixing-{name}", table.PARTS[name](results)) == text
 
 
 def test_table_of_images_is_made_of_the_results_beside_it(benchmark):
