@@ -61,9 +61,9 @@ def test_rewards_that_do_not_fit_are_refused():
         ({"late": 0, "waiting": [(7, None)]}, "draws that are not open; load the chooser's state first"),
         ({"late": 0, "waiting": [([], None)]}, "not a state from state_dict"),
         ({"late": 0, "waiting": [(0, None), (0, None)]}, "not a state from state_dict"),
-        ({"late": 0, "waiting": [(0, "much")]}, "damaged: it has rewards that are no numbers"),
-        ({"late": 0, "waiting": [(0, {"a": 10**400})]}, "damaged: it has rewards that are no numbers"),
-        ({"late": 0, "waiting": [(0, [[1.0]])]}, "damaged: it has rewards that are no numbers"),
+        ({"late": 0, "waiting": [(0, "much")]}, "damaged: it has rewards that are not numbers"),
+        ({"late": 0, "waiting": [(0, {"a": 10**400})]}, "damaged: it has rewards that are not numbers"),
+        ({"late": 0, "waiting": [(0, [[1.0]])]}, "damaged: it has rewards that are not numbers"),
     ],
 )
 def test_a_state_that_does_not_fit_is_one_line(stored, message):
