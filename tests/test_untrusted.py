@@ -47,7 +47,7 @@ def test_nesting_without_end_is_damage(path):
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(path):
     with path.open("wb") as stream:
         stream.truncate(2**43)  # sparse: eight terabytes that take no space
-    with pytest.raises(RunError, match="8,796,093,022,208 bytes, more than the 100 it can have; mend it"):
+    with pytest.raises(RunError, match="8,796,093,022,208 bytes, but such a file has at most 100; mend it"):
         untrusted.read_bytes(path, 100, "mend it")
 
 

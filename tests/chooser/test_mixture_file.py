@@ -127,7 +127,7 @@ BOTH = [WEB, BOOKS]
         ({"sources": BOTH, "options": {"shuffle": "yes"}}, "shuffle is 'yes'; give True or False"),
         ('{"sources": ' + "[" * 100_000, "is nested too deeply"),
         ('{"sources": ' + "[" * 900 + "]" * 900 + "}", "mixture.json: "),
-        ("[" + " " * LARGEST + "]", "more than the 1,048,576 it can have"),
+        ("[" + " " * LARGEST + "]", "such a file has at most 1,048,576"),
     ],
 )
 def test_whatever_is_wrong_is_one_line_with_the_name_of_the_file(written, content, said):

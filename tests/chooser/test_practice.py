@@ -248,7 +248,7 @@ class TestSourcesThatComeAndGo:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (lambda chooser: chooser.add_source("web", 9), "there is a source 'web' already"),
+            (lambda chooser: chooser.add_source("web", 9), "there already is a source 'web'"),
             (lambda chooser: chooser.add_source("x", 0), "size of source 'x' is 0"),
             (lambda chooser: chooser.add_source("", 3), "the name of a source is ''"),
             (lambda chooser: chooser.remove_source("wob"), "unknown source 'wob'; did you mean 'web'"),

@@ -59,7 +59,7 @@ def test_without_a_file_the_first_rows_are_printed_and_labels_give_the_accuracy_
     main(["predict", "runs/a/seed-2", "set.npz"])
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 13
-    assert "30 rows predicted; the first 10 are shown, --out writes all" in said.out
+    assert "30 rows predicted; the first 10 are shown, and --out writes all of them" in said.out
     assert f"accuracy {runs.final[2]['test_accuracy']:.4f} on 30 rows with labels" in said.out
     assert said.err == "note: set.npz: the file holds a task set; these are its test rows\n"
 

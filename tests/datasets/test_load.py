@@ -86,7 +86,7 @@ class TestRegister:
         for name in ("east", "west"):
             rows = [f"{row},{'no' if row % 2 else 'yes'}" for row in range(8)]
             (registered / "winds" / f"{name}.csv").write_text("\n".join(["age,label", *rows]))
-        line = r"also a folder here; give '\./winds' for the folder, or 'builtin:winds' for the set"
+        line = r"and a folder here; give '\./winds' for the folder, or 'builtin:winds' for the set"
         for door in (datasets.load, ms.diagnose):
             with pytest.raises(ConfigError, match=line):
                 door("winds")
@@ -106,7 +106,7 @@ class TestRegister:
         assert datasets.load("builtin:winds", rows=12).recipe == before.recipe
         (registered / "winds" / "north" / "calm").mkdir(parents=True)
         (registered / "winds" / "north" / "calm" / "1.png").touch()
-        with pytest.raises(ConfigError, match="also a folder here"):
+        with pytest.raises(ConfigError, match="and a folder here"):
             datasets.load("winds", rows=12)
         again = datasets.load_stored(before.recipe["set"], before.recipe["options"])
         assert again.fingerprint == before.fingerprint

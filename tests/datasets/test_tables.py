@@ -67,7 +67,7 @@ class TestColumns:
             ("a,b\nx,1\nMüll,2\n".encode("latin-1"), r"t\.csv line 3: is not UTF-8 text; save the file as UTF-8"),
             ("a,b\n1,2\n".encode("utf-16"), r"t\.csv line 1: is not UTF-8"),
             ('a,b\n1,x\n2,"y\n3,z\n', r"t\.csv line 2: a quote after this line is never closed"),
-            ("when,b\n2020-01-31,1\n", r"t\.csv: column 'when' holds dates or times;.* --drop when "),
+            ("when,b\n2020-01-31,1\n", r"t\.csv: column 'when' contains dates or times;.* --drop when "),
         ],
     )
     def test_what_is_no_table_is_named(self, tmp_path, content, message):

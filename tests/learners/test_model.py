@@ -122,7 +122,7 @@ class TestPredict:
             (np.zeros((3, 5)), r"inputs have shape \(3, 5\), but the model reads \(rows, 4\)"),
             (np.zeros(4), r"inputs have shape \(4,\), but the model reads \(rows, 4\)"),
             (np.zeros((0, 4)), "no rows"),
-            ([[0, 0, 0, 0], [0, np.nan, 0, 0]], "row 2 holds NaN"),
+            ([[0, 0, 0, 0], [0, np.nan, 0, 0]], "row 2 contains NaN"),
             ([["a", "b", "c", "d"]], "give numbers"),
             ({"a": [1.0]}, "give numbers"),
         ],
@@ -206,7 +206,7 @@ class TestFiles:
     def test_a_huge_file_is_refused_unread(self, saved):
         with (saved / "model.safetensors").open("r+b") as stream:
             stream.truncate(2**40)
-        with pytest.raises(RunError, match=r"776 bytes, more than the [\d,]+ it can have; copy the folder"):
+        with pytest.raises(RunError, match=r"776 bytes, but such a file has at most [\d,]+; copy the folder"):
             ms.load_model(saved)
 
     def test_a_newer_format_says_upgrade(self, saved):

@@ -75,7 +75,7 @@ def test_models_that_do_not_belong_together_are_refused():
             mean_of([one, fit_recipe(MAJORITY, other)])
     with pytest.raises(ConfigError, match="mean of means"):
         mean_of([one, mean_of([one])])
-    with pytest.raises(ConfigError, match="from 1 to 1000 models, not 0"):
+    with pytest.raises(ConfigError, match="1 to 1000 models, not 0"):
         mean_of([])
     with pytest.raises(ConfigError, match="1 models but 2 weights"):
         mean_of([one], [1, 2])

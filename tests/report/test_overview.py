@@ -139,7 +139,7 @@ def test_of_a_comparison_the_table_is_the_stored_one(tmp_path):
 
 @pytest.mark.parametrize("name", ["planned", "summary", "leaderboard"])
 def test_of_a_comparison_nothing_is_computed_anew(tmp_path, name):
-    with pytest.raises(UnavailableError, match="a comparison has tables of its own"):
+    with pytest.raises(UnavailableError, match="a comparison has its own tables"):
         make(name, made.compared(tmp_path))
 
 

@@ -126,8 +126,8 @@ def test_uniform_refuses_a_task_number_zero():
         ("sequential", {"passes": 3}, "passes is 3; give one whole number"),
         ("sequential", {"passes": "x"}, "passes is x; give one whole number"),
         ("sequential", {"passes": [1, 2**40, 1]}, "give one whole number from 1"),
-        ("ucb", {"num_tasks": 3}, "option num_tasks of scheduler 'ucb' is set by metasched: leave it out"),
-        ("gittins", {"plan": 3}, "option plan of scheduler 'gittins' is set by metasched: leave it out"),
+        ("ucb", {"num_tasks": 3}, "option num_tasks of scheduler 'ucb' is set by metasched; leave it out"),
+        ("gittins", {"plan": 3}, "option plan of scheduler 'gittins' is set by metasched; leave it out"),
         ("sliding_ucb", {"window": 10**11}, "window is 100000000000; give a whole number from 1"),
     ],
 )
@@ -265,7 +265,7 @@ def test_no_value_of_another_type_anywhere_is_more_than_one_line(written, tasks)
         (("spec", "scheduler"), "fate", "does not describe a run .*unknown scheduler 'fate'"),
         (("spec", "scheduler"), "single:x", "does not describe a run"),
         (("spec", "options"), {"epsilon": "much"}, "does not describe a run"),
-        (("about", "tasks"), ["one"], "names 1 tasks, the data have 3"),
+        (("about", "tasks"), ["one"], "names 1 tasks, but the data have 3"),
     ],
 )
 def test_what_is_wrong_is_named(written, tasks, path, value, said):

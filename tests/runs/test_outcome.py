@@ -115,7 +115,7 @@ class TestBadFiles:
     def test_what_unpacks_to_too_much_is_refused_before_it_is_unpacked(self, tmp_path, monkeypatch):
         monkeypatch.setattr(outcomes, "LARGEST", 2**20)
         (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b" " * 2**24))
-        with pytest.raises(DataError, match=r"a\.jsonl\.gz: unpacks to more than the 1,048,576 bytes"):
+        with pytest.raises(DataError, match=r"a\.jsonl\.gz: unpacks to more than 1,048,576 bytes"):
             list(outcomes.read(tmp_path / "a.jsonl.gz"))
 
     @pytest.mark.parametrize("spoil", [lambda packed: packed[:-9], lambda packed: b"x" + packed, lambda _: b"{}\n"])

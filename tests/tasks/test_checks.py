@@ -39,7 +39,7 @@ class TestRows:
     def test_a_pixel_that_is_no_number_is_named_by_row(self, bad):
         inputs, labels = rows()
         inputs[4, 1] = bad
-        with pytest.raises(DataError, match=r"task 'a': row 4 holds NaN or infinity \(1 such row\)"):
+        with pytest.raises(DataError, match=r"task 'a': row 4 contains NaN or infinity \(1 such row\)"):
             build(tasks={"a": (inputs, labels)})
 
     def test_a_test_row_among_the_validation_rows_is_refused(self):
@@ -162,5 +162,5 @@ def test_unlabelled_rows_fit_the_others(tasks):
         with_unlabelled(np.zeros((2, 3), np.float32))
     with pytest.raises(DataError, match="unlabelled rows: there are 2, with 2 names and the origin of 3"):
         with_unlabelled(np.zeros((2, 4), np.float32), count=3)
-    with pytest.raises(DataError, match=r"unlabelled rows: row 1 holds NaN or infinity \(1 such row\)"):
+    with pytest.raises(DataError, match=r"unlabelled rows: row 1 contains NaN or infinity \(1 such row\)"):
         with_unlabelled(np.array([[0] * 4, [np.nan] * 4], np.float32))

@@ -104,7 +104,7 @@ def test_what_was_done_is_said():
     assert "1 column of categories, one-hot: city (2)" in text
     assert "20 target rows have a 'city' that no source has" in text
     assert "the rows of every source keep their order" in text
-    assert "empty numbers are the mean" in text
+    assert "empty numbers are replaced by the mean" in text
 
 
 class TestBySource:

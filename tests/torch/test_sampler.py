@@ -130,7 +130,7 @@ def test_a_state_that_is_none_changes_nothing():
         with pytest.raises(ConfigError, match="this is not"):
             sampler.load_state_dict(bad)
     mixer = Mixer(ms.Chooser(CYCLIC, 3), [[1], [2], [3]])
-    with pytest.raises(ConfigError, match="the state has 2 sources, this Mixer 3"):
+    with pytest.raises(ConfigError, match="the state has 2 sources, but this Mixer has 3"):
         mixer.load_state_dict({**mixer.state_dict(), "taken": [0, 0]})
     with pytest.raises(ConfigError, match="this is not a state from state_dict"):
         mixer.load_state_dict(good)

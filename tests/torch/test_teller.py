@@ -108,9 +108,9 @@ def test_the_loss_of_a_draw_of_one_source_may_be_of_as_many_rows_as_its_batch_ha
         ({"late": 0, "waiting": [(7, None)]}, "draws that are not open; load the chooser's state first"),
         ({"late": 0, "waiting": [([], None)]}, "not a state from state_dict"),
         ({"late": 0, "waiting": [(0, None), (0, None)]}, "not a state from state_dict"),
-        ({"late": 0, "waiting": [(0, "much")]}, "damaged: it has rewards that are no numbers"),
-        ({"late": 0, "waiting": [(0, {"a": 10**400})]}, "damaged: it has rewards that are no numbers"),
-        ({"late": 0, "waiting": [(0, [[1.0]])]}, "damaged: it has rewards that are no numbers"),
+        ({"late": 0, "waiting": [(0, "much")]}, "damaged: it has rewards that are not numbers"),
+        ({"late": 0, "waiting": [(0, {"a": 10**400})]}, "damaged: it has rewards that are not numbers"),
+        ({"late": 0, "waiting": [(0, [[1.0]])]}, "damaged: it has rewards that are not numbers"),
     ],
 )
 def test_a_state_that_does_not_fit_is_one_line(stored, message):

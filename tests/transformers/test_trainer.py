@@ -373,7 +373,7 @@ class TestBadInput:
             ({"sources": {"a": iter([1])}}, "'a' cannot be resumed exactly: it is an iterator"),
             (
                 {"sources": {"a": lambda: iter([1])}, "max_steps": -1},
-                "'a' is a stream, which has no length; give max_s",
+                "'a' is a stream without a length; give max_s",
             ),
             ({"sources": {"a": 7}}, "source 'a' is 7; give an iterable"),
             ({"reward_every": 0}, "reward_every is 0"),

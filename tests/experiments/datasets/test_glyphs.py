@@ -175,7 +175,7 @@ def test_runs_that_do_not_fill_the_rows_are_refused(body):
         (lambda content: content[:-1] + b"\x09", "record 1: its runs do not fill 3 rows of 4"),
         (lambda content: content + b"\xff", "record 2 is cut off"),
         (lambda content: content[:1025] + b"\x0a" + content[1026:], "record 0 is damaged"),
-        (lambda content: content[:1024], "holds 0 records, its header says 2"),
+        (lambda content: content[:1024], "has 0 records, but its header says 2"),
     ],
 )
 def test_damage_is_named(tmp_path, change, message):
