@@ -13,7 +13,6 @@ the layer's part of ⟨∇ℓ_i, d⟩ (``row_layers``). That is one more product
 """
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -22,14 +21,12 @@ import torch
 from torch import nn
 
 from metasched.errors import ConfigError, flag, one_of, whole_number
-from metasched.torch.rewards import IGNORED, Measure, Parameters, is_real, logits, selected, undisturbed
-from metasched.torch.row_layers import Kind, kind_of, part
+from metasched.torch.rewards import IGNORED, Measure, Parameters, is_real, logits, undisturbed
+from metasched.torch.row_layers import Kind, counted_layers, leave_out, module_inside, part, weights_of
 from metasched.torch.row_record import Kept, Record
 from metasched.torch.step_sizes import step_sizes
 
 KINDS = ("probability", "loss")
-_MOST_NAMES = 8
-_LAYERS = "a linear, convolution, embedding or normalisation layer"
 
 
 class RowTransfer:
@@ -92,12 +89,12 @@ class RowTransfer:
             raise ConfigError(
                 f"optimiser is a {type(optimiser).__name__}; give the torch optimiser of the model, or None"
             )
-        self._model = _inside(model)
+        self._model = module_inside(model)
         self._target, self._measure, self._optimiser = target, loss_or_logits or logits, optimiser
         self._by_probability = one_of("kind", kind, KINDS) == "probability"
         self._every, self._refresh = whole_number("every", every, least=1), whole_number("refresh", refresh, least=1)
         self._train = flag("train", train)
-        self._layers, self._names = _layers(self._model, layers)
+        self._layers, self._names = counted_layers(self._model, layers)
         trained = () if optimiser is None else {id(one) for group in optimiser.param_groups for one in group["params"]}
         if optimiser is not None and not any(key in trained for key in self._names):
             raise ConfigError("the optimiser trains none of the parameters that count; give the one of this model")
@@ -229,7 +226,7 @@ class RowTransfer:
             )
         if skipped and not self._named_late:
             self._named_late = True
-            _leave_out(skipped, f"their outputs do not begin with {tuple(record.shape)} rows")
+            leave_out(skipped, f"their outputs do not begin with {tuple(record.shape)} rows")
         weights, losses = record.weights_and_losses()
         total = torch.stack([one.to(weights.device) for one in record.products]).sum(0) / -self._gain()
         shares = weights.to(total.dtype)
@@ -399,9 +396,8 @@ class RowTransfer:
 
     def _parameters(self) -> list[Any]:
         """The parameters that count, each once, also where layers share one."""
-        return list(
-            {id(one): one for layer, _ in self._layers for one in _own(layer) if id(one) in self._names}.values()
-        )
+        every = {id(one): one for layer, _ in self._layers for one in weights_of(layer)}
+        return [one for key, one in every.items() if key in self._names]
 
     def _gain(self) -> float:
         """Directions are kept so long that their entries are about 1/16, for float16 has no small numbers."""
@@ -421,19 +417,21 @@ class RowTransfer:
             places = isinstance(layer, nn.Embedding) and entered.dim() == 1
             return not (places and torch.equal(entered, torch.arange(number, device=entered.device)))
 
-        stays = {id(one) for layer, _ in self._layers if by_rows(layer) for one in _own(layer)} & {*self._names}
-        stays -= {id(one) for layer in ran if not by_rows(layer) for one in _own(layer)}
+        stays = {id(one) for layer, _ in self._layers if by_rows(layer) for one in weights_of(layer)} & {*self._names}
+        stays -= {id(one) for layer in ran if not by_rows(layer) for one in weights_of(layer)}
         gone = [self._names[id(one)] for one in self._parameters() if id(one) not in stays]
         if not stays:
             raise ConfigError("none of the layers ran on the target's rows; give the model that the rows go through")
         self._keep(stays)
         if gone:
-            _leave_out(gone, "their layers do not run, or not once for each row")
+            leave_out(gone, "their layers do not run, or not once for each row")
 
     def _keep(self, stays: set[int]) -> None:
         self._looked = True
         self._names = {key: name for key, name in self._names.items() if key in stays}
-        self._layers = [(layer, kind) for layer, kind in self._layers if any(id(one) in stays for one in _own(layer))]
+        self._layers = [
+            (layer, kind) for layer, kind in self._layers if any(id(one) in stays for one in weights_of(layer))
+        ]
 
     def _name_of(self, layer: Any) -> str:
         return next(str(name) for name, module in self._model.named_modules() if module is layer)
@@ -448,52 +446,6 @@ def _slopes(goodness: torch.Tensor, parameters: list[Any]) -> list[torch.Tensor]
         raise ConfigError(
             "the target's gradient cannot go through this checkpoint; give it use_reentrant=False"
         ) from None
-
-
-def _inside(model: Any) -> Any:
-    """The module of which the layers are, without what is around it."""
-    if not isinstance(model, nn.Module):
-        raise ConfigError(f"the model is a {type(model).__name__}; give a torch.nn.Module")
-    while isinstance(model, nn.parallel.DistributedDataParallel) or hasattr(model, "_orig_mod"):
-        model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
-    spread = any(hasattr(one, "placements") or hasattr(one, "ds_id") for one in model.parameters())
-    if spread or any(hasattr(one, "_fsdp_wrapped_module") for one in model.modules()):
-        raise ConfigError(
-            "the model's parameters are spread over processes (FSDP or DeepSpeed), so no row can be measured; use DDP"
-        )
-    return model
-
-
-def _layers(model: Any, wanted: Parameters) -> tuple[list[tuple[Any, Kind]], dict[int, str]]:
-    """The layers that count with their kinds, and the names of their parameters that do, by id.
-
-    Warns of parameters that are wanted and belong to no such layer.
-    """
-    known = [(layer, kind) for layer in model.modules() if (kind := kind_of(layer)) is not None]
-    # A parameter that a layer of another kind has as well would count in part only.
-    layers_known = {layer for layer, _ in known}
-    others_own = {
-        id(one) for layer in model.modules() if layer not in layers_known for one in layer._parameters.values()
-    }
-    if wanted == "last":
-        learning = [[one for one in _own(layer) if one.requires_grad] for layer, kind in known if not kind.precise]
-        chosen: list[Any] = next((own for own in reversed(learning) if own), [])
-    else:
-        chosen = selected(model, wanted)
-    ids = {id(one) for one in chosen}
-    layers = [(layer, kind) for layer, kind in known if any(id(one) in ids for one in _own(layer))]
-    counted = ({id(one) for layer, _ in layers for one in _own(layer)} & ids) - others_own
-    if not counted:
-        raise ConfigError(f"no parameter that learns is of {_LAYERS}; give a model that has some")
-    names = {id(one): name for name, one in model.named_parameters() if id(one) in ids}
-    if others := [name for key, name in names.items() if key not in counted]:
-        _leave_out(others, f"they are not of {_LAYERS}")
-    return layers, {key: name for key, name in names.items() if key in counted}
-
-
-def _own(layer: Any) -> list[Any]:
-    """Weight and bias of a layer."""
-    return [one for name in ("weight", "bias") if (one := layer._parameters.get(name)) is not None]
 
 
 def _noting(ran: dict[Any, torch.Tensor]) -> Callable[..., None]:
@@ -515,8 +467,3 @@ def _batch_of(target: Any) -> Any:
             raise ConfigError("target has no more batches; give one that goes on, such as itertools.cycle(loader)")
         return rows
     return target
-
-
-def _leave_out(names: list[str], why: str) -> None:
-    listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
-    warnings.warn(f"rewards of rows leave out {listed}: {why}", stacklevel=3)
