@@ -6,6 +6,8 @@ same labelled rows. Only ``exp3-alignment`` takes all 20 rows from one source. E
 of each digit. Learning rates are tuned for each method alike, on other seeds and on every other test row; the rest of
 the test rows is reported.
 
+``results/images.jsonl`` is of an earlier version: an MLP, and batches of one source for all methods.
+
 Run with: python benchmarks/images.py --seeds 10 --out images.jsonl
           python benchmarks/images.py --table images.jsonl
 """

@@ -1,8 +1,10 @@
 """Rewards told when they have arrived."""
 
+import signal
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,6 +173,47 @@ def test_a_run_killed_with_rewards_on_their_way_goes_on_to_the_same_bits(steps, 
     assert all(
         torch.equal(one, other) for one, other in zip(whole.model.parameters(), second.model.parameters(), strict=True)
     )
+
+
+KEEPING = """
+import os, signal, sys
+parts = {"model": model, "optimiser": optimiser, "sampler": sampler, "reward": reward, "teller": teller}
+path, stop = sys.argv[1], int(sys.argv[2])
+if os.path.exists(path):
+    stored = torch.load(path, weights_only=True)
+    for name, part in parts.items():
+        part.load_state_dict(stored[name])
+
+
+def keep(draw):
+    if draw.id == stop:
+        torch.save({name: part.state_dict() for name, part in parts.items()}, path)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+"""
+ENDING = """
+print(sampler.chooser.history()["task"].tolist(), [one.tolist() for one in model.parameters()])
+"""
+
+
+@pytest.mark.slow
+def test_the_loop_of_the_page_that_was_killed_ends_with_the_same_bits(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "loops.md").read_text(encoding="utf-8")
+    block = page.split("\n## PyTorch\n")[1].split("```python\n")[1].split("```")[0]
+    before, loop = block.replace("Teller(sampler)", "Teller(sampler, late=3)").split("for draw, ")
+    body = loop.replace("    optimiser.zero_grad()\n", "    optimiser.zero_grad()\n    keep(draw)\n")
+    (tmp_path / "loop.py").write_text(f"{before}{KEEPING}for draw, {body}{ENDING}", encoding="utf-8")
+
+    def run(stop):
+        command = [sys.executable, "loop.py", "state.pt", str(stop)]
+        return subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=600)
+
+    whole, killed = run(-1), run(41)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(torch.load(tmp_path / "state.pt", weights_only=True)["teller"]["waiting"]) == 3
+    assert run(-1).stdout == whole.stdout
+    assert whole.returncode == 0
 
 
 RANK = """

@@ -386,6 +386,7 @@ class TestBadInput:
             ({"target_every": 0}, "target_every is 0"),
             ({"scheduler_options": {"abstain": True}}, "loss_weights and abstain"),
             ({"auto_find_batch_size": True}, "auto_find_batch_size"),
+            ({"fsdp": True}, "FSDP and DeepSpeed are not supported; turn them off and use DDP"),
         ],
     )
     def test_is_one_clear_line(self, tmp_path, change, said):

@@ -1,4 +1,4 @@
-"""How the output of a layer changes when its weights change, for layers that are linear in their weights.
+"""Which layers of a model count, and how the output of each changes when its weights change.
 
 The outputs of a layer with inputs a are linear in its weights and bias (W, b). So if (W, b) changes along (D, d), the
 output changes by the output of the same layer for a with weights D and bias d. If δ is the gradient of the loss with
@@ -6,6 +6,7 @@ respect to the output, the inner product of δ with this change is the inner pro
 to (W, b) with (D, d). It can be summed row by row.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,6 +14,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from metasched.errors import ConfigError
+from metasched.torch.rewards import Parameters, selected
+
+_MOST_NAMES = 8
+_LAYERS = "a linear, convolution, embedding or normalisation layer"
 Move: TypeAlias = Callable[[Any, torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
 """``move(layer, inputs, weight, bias)``: how the outputs change when the weights change by these."""
 
@@ -136,3 +142,57 @@ _KINDS: dict[Any, Kind] = {
     nn.GroupNorm: Kind(_group_norm, channels_last=False, precise=True),
     nn.modules.batchnorm._BatchNorm: Kind(_batch_norm, channels_last=False, precise=True),
 }
+
+
+def module_inside(model: Any) -> Any:
+    """The module that has the layers, without ``DistributedDataParallel`` and ``torch.compile`` around it."""
+    if not isinstance(model, nn.Module):
+        raise ConfigError(f"the model is a {type(model).__name__}; give a torch.nn.Module")
+    while isinstance(model, nn.parallel.DistributedDataParallel) or hasattr(model, "_orig_mod"):
+        model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
+    spread = any(hasattr(one, "placements") or hasattr(one, "ds_id") for one in model.parameters())
+    if spread or any(hasattr(one, "_fsdp_wrapped_module") for one in model.modules()):
+        raise ConfigError(
+            "the model's parameters are spread over processes (FSDP or DeepSpeed), so no row can be measured; use DDP"
+        )
+    return model
+
+
+def counted_layers(model: Any, wanted: Parameters) -> tuple[list[tuple[Any, Kind]], dict[int, str]]:
+    """The layers that count with their kinds, and the names of their parameters that do, by id.
+
+    Warns of parameters that are wanted and belong to no such layer.
+    """
+    known = [(layer, kind) for layer in model.modules() if (kind := kind_of(layer)) is not None]
+    # A parameter that a layer of another kind has as well would count in part only.
+    layers_known = {layer for layer, _ in known}
+    others_own = {
+        id(one) for layer in model.modules() if layer not in layers_known for one in layer._parameters.values()
+    }
+    if wanted == "last":
+        learning = [
+            [one for one in weights_of(layer) if one.requires_grad] for layer, kind in known if not kind.precise
+        ]
+        chosen: list[Any] = next((own for own in reversed(learning) if own), [])
+    else:
+        chosen = selected(model, wanted)
+    ids = {id(one) for one in chosen}
+    layers = [(layer, kind) for layer, kind in known if any(id(one) in ids for one in weights_of(layer))]
+    counted = ({id(one) for layer, _ in layers for one in weights_of(layer)} & ids) - others_own
+    if not counted:
+        raise ConfigError(f"no parameter that learns is of {_LAYERS}; give a model that has some")
+    names = {id(one): name for name, one in model.named_parameters() if id(one) in ids}
+    if others := [name for key, name in names.items() if key not in counted]:
+        leave_out(others, f"they are not of {_LAYERS}")
+    return layers, {key: name for key, name in names.items() if key in counted}
+
+
+def weights_of(layer: Any) -> list[Any]:
+    """Weight and bias of a layer."""
+    return [one for name in ("weight", "bias") if (one := layer._parameters.get(name)) is not None]
+
+
+def leave_out(names: list[str], why: str) -> None:
+    """Warn of what has no part in the rewards."""
+    listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+    warnings.warn(f"rewards of rows leave out {listed}: {why}", stacklevel=3)

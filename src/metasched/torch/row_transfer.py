@@ -14,7 +14,6 @@ layer.
 """
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -23,14 +22,12 @@ import torch
 from torch import nn
 
 from metasched.errors import ConfigError, flag, one_of, whole_number
-from metasched.torch.rewards import IGNORED, Measure, Parameters, is_real, logits, selected, undisturbed
-from metasched.torch.row_layers import Kind, kind_of, part
+from metasched.torch.rewards import IGNORED, Measure, Parameters, is_real, logits, undisturbed
+from metasched.torch.row_layers import Kind, counted_layers, leave_out, module_inside, part, weights_of
 from metasched.torch.row_record import Kept, Record
 from metasched.torch.step_sizes import step_sizes
 
 KINDS = ("probability", "loss")
-_MOST_NAMES = 8
-_LAYERS = "a linear, convolution, embedding or normalisation layer"
 
 
 class RowTransfer:
@@ -91,13 +88,20 @@ class RowTransfer:
         train: bool = False,
     ) -> None:
         if optimiser is not None and not hasattr(optimiser, "param_groups"):
+<<<<<<< HEAD
             raise ConfigError(f"optimiser is a {type(optimiser).__name__}; give the model's PyTorch optimiser, or None")
         self._model = _inside(model)
+=======
+            raise ConfigError(
+                f"optimiser is a {type(optimiser).__name__}; give the torch optimiser of the model, or None"
+            )
+        self._model = module_inside(model)
+>>>>>>> w-24
         self._target, self._measure, self._optimiser = target, loss_or_logits or logits, optimiser
         self._by_probability = one_of("kind", kind, KINDS) == "probability"
         self._every, self._refresh = whole_number("every", every, least=1), whole_number("refresh", refresh, least=1)
         self._train = flag("train", train)
-        self._layers, self._names = _layers(self._model, layers)
+        self._layers, self._names = counted_layers(self._model, layers)
         trained = () if optimiser is None else {id(one) for group in optimiser.param_groups for one in group["params"]}
         if optimiser is not None and not any(key in trained for key in self._names):
             raise ConfigError("the optimiser trains none of the parameters that count; give the one of this model")
@@ -230,7 +234,7 @@ class RowTransfer:
             )
         if skipped and not self._named_late:
             self._named_late = True
-            _leave_out(skipped, f"their outputs do not begin with {tuple(record.shape)} rows")
+            leave_out(skipped, f"their outputs do not begin with {tuple(record.shape)} rows")
         weights, losses = record.weights_and_losses()
         total = torch.stack([one.to(weights.device) for one in record.products]).sum(0) / -self._gain()
         shares = weights.to(total.dtype)
@@ -401,10 +405,16 @@ class RowTransfer:
         return goodness
 
     def _parameters(self) -> list[Any]:
+<<<<<<< HEAD
         """The parameters that count, each once, even if layers share one."""
         return list(
             {id(one): one for layer, _ in self._layers for one in _own(layer) if id(one) in self._names}.values()
         )
+=======
+        """The parameters that count, each once, also where layers share one."""
+        every = {id(one): one for layer, _ in self._layers for one in weights_of(layer)}
+        return [one for key, one in every.items() if key in self._names]
+>>>>>>> w-24
 
     def _gain(self) -> float:
         """Directions are scaled so that their entries are about 1/16, because float16 has no small numbers."""
@@ -424,19 +434,21 @@ class RowTransfer:
             places = isinstance(layer, nn.Embedding) and entered.dim() == 1
             return not (places and torch.equal(entered, torch.arange(number, device=entered.device)))
 
-        stays = {id(one) for layer, _ in self._layers if by_rows(layer) for one in _own(layer)} & {*self._names}
-        stays -= {id(one) for layer in ran if not by_rows(layer) for one in _own(layer)}
+        stays = {id(one) for layer, _ in self._layers if by_rows(layer) for one in weights_of(layer)} & {*self._names}
+        stays -= {id(one) for layer in ran if not by_rows(layer) for one in weights_of(layer)}
         gone = [self._names[id(one)] for one in self._parameters() if id(one) not in stays]
         if not stays:
             raise ConfigError("none of the layers ran on the target's rows; give the model that these rows go through")
         self._keep(stays)
         if gone:
-            _leave_out(gone, "their layers do not run, or not once for each row")
+            leave_out(gone, "their layers do not run, or not once for each row")
 
     def _keep(self, stays: set[int]) -> None:
         self._looked = True
         self._names = {key: name for key, name in self._names.items() if key in stays}
-        self._layers = [(layer, kind) for layer, kind in self._layers if any(id(one) in stays for one in _own(layer))]
+        self._layers = [
+            (layer, kind) for layer, kind in self._layers if any(id(one) in stays for one in weights_of(layer))
+        ]
 
     def _name_of(self, layer: Any) -> str:
         return next(str(name) for name, module in self._model.named_modules() if module is layer)
@@ -453,6 +465,7 @@ def _slopes(goodness: torch.Tensor, parameters: list[Any]) -> list[torch.Tensor]
         ) from None
 
 
+<<<<<<< HEAD
 def _inside(model: Any) -> Any:
     """The module with the layers, without its wrappers."""
     if not isinstance(model, nn.Module):
@@ -499,6 +512,8 @@ def _own(layer: Any) -> list[Any]:
     return [one for name in ("weight", "bias") if (one := layer._parameters.get(name)) is not None]
 
 
+=======
+>>>>>>> w-24
 def _noting(ran: dict[Any, torch.Tensor]) -> Callable[..., None]:
     """A forward hook that stores the inputs of a layer."""
 
@@ -518,8 +533,3 @@ def _batch_of(target: Any) -> Any:
             raise ConfigError("target has no more batches; give one without an end, such as itertools.cycle(loader)")
         return rows
     return target
-
-
-def _leave_out(names: list[str], why: str) -> None:
-    listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
-    warnings.warn(f"rewards of rows leave out {listed}: {why}", stacklevel=3)

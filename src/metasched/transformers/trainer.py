@@ -41,6 +41,7 @@ from metasched.transformers.rows import Tokens, losses_of, outputs_of, tokens_of
 _REWARDS = {"transfer": Transfer, "alignment": Alignment}
 _TARGET = "the target"
 _ROWS, _TARGET_ROWS = 0, 1  # what random numbers are for
+_UNSUPPORTED = "auto_find_batch_size, FSDP and DeepSpeed are not supported; turn them off and use DDP"
 
 _Trainer: Any = object  # in your own class, the trainer that comes after the mixin
 
@@ -137,6 +138,8 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
         datasets = dict(sources) if target is None else {**sources, _TARGET: target}
         self._streams = {name: Stream(name, one) for name, one in sources.items() if not _numbered(one)}
         sizes = _sizes({name: one for name, one in datasets.items() if name not in self._streams})
+        if any(getattr(args, name, None) for name in ("auto_find_batch_size", "fsdp", "deepspeed")):
+            raise ConfigError(_UNSUPPORTED)
         _refuse_packing(args, self._streams, hasattr(self, "_prepare_dataset"))
         numbered = [datasets[name] for name in sizes]
         super().__init__(model, args, train_dataset=_joined(numbered) if numbered else [{}], **others)
@@ -147,8 +150,8 @@ class ScheduleMixin(_Trainer):  # type: ignore[misc]
                 f"preparation turned {sum(sizes.values())} rows into {len(self.train_dataset)}, so their sources are "
                 "unknown; turn off packing and filtering, or do them beforehand"
             )
-        if self.args.auto_find_batch_size or self.is_fsdp_enabled or self.is_deepspeed_enabled:
-            raise ConfigError("auto_find_batch_size, FSDP and DeepSpeed are not supported; turn them off")
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:  # a launcher may turn them on, too
+            raise ConfigError(_UNSUPPORTED)
         self._starts = dict(zip(sizes, np.cumsum([0, *sizes.values()])[:-1].tolist(), strict=True))
         self._target_size = sizes.pop(_TARGET, 0)
         if self._streams and self.args.max_steps <= 0:
