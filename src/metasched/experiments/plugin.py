@@ -34,8 +34,12 @@ def outputs() -> None:
 def commands() -> None:
     """Register the commands, which are imported when they are used."""
     from metasched.cli.common import app
+    from metasched.cli.data import data_app
 
-    app.later("paper", "metasched.experiments.command", "Run the paper's experiments and report them on one page.")
+    paper = "metasched.experiments.command"
+    app.later("paper", paper, "Run the paper's experiments and report them on one page.")
+    line = "Write a simulated file in the ExtremeWeather format, marked as simulated."
+    data_app.later("simulate-weather", paper, line)
     orders = "metasched.experiments.order_commands"
     app.later("diagnose", orders, "Test whether the order of labels matters, and say which scheduler to use.")
     app.later("plan", orders, "Compute Gittins indices and the joint policy, and what each would draw.")
