@@ -145,7 +145,7 @@ _KINDS: dict[Any, Kind] = {
 
 
 def module_inside(model: Any) -> Any:
-    """The module that has the layers, without ``DistributedDataParallel`` and ``torch.compile`` around it."""
+    """The module with the layers, without the wrappers of ``DistributedDataParallel`` and ``torch.compile``."""
     if not isinstance(model, nn.Module):
         raise ConfigError(f"the model is a {type(model).__name__}; give a torch.nn.Module")
     while isinstance(model, nn.parallel.DistributedDataParallel) or hasattr(model, "_orig_mod"):
@@ -159,12 +159,12 @@ def module_inside(model: Any) -> Any:
 
 
 def counted_layers(model: Any, wanted: Parameters) -> tuple[list[tuple[Any, Kind]], dict[int, str]]:
-    """The layers that count with their kinds, and the names of their parameters that do, by id.
+    """The layers that count, with their kinds, and the names of their parameters that count, by id.
 
-    Warns of parameters that are wanted and belong to no such layer.
+    Warns about requested parameters that belong to no such layer.
     """
     known = [(layer, kind) for layer in model.modules() if (kind := kind_of(layer)) is not None]
-    # A parameter that a layer of another kind has as well would count in part only.
+    # A parameter that is also in a layer of another kind would count only in part.
     layers_known = {layer for layer, _ in known}
     others_own = {
         id(one) for layer in model.modules() if layer not in layers_known for one in layer._parameters.values()
@@ -180,19 +180,19 @@ def counted_layers(model: Any, wanted: Parameters) -> tuple[list[tuple[Any, Kind
     layers = [(layer, kind) for layer, kind in known if any(id(one) in ids for one in weights_of(layer))]
     counted = ({id(one) for layer, _ in layers for one in weights_of(layer)} & ids) - others_own
     if not counted:
-        raise ConfigError(f"no parameter that learns is of {_LAYERS}; give a model that has some")
+        raise ConfigError(f"no trainable parameter belongs to {_LAYERS}; give a model with such layers")
     names = {id(one): name for name, one in model.named_parameters() if id(one) in ids}
     if others := [name for key, name in names.items() if key not in counted]:
-        leave_out(others, f"they are not of {_LAYERS}")
+        leave_out(others, f"they do not belong to {_LAYERS}")
     return layers, {key: name for key, name in names.items() if key in counted}
 
 
 def weights_of(layer: Any) -> list[Any]:
-    """Weight and bias of a layer."""
+    """The weight and bias of a layer."""
     return [one for name in ("weight", "bias") if (one := layer._parameters.get(name)) is not None]
 
 
 def leave_out(names: list[str], why: str) -> None:
-    """Warn of what has no part in the rewards."""
+    """Warn about parameters that do not count in the rewards."""
     listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
     warnings.warn(f"rewards of rows leave out {listed}: {why}", stacklevel=3)

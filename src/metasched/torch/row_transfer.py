@@ -88,15 +88,8 @@ class RowTransfer:
         train: bool = False,
     ) -> None:
         if optimiser is not None and not hasattr(optimiser, "param_groups"):
-<<<<<<< HEAD
             raise ConfigError(f"optimiser is a {type(optimiser).__name__}; give the model's PyTorch optimiser, or None")
-        self._model = _inside(model)
-=======
-            raise ConfigError(
-                f"optimiser is a {type(optimiser).__name__}; give the torch optimiser of the model, or None"
-            )
         self._model = module_inside(model)
->>>>>>> w-24
         self._target, self._measure, self._optimiser = target, loss_or_logits or logits, optimiser
         self._by_probability = one_of("kind", kind, KINDS) == "probability"
         self._every, self._refresh = whole_number("every", every, least=1), whole_number("refresh", refresh, least=1)
@@ -405,16 +398,9 @@ class RowTransfer:
         return goodness
 
     def _parameters(self) -> list[Any]:
-<<<<<<< HEAD
         """The parameters that count, each once, even if layers share one."""
-        return list(
-            {id(one): one for layer, _ in self._layers for one in _own(layer) if id(one) in self._names}.values()
-        )
-=======
-        """The parameters that count, each once, also where layers share one."""
         every = {id(one): one for layer, _ in self._layers for one in weights_of(layer)}
         return [one for key, one in every.items() if key in self._names]
->>>>>>> w-24
 
     def _gain(self) -> float:
         """Directions are scaled so that their entries are about 1/16, because float16 has no small numbers."""
@@ -465,55 +451,6 @@ def _slopes(goodness: torch.Tensor, parameters: list[Any]) -> list[torch.Tensor]
         ) from None
 
 
-<<<<<<< HEAD
-def _inside(model: Any) -> Any:
-    """The module with the layers, without its wrappers."""
-    if not isinstance(model, nn.Module):
-        raise ConfigError(f"the model is a {type(model).__name__}; give a torch.nn.Module")
-    while isinstance(model, nn.parallel.DistributedDataParallel) or hasattr(model, "_orig_mod"):
-        model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
-    spread = any(hasattr(one, "placements") or hasattr(one, "ds_id") for one in model.parameters())
-    if spread or any(hasattr(one, "_fsdp_wrapped_module") for one in model.modules()):
-        raise ConfigError(
-            "the model's parameters are spread over processes (FSDP or DeepSpeed), so no row can be measured; use DDP"
-        )
-    return model
-
-
-def _layers(model: Any, wanted: Parameters) -> tuple[list[tuple[Any, Kind]], dict[int, str]]:
-    """The layers that count, with their kinds, and the names of their parameters that count, by id.
-
-    Warns about requested parameters that belong to no such layer.
-    """
-    known = [(layer, kind) for layer in model.modules() if (kind := kind_of(layer)) is not None]
-    # A parameter that is also in a layer of another kind would count only in part.
-    layers_known = {layer for layer, _ in known}
-    others_own = {
-        id(one) for layer in model.modules() if layer not in layers_known for one in layer._parameters.values()
-    }
-    if wanted == "last":
-        learning = [[one for one in _own(layer) if one.requires_grad] for layer, kind in known if not kind.precise]
-        chosen: list[Any] = next((own for own in reversed(learning) if own), [])
-    else:
-        chosen = selected(model, wanted)
-    ids = {id(one) for one in chosen}
-    layers = [(layer, kind) for layer, kind in known if any(id(one) in ids for one in _own(layer))]
-    counted = ({id(one) for layer, _ in layers for one in _own(layer)} & ids) - others_own
-    if not counted:
-        raise ConfigError(f"no trainable parameter belongs to {_LAYERS}; give a model with such layers")
-    names = {id(one): name for name, one in model.named_parameters() if id(one) in ids}
-    if others := [name for key, name in names.items() if key not in counted]:
-        _leave_out(others, f"they do not belong to {_LAYERS}")
-    return layers, {key: name for key, name in names.items() if key in counted}
-
-
-def _own(layer: Any) -> list[Any]:
-    """The weight and bias of a layer."""
-    return [one for name in ("weight", "bias") if (one := layer._parameters.get(name)) is not None]
-
-
-=======
->>>>>>> w-24
 def _noting(ran: dict[Any, torch.Tensor]) -> Callable[..., None]:
     """A forward hook that stores the inputs of a layer."""
 
