@@ -86,8 +86,19 @@ GRID = (
 STATIC = "static"
 FIRST_RUN = {"doge": "mirror"}
 """Methods whose mixture is the mean shares of a run of another, with the same seed."""
-REPORTED = ("uniform", "ours", "proportional", STATIC, "temperature", "useful", "exp3-loss", "mirror", "doge")
-REPORTED = (*REPORTED, "target-only", "ours-defaults")
+REPORTED = (
+    "uniform",
+    "ours",
+    "proportional",
+    STATIC,
+    "temperature",
+    "useful",
+    "exp3-loss",
+    "mirror",
+    "doge",
+    "target-only",
+    "ours-defaults",
+)
 TUNING_SEED = 100
 AVERAGE = 0.98
 """The weight of the running average's past in every step."""
