@@ -162,7 +162,7 @@ def test_a_source_alone_is_a_method():
         (["set.npz", "--learner", "joynt"], "did you mean 'joint'"),
         (["set.npz", "--metric", "mae"], "these tasks have classes; give accuracy or"),
         (["set.npz", "--budget", "soon"], "give a time such as 90s, 2m or 1h30m"),
-        (["set.npz", "--budget", "0.001s"], "is too short for"),
+        (["set.npz", "--budget", "0.001s"], "is too short even for"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(saved, capsys, words, message):
