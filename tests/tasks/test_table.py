@@ -58,9 +58,9 @@ def test_columns_may_stand_in_another_order():
 
 
 def test_other_columns_are_named_with_the_file():
-    with pytest.raises(DataError, match=r"b\.csv: has 'size' besides, unlike a\.csv; .* --drop size "):
+    with pytest.raises(DataError, match=r"b\.csv: also has 'size', unlike a\.csv; .* --drop size "):
         built({"a": shop("a", 0), "b": shop("b", 1, size=[1] * 20), "c": shop("c", 5)})
-    with pytest.raises(DataError, match=r"b\.csv: lacks 'size' and has 'weight' besides, unlike a\.csv"):
+    with pytest.raises(DataError, match=r"b\.csv: lacks 'size' and also has 'weight', unlike a\.csv"):
         built({"a": shop("a", 0, size=[1] * 20), "b": shop("b", 1, weight=[1] * 20), "c": shop("c", 5)})
 
 
