@@ -266,7 +266,7 @@ class TestBadInput:
         chooser = Chooser(built("ucb"), SIZES, 3)
         draw = chooser.ask()
         before = chooser.state_dict()
-        with pytest.raises(ConfigError, match="the reward (is|has)"):
+        with pytest.raises(ConfigError, match=r"the reward (is|has)"):
             chooser.tell(draw, reward)
         same(before, chooser.state_dict())
         chooser.tell(draw, 0.5)
