@@ -2,7 +2,7 @@
 
 >>> import metasched as ms
 >>> tasks = ms.datasets.load("demo")
->>> run = ms.train(tasks) # joint training; the source of every row is chosen
+>>> run = ms.train(tasks)  # joint training; the source of every row is chosen
 >>> accuracy = run.final[0]["test_accuracy"]
 """
 

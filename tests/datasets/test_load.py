@@ -129,7 +129,7 @@ class TestRegister:
     def test_a_name_that_is_taken_is_refused(self):
         datasets.register("winds", "winds", "winds:load")
         datasets.register("winds", "winds", "winds:load")
-        with pytest.raises(ConfigError, match="data set 'winds' is winds:load already; register storms:load under"):
+        with pytest.raises(ConfigError, match="data set 'winds' is already winds:load; register storms:load under"):
             datasets.register("winds", "winds", "storms:load")
 
     @pytest.mark.parametrize("loader", ["winds:lode", "wind:load", "winds", ":load"])

@@ -83,7 +83,7 @@ def test_models_that_do_not_belong_together_are_refused():
         with pytest.raises(ConfigError, match="weights of models"):
             mean_of([one, one], weights)
     numbers = [fit_recipe(MAJORITY, make_regression(numbers=count)) for count in (1, 2)]
-    with pytest.raises(DataError, match=r"predict \(30, 1\) and \(30, 2\)"):
+    with pytest.raises(DataError, match=r"predict arrays of shape \(30, 1\) and \(30, 2\)"):
         mean_of(numbers).predict(tasks.test.inputs)
 
 

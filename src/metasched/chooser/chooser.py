@@ -2,7 +2,7 @@
 
 >>> chooser = Chooser("thompson", {"web": 10_000, "books": 500}, batch_size=32)
 >>> draw = chooser.ask()              # row draw.rows[b] of source draw.sources[b], for b = 0 … 31: train, measure
->>> chooser.tell(draw, rewards) # one number for each row, larger if the row helped more
+>>> chooser.tell(draw, rewards)       # one number for each row, larger if the row helped more
 
 Loaders prefetch, so several draws may be open at once, and rewards may arrive in any order. The scheduler's state is
 updated with the rewards in the order in which they arrive, each with the labels at the cursors when its draw was made.

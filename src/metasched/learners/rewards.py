@@ -71,7 +71,7 @@ class Turn(NamedTuple):
             + ε) for Adam. None if it steps along the gradient itself.
 
     Examples:
-        >>> def rise(objective, turn): # your own reward: by how much the batch raised the score
+        >>> def rise(objective, turn):  # your own reward: by how much the batch raised the score
         ...     return turn.now.score - turn.was.score
         >>> learner = ms.Joint(batch_size=10, updates=1)
         >>> len(ms.train(tasks, "ucb", learner=learner, reward=rise).records)

@@ -73,7 +73,7 @@ class PromptChooser:
         >>> chooser = ms.PromptChooser(["easy"] * 500 + ["hard"] * 500)
         >>> for _ in range(20):
         ...     prompts = chooser.next(8)
-        ... right = (prompts < 500).repeat(4) # all four completions are right if the prompt is easy, otherwise none
+        ...     right = (prompts < 500).repeat(4)  # all four completions of an easy prompt, none of a hard one
         ...     chooser.observe(prompts.repeat(4), right - right.reshape(8, 4).mean(axis=1).repeat(4))
         >>> chooser.metrics()["no_signal"]
         1.0

@@ -166,7 +166,7 @@ def _features(tables: Mapping[str, Table], label: str) -> list[str]:
         lacks = [column for column in first.columns if column not in table.columns]
         besides = [column for column in table.columns if column not in first.columns]
         if lacks or besides:
-            faults = [f"lacks {_few(lacks)}"] * bool(lacks) + [f"also has {_few(besides)}"] * bool(besides)
+            faults = [f"lacks {_few(lacks)}"] * bool(lacks) + [f"has {_few(besides)}"] * bool(besides)
             raise DataError(
                 f"{table.name}: {' and '.join(faults)}, unlike {first.name}; "
                 f"{'rename' if lacks and besides else 'give all the same'} columns{_or_drop(tables, label)}"

@@ -32,8 +32,8 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
         >>> loader = DataLoader(ConcatDataset([a, b]), batch_sampler=sampler)
         >>> for draw, (inputs,) in sampler.credit(loader):
         ...     sampler.tell(draw, reward=inputs.mean(dim=1))  # one for each row; or sampler.forget(draw)
-        >>> sampler.positions(draw) # the rows of this process; all of them, because there is only one array([0, 1, 2,
-        3, 4, 5, 6, 7, 8, 9])
+        >>> sampler.positions(draw)  # the rows of this process; all of them, because there is only one
+        array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
         >>> state = sampler.state_dict()
         >>> sampler.load_state_dict(state)
     """

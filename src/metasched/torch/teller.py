@@ -36,7 +36,7 @@ class Teller:
         >>> teller.tell(chooser.ask(), torch.tensor([0.1, 0.2, 0.3, 0.4]))
         >>> len(chooser.open())
         1
-        >>> teller.tell(chooser.ask(), None) # it was not measured, so it is forgotten
+        >>> teller.tell(chooser.ask(), None)  # it was not measured, so it is forgotten
         >>> teller.finish()
         >>> chooser.open()
         ()
