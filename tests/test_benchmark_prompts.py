@@ -73,6 +73,7 @@ def test_the_table_of_the_page_is_that_of_the_runs(prompts):
     page, table = (ROOT / "docs" / "prompts.md").read_text(), prompts.table(lines)
     assert table in page
     (ours,) = (row for row in table.splitlines() if "**ours**" in row)
+    assert f"ours saves {prompts.saved(lines, 'ours', 'uniform, rate of ours')}" in " ".join(page.split())
     assert f"<!-- saved: begin -->{ours.split(' | ')[-1].removesuffix(' |')}<!-- saved: end -->" in page
 
 
