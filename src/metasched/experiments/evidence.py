@@ -84,7 +84,7 @@ def read_evidence(path: Path) -> Evidence:
         return msgspec.json.decode(path.read_bytes(), type=Evidence)
     except OSError as error:
         raise DataError(f"{path}: cannot read ({error.strerror or error})") from None
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path}: is not evidence of format 1 ({error}); run its experiment again") from None
 
 
