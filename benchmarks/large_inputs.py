@@ -6,10 +6,13 @@ python benchmarks/large_inputs.py --sources 1000 --rows 1000 --columns 20
 python benchmarks/large_inputs.py --classes 200
 python benchmarks/large_inputs.py --rows 2000 --columns 5000
 python benchmarks/large_inputs.py --rows 200000 --columns 20 --formats parquet --compare    # a million rows
+python benchmarks/large_inputs.py --too-large 20                     # files that do not fit into memory
 
 Each format is read in a process of its own. *Data* are the task set's inputs, float32; the peak is what reading adds to
 a process that has read a small set before. With ``--compare`` the command `metasched compare` answers from the files
-instead, with its defaults; processor time counts all of its processes, the peak the largest of them.
+instead, with its defaults; processor time counts all of its processes, the peak the largest of them. ``--too-large``
+makes a CSV file of so many GB without content, and a small Parquet file that declares as many GB of empty cells; the
+command must refuse both before the memory is gone.
 """
 
 import argparse
@@ -86,6 +89,37 @@ def compare(folder: Path, form: str) -> None:
     )
 
 
+def refused(folder: Path, form: str, gigabytes: int) -> None:
+    """Give the command files that do not fit into memory, and print its answer and what that took."""
+    write(folder, 0, 0, 50, 2, form)
+    large = folder / f"large.{form}"
+    if form == "csv":
+        large.touch()
+        os.truncate(large, gigabytes * 10**9)
+    else:
+        empty = dict.fromkeys([f"x{column}" for column in range(50)], pa.nulls(10**6, pa.float32()))
+        table = pa.table({**empty, "label": np.zeros(10**6, "i8")})
+        with parquet.ParquetWriter(large, table.schema) as writer:
+            for _ in range(gigabytes * 10**9 // (8 * table.num_rows * table.num_columns) + 1):
+                writer.write_table(table)
+    words = [
+        "compare",
+        str(folder),
+        "--target",
+        "source0000",
+        "--data",
+        f"limit={LIMIT}",
+        "--out",
+        str(folder) + "-out",
+    ]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, "-m", "metasched", *words], stderr=subprocess.PIPE, text=True, check=False)
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = spent.ru_utime + spent.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{form}: exit code {done.returncode}: {done.stderr.strip()}")
+    print(f"{form}: {seconds:.1f} s of processor time, peak at most {spent.ru_maxrss / 2**20:.2f} GiB")
+
+
 def main() -> None:
     """Write the files, read them and print a line for each format."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -93,10 +127,16 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--formats", nargs="+", default=["csv", "parquet"], choices=["csv", "parquet"])
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--too-large", type=int, metavar="GB")
     parser.add_argument("--read", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.read:
         print(json.dumps(read(Path(given.read[0]), given.read[1])))
+        return
+    if given.too_large:
+        for form in given.formats:
+            with tempfile.TemporaryDirectory() as place:
+                refused(Path(place) / "rows", form, given.too_large)
         return
     print(f"{given.sources:,} sources x {given.rows:,} rows x {given.columns:,} columns, {given.classes} classes")
     for form in given.formats:
