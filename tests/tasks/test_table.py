@@ -136,6 +136,29 @@ def columns(drop=(), **arrays):
     return columns_of(pa.table(arrays), "mine.csv", drop)
 
 
+def test_names_are_asked_for_once_however_many_columns_there_are():
+    """pyarrow makes a new list of all names whenever it is asked, so asking once a column takes quadratic time."""
+
+    class Watched:
+        asked = 0
+
+        def __init__(self, table):
+            self.table = table
+
+        @property
+        def column_names(self):
+            self.asked += 1
+            return self.table.column_names
+
+        def __getitem__(self, name):
+            return self.table[name]
+
+    pa = pytest.importorskip("pyarrow")
+    watched = Watched(pa.table({f"x{number}": [number] for number in range(50)}))
+    assert len(columns_of(watched, "wide.csv")) == 50
+    assert watched.asked == 1
+
+
 def test_numbers_have_nan_where_one_is_missing():
     got = columns(a=pa.array([1, None]), b=[1, 2], c=pa.array([None, None]), d=pa.array([1, 2], pa.decimal128(3)))
     np.testing.assert_array_equal(got["a"], [1, np.nan])

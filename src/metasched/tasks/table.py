@@ -1,5 +1,6 @@
 """Task sets from tables: columns of numbers and text, one table for each source or one for all sources."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -219,10 +220,11 @@ def columns_of(table: Any, name: str, drop: Collection[str] = ()) -> dict[str, N
     Numbers are integers, or floats with NaN for a missing one. Truth values are booleans. Texts are objects with None
     for a missing one. Anything else (dates, lists) is refused. Messages call the table ``name``.
     """
-    repeated = {column for column in table.column_names if table.column_names.count(column) > 1}
+    names = table.column_names
+    repeated = {column for column, times in Counter(names).items() if times > 1}
     if repeated:
         raise DataError(f"{name}: two columns are named '{min(repeated)}'; rename one")
-    return {column: _array(table[column], name, column) for column in table.column_names if column not in drop}
+    return {column: _array(table[column], name, column) for column in names if column not in drop}
 
 
 def _array(column: Any, name: str, title: str) -> NDArray[Any]:
