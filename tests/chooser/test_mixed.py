@@ -175,7 +175,7 @@ class TestDraws:
         ahead=st.integers(0, 3),
         seed=st.integers(0, 5),
     )
-    @pytest.mark.filterwarnings("ignore:fewer rows than")
+    @pytest.mark.filterwarnings("ignore:sources with fewer rows")
     def test_no_row_is_left_out_or_given_twice_in_a_pass(self, sizes, name, rows, shuffle, ahead, seed):
         chooser = ms.Chooser(name, sizes, rows, shuffle=shuffle, seed=seed)
         given_out = {source: [] for source in chooser.sources}

@@ -117,11 +117,11 @@ class TestHuggingFace:
         tasks = ms.TaskSet.from_huggingface({"s": source, "t": target}, target="t", inputs="image")
         np.testing.assert_allclose(tasks.tasks[0].inputs[3], pixels[3] / 255, rtol=1e-6)
         assert tasks.classes == ("cat", "ant")
-        with pytest.raises(DataError, match=r"column 'image' holds .* give inputs="):
+        with pytest.raises(DataError, match=r"column 'image' contains .* give inputs="):
             ms.TaskSet.from_huggingface({"s": source, "t": target}, target="t")
 
     def test_a_missing_column_is_named(self, hf):
-        with pytest.raises(DataError, match="'s' has no column 'bought'; there are x, city, label"):
+        with pytest.raises(DataError, match="'s' has no column 'bought', only x, city, label"):
             ms.TaskSet.from_huggingface({"s": self.rows(hf, 0), "t": self.rows(hf, 1)}, target="t", label="bought")
 
 
@@ -161,7 +161,7 @@ class TestTorch:
     ("items", "message"),
     [
         ([(np.zeros(2), 0), np.zeros(2)], r"row 2 of 's': is not a pair \(input, label\)"),
-        ([(np.zeros(2), 0), (np.zeros(3), 0)], r"row 2 of 's': has shape \(3,\), others \(2,\)"),
+        ([(np.zeros(2), 0), (np.zeros(3), 0)], r"row 2 of 's': has shape \(3,\), but others have \(2,\)"),
         ([(np.zeros(2), [0, 1])], r"row 1 of 's': its label has shape \(2,\)"),
         ([], "s: has no rows"),
     ],

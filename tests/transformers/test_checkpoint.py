@@ -25,7 +25,7 @@ DEEP = "[" * 100_000
 )
 def test_damaged_facts_are_refused_in_one_line(tmp_path, facts):
     (tmp_path / SCHEDULE).write_bytes(save({}, metadata={"facts": facts}))
-    with pytest.raises(RunError, match=r"schedule\.safetensors: damaged; go on from an older checkpoint"):
+    with pytest.raises(RunError, match=r"schedule\.safetensors: is damaged; continue from an older checkpoint"):
         load(tmp_path, "step")
 
 
@@ -34,5 +34,5 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(tmp_path, state):
     for number, told in ((2, "{}"), (10, state)):
         (tmp_path / f"checkpoint-{number}").mkdir()
         (tmp_path / f"checkpoint-{number}" / "trainer_state.json").write_text(told)
-    with pytest.warns(UserWarning, match="checkpoint-10 is not whole and is passed over"):
+    with pytest.warns(UserWarning, match="checkpoint-10 is incomplete and is skipped"):
         assert newest(tmp_path) == tmp_path / "checkpoint-2"
