@@ -219,6 +219,7 @@ class TestState:
             ({"every": 4, "age": 1, "slope": [None, None, None, torch.ones(2, dtype=bool)]}, "not what state_dict"),
             ({"every": 8, "age": 0, "slope": []}, "for 8 steps, this one for 4"),
             ({"every": 4, "age": 4, "slope": []}, "not what state_dict"),
+            ({"every": 2**62, "age": 0.5, "slope": []}, "not what state_dict"),  # not after looking for it for years
             ({"every": 4, "age": 1, "slope": []}, "of other parameters"),
             ({"every": 4, "age": 1, "slope": [None, None, None, torch.zeros(2)]}, "of other parameters"),
         ],
