@@ -222,6 +222,8 @@ class TestState:
             ),
             ({"every": 8, "age": 0, "slope": []}, "for 8 steps, but this reward keeps it for 4"),
             ({"every": 4, "age": 4, "slope": []}, "not a state from state_dict"),
+            # Refused at once, not after a search that takes years.
+            ({"every": 2**62, "age": 0.5, "slope": []}, "not a state from state_dict"),
             ({"every": 4, "age": 1, "slope": []}, "belongs to other parameters"),
             ({"every": 4, "age": 1, "slope": [None, None, None, torch.zeros(2)]}, "belongs to other parameters"),
         ],

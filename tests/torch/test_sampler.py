@@ -132,8 +132,9 @@ def test_a_state_that_is_none_changes_nothing():
     mixer = Mixer(ms.Chooser(CYCLIC, 3), [[1], [2], [3]])
     with pytest.raises(ConfigError, match="the state has 2 sources, but this Mixer has 3"):
         mixer.load_state_dict({**mixer.state_dict(), "taken": [0, 0]})
-    with pytest.raises(ConfigError, match="this is not a state from state_dict"):
-        mixer.load_state_dict(good)
+    for bad in (good, {**mixer.state_dict(), "taken": [0, 0, 2**63]}):
+        with pytest.raises(ConfigError, match="this is not a state from state_dict"):
+            mixer.load_state_dict(bad)
 
 
 def test_an_added_source_is_the_next_data_set_of_the_loader():

@@ -1,6 +1,7 @@
 """Processes that train together: rank 0 decides, and the others receive its draws."""
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -130,7 +131,7 @@ class OnRanks:
         """The number of delivered batches, and the numbers under ``name``."""
         try:
             delivered, numbers, _ = stored["delivered"], list(stored[name]), stored["chooser"]
-            if any(type(number) is not int or number < 0 for number in (delivered, *numbers)):
+            if any(type(number) is not int or not 0 <= number <= sys.maxsize for number in (delivered, *numbers)):
                 raise ValueError
         except (TypeError, KeyError, ValueError):
             raise ConfigError(f"this is not a state from state_dict() of a {type(self).__name__}") from None

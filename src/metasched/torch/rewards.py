@@ -210,7 +210,9 @@ class Transfer:
         try:
             every, age, slope = stored["every"], stored["age"], list(stored["slope"])
             shapes = [None if part is None else part.shape for part in slope]
-            if age not in range(every) or not all(part is None or is_real(part) for part in slope):
+            if type(age) is not int or not 0 <= age < every:  # a range would look for a fraction number by number
+                raise ValueError
+            if not all(part is None or is_real(part) for part in slope):
                 raise ValueError
         except (TypeError, KeyError, AttributeError, ValueError):
             raise ConfigError("this is not a state from state_dict() of a reward") from None
