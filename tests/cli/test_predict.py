@@ -193,7 +193,7 @@ class TestBadInput:
             (["runs", "set.npz", "--out", "set.npz"], "set.npz: is the file with the rows to predict"),
             (
                 ["model", "set.npz", "--out", "no/such/p.csv"],
-                "p.csv: cannot write (No such file or directory); make the",
+                "p.csv: cannot write (No such file or directory); make its",
             ),
             (
                 ["model", "set.npz", "--out", "empty"],

@@ -51,7 +51,7 @@ def test_methods_given_as_words_may_abstain():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give one or more"),
+        ([], "give at least one"),
         ("ucb", "give a list of names"),
         (3, "give a list of names"),
         ([("w", "ucb")], "a method is .*; give the name of a scheduler, or ms.Method"),

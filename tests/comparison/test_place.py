@@ -88,7 +88,7 @@ def test_another_comparison_is_refused_naming_the_difference(out, changes, diffe
 def test_the_folder_of_another_version_is_refused_in_one_line(tmp_path, content):
     (tmp_path / COMPARISON).write_text(json.dumps(content))
     for ask in (lambda: stored(tmp_path), claimed(tmp_path, ASKED).__enter__):
-        with pytest.raises(RunError, match=r"of another version, .*; compare again in another folder$"):
+        with pytest.raises(RunError, match=r"of another version of metasched, .*; compare again in another folder$"):
             ask()
 
 

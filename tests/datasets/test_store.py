@@ -151,7 +151,7 @@ class TestDownloading:
 
     def test_a_file_that_grew_at_its_home_is_not_downloaded(self, server):
         server.content = CONTENT + b"more"
-        with pytest.raises(StoreError, match="offers 1,280,004 bytes, expected 1,280,000"):
+        with pytest.raises(StoreError, match="has 1,280,004 bytes, expected 1,280,000"):
             store.locate(known(server.url))
         assert not part_of(known()).exists()
 

@@ -137,7 +137,7 @@ class TestPredict:
             trained[1].score(inputs, ["x", "p"])
         with pytest.raises(DataError, match="row 1 is labelled '3'"):
             trained[1].score(inputs, [3, 0])
-        with pytest.raises(DataError, match="2 rows and 1 answers"):
+        with pytest.raises(DataError, match="2 rows but 1 answers"):
             trained[1].score(inputs, ["x"])
 
     def test_columns_of_a_table_go_through_the_preparation_of_training(self, tmp_path):

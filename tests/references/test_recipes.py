@@ -63,7 +63,7 @@ def test_weights_that_are_all_zero_leave_the_target_alone():
     ("recipe", "options", "message"),
     [
         (Recipe("linear", "chosen"), {}, "need source_weights"),
-        (Recipe("linear", "chosen"), {"source_weights": {"nowhere": 1.0}}, "no source 'nowhere'; there are task-0"),
+        (Recipe("linear", "chosen"), {"source_weights": {"nowhere": 1.0}}, "no source 'nowhere', only task-0"),
         (Recipe("linear", "chosen"), {"source_weights": {"task-1": -1.0}}, "'task-1' has weight -1.0"),
         (Recipe("linear", "chosen"), {"source_weights": {"task-1": float("nan")}}, "'task-1' has weight nan"),
         (Recipe("linear", "greedy"), {"selection": ["nowhere"]}, "selection: there is no source 'nowhere'"),

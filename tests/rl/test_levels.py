@@ -31,7 +31,7 @@ def test_columns_of_other_libraries():
         ("easy", None, "give one name for each prompt"),
         (7, None, "the prompts are 7"),
         ([], None, "there are no prompts"),
-        (ROWS, None, "prompt 0 is a dict, no name"),
+        (ROWS, None, "prompt 0 is a dict and not a name"),
         (ROWS, "levle", "row 0 has no column 'levle'"),
         ({"level": [1]}, "levle", "unknown column 'levle'; did you mean 'level'"),
         (ROWS, 3, "by is 3; give the name of a column"),

@@ -24,7 +24,7 @@ COMMANDS = {
     "demo": "Compare methods on digits turned by several angles; needs no files of yours.",
     "predict": "Predict new rows with the model of a run.",
     "report": "Make one page from results: the verdict, figures and tables, also as files.",
-    "resume": "Continue an interrupted run. The numbers are the same as without the interruption.",
+    "resume": "Continue an interrupted run. The numbers stay the same.",
     "status": "Show which runs of a folder are waiting, running, stale, failed or done.",
     "train": "Train on a data set with one scheduler.",
 }

@@ -90,7 +90,7 @@ def train(
 
 @app.command
 def resume(folder: tyro.conf.Positional[Path], tracker: Options = (), quiet: bool = False, json: bool = False) -> None:
-    """Continue an interrupted run. The numbers are the same as without the interruption.
+    """Continue an interrupted run. The numbers stay the same.
 
     Example: metasched resume runs/a
 

@@ -44,7 +44,7 @@ def test_all_others_teach(needs):
 
 
 def test_the_target_teaches_itself_nothing():
-    with pytest.raises(ConfigError, match="'insects' is the target and a task"):
+    with pytest.raises(ConfigError, match="'insects' is both the target and a task"):
         ms.datasets.load("cifar", target="insects")
 
 

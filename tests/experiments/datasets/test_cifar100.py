@@ -240,7 +240,7 @@ class TestSamples:
 
     def test_labels_that_do_not_fit_are_refused(self, sample):
         sample(y=np.array([59], np.uint8))
-        with pytest.raises(DataError, match="do not belong together"):
+        with pytest.raises(DataError, match="do not fit together"):
             cifar100.read("trees")
 
     def test_real_samples_hold_1000_and_250_rows(self, needs):

@@ -88,7 +88,7 @@ class TestReal:
         ("options", "message"),
         [
             ({"target": "book"}, "did you mean 'books'"),
-            ({"sources": ["books"]}, "is the target and a source"),
+            ({"sources": ["books"]}, "is both the target and a source"),
             ({"words": 0}, "words is 0"),
         ],
     )

@@ -210,7 +210,7 @@ def test_a_worker_with_other_versions_is_refused_with_both_named(tasks, tmp_path
     order = Order(folders=(str(job.folder),), rows=("",), versions={**versions(), "jax": "0.1"}, checkpoint_seconds=1)
     answer = obey(order)
     assert answer.ending == "refused"
-    assert f"jax {versions()['jax']}, this process 0.1" in answer.error
+    assert f"jax {versions()['jax']}, but this process has 0.1" in answer.error
 
 
 def test_what_was_made_in_python_stays_in_this_process(tmp_path):
