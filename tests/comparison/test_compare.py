@@ -352,7 +352,8 @@ class TestBudget:
 
     def test_one_that_is_too_short_is_refused_before_anything_is_written(self, pace, tmp_path):
         pace[0] = 100.0
-        with pytest.raises(ConfigError, match=r"of 60 s is too short even for 20 runs \(2 seeds\) of 50 steps; give 25m"):
+        line = r"of 60 s is too short even for 20 runs \(2 seeds\) of 50 steps; give 25m"
+        with pytest.raises(ConfigError, match=line):
             compared(learner=self.LONG, budget="1m", tune=False, out=tmp_path / "a")
         assert not (tmp_path / "a").exists()
 

@@ -323,6 +323,14 @@ def test_two_ranks_agree_and_share_no_row(tmp_path, batching):
         assert (mine[7:], theirs[7:]) == (expected[::2], expected[1::2])
 
 
+def test_sizes_that_are_not_those_of_the_parts_of_the_data_set_are_refused():
+    # Otherwise rows of one source would be trained on and rewarded as rows of another.
+    sampler = BatchSampler(ms.Chooser(CYCLIC, {"a": 3, "b": 5}, 4), batches=2)
+    parts = ConcatDataset([range(3), range(7)])
+    with pytest.raises(ConfigError, match="source 'b' has 5 rows, but its part of the ConcatDataset has 7"):
+        next(sampler.credit(DataLoader(parts, batch_sampler=sampler)))
+
+
 def test_refuses_a_loader_that_is_not_its_own_and_sources_without_rows():
     sampler = BatchSampler(ms.Chooser(CYCLIC, SIZES, 4), batches=2)
     with pytest.raises(ConfigError, match="credit needs the DataLoader with this batch_sampler"):
@@ -331,6 +339,8 @@ def test_refuses_a_loader_that_is_not_its_own_and_sources_without_rows():
         next(sampler.credit(DataLoader(range(23), batch_sampler=sampler)))
     with pytest.raises(ConfigError, match="streams, which have no row numbers"):
         BatchSampler(ms.Chooser(CYCLIC, 3), batches=2)
+    with pytest.raises(ConfigError, match=r"the chooser is a str; give an ms\.Chooser"):
+        BatchSampler("thompson", batches=2)
     with pytest.raises(ConfigError, match="leave out abstain"):
         list(BatchSampler(ms.Chooser("target-only", [9], 3), batches=2))
 

@@ -1,7 +1,7 @@
 """A chooser behind a ``DataLoader``."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
     whole = False  # whether len() counts all batches of an epoch, even if a resumed epoch has fewer left
 
     def __init__(self, chooser: Chooser, batches: int) -> None:
+        if not isinstance(chooser, Chooser):
+            raise ConfigError(f"the chooser is a {type(chooser).__name__}; give an ms.Chooser")
         self.chooser = chooser
         self._batches = whole_number("batches", batches, least=1)
         self._waiting: deque[Draw] = deque()  # batches that workers have prefetched and credit() has not yet handed out
@@ -134,8 +136,17 @@ class BatchSampler(OnRanks, data.Sampler):  # type: ignore[misc]
             raise ConfigError(
                 f"the chooser's sources have {wanted} rows, but the loader's data set has {len(data_set)}"
             )
+        self._check_parts(getattr(data_set, "datasets", ()))
         for batch in loader:
             yield self.delivered(), batch
+
+    def _check_parts(self, parts: Sequence[Any]) -> None:
+        """Refuse a ``ConcatDataset`` of one part per source whose sizes differ: its rows would be of other sources."""
+        if len(parts) != len(self.chooser.sizes):
+            return
+        for name, size, part in zip(self.chooser.names, self.chooser.sizes, parts, strict=True):
+            if size != len(part):
+                raise ConfigError(f"source '{name}' has {size} rows, but its part of the ConcatDataset has {len(part)}")
 
     def delivered(self) -> Draw:
         """Get the draw of the batch that the loader has just delivered, if you do not use ``credit``.
