@@ -24,7 +24,7 @@ PLANNED = (BASELINE, "proportional", STATIC)
 COSTS = ("every", "refresh", "layers")
 """Options that change what a step takes."""
 CHEAP = "mirror+layers=last+refresh=32+rate=0.2+slower=1.08"
-"""Mirror descent with the cheapest rewards that were tried, planned for the time as well."""
+"""Mirror descent with the cheapest rewards that were tried, shortened to fit the time as well."""
 DRAWN = {
     OURS: plots.Stroke(OURS, plots.COLOURS["thompson"]),
     CHEAP: plots.Stroke("mirror, cheap", plots.COLOURS["mirror"]),
@@ -143,11 +143,11 @@ def shown(method: str) -> str:
     """What a method is called in a table.
 
     >>> shown("ours+width=1+slower=1.2")
-    'ours, width=1, planned'
+    'ours, width=1, shortened'
     """
     if method == CHEAP:
-        return "mirror, cheap, planned"
-    return re.sub(r"\+slower=[\d.]+", ", planned", method).replace("+", ", ")
+        return "mirror, cheap, shortened"
+    return re.sub(r"\+slower=[\d.]+", ", shortened", method).replace("+", ", ")
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

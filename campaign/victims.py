@@ -143,8 +143,10 @@ class Running(NamedTuple):
 
     def wait(self, seconds: float | None) -> int | None:
         """Its exit code, as soon as it has ended; None when the time is up."""
-        wait([self.process.sentinel], seconds)
+        ended = wait([self.process.sentinel], seconds)
         with _ONE_AT_A_TIME:
+            if ended:
+                self.process.join()  # a process closes its sentinel a moment before its exit code is known
             return cast(int | None, self.process.exitcode)
 
     def _used(self) -> float:

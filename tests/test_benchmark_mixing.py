@@ -226,7 +226,7 @@ def test_a_run_that_is_planned_for_the_same_time_makes_fewer_steps(benchmark, ti
     found = mixing.trained(data, size, mixing.Job("danish", "ours+slower=1.25", 1e-3, 0), (0.5, 1.0))
     assert [step for step, _ in found["points"]] == [13, 26]  # of 32
     assert sum(found["rows"].values()) == 25 * size.batch  # one is the target's
-    assert table.shown("ours+width=1+slower=1.25") == "ours, width=1, planned"
+    assert table.shown("ours+width=1+slower=1.25") == "ours, width=1, shortened"
     assert table.as_timed("ours+width=1+layers=last+slower=1.25") == "ours+layers=last"
 
 
