@@ -289,7 +289,7 @@ for wrong in (float("nan"), [1.0]):
     try:
         sampler.tell(draw, wrong if rank else 0.5)
     except ms.MetaschedError as error:
-        assert ("rank 1: the reward has" if rank else "of another rank") in str(error), error
+        assert ("rank 1: the reward " if rank else "of another rank") in str(error), error
         sampler.forget(draw)
 try:
     BatchSampler(ms.Chooser("ucb", (12, 20, 9), 5), batches=1)
