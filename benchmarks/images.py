@@ -6,8 +6,6 @@ same labelled rows. Only ``exp3-alignment`` takes all 20 rows from one source. E
 of each digit. Learning rates are tuned for each method alike, on other seeds and on every other test row; the rest of
 the test rows is reported.
 
-``results/images.jsonl`` is of an earlier version: an MLP, and batches of one source for all methods.
-
 Run with: python benchmarks/images.py --seeds 10 --out images.jsonl
           python benchmarks/images.py --table images.jsonl
 """
@@ -39,7 +37,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "target-only": {"scheduler": None},
     "exp3-alignment": {"scheduler": "exp3", "batching": "per_source"},
 }
-RATES = (3e-4, 1e-3, 3e-3)
+RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 POINTS = 10
 POOL = 3000
 Rows = tuple[torch.Tensor, torch.Tensor]
