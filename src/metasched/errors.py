@@ -63,9 +63,9 @@ def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> Conf
     )
 
 
-def few(names: Sequence[str]) -> str:
+def few(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     """The first of these names, with commas."""
-    return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 def meant(name: object, known: Iterable[str]) -> str:

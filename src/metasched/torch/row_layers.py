@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from metasched.errors import ConfigError
+from metasched.errors import ConfigError, few
 from metasched.torch.rewards import Parameters, selected
 
 _MOST_NAMES = 8
@@ -194,5 +194,4 @@ def weights_of(layer: Any) -> list[Any]:
 
 def leave_out(names: list[str], why: str) -> None:
     """Warn about parameters that do not count in the rewards."""
-    listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
-    warnings.warn(f"rewards of rows leave out {listed}: {why}", stacklevel=3)
+    warnings.warn(f"rewards of rows leave out {few(names, _MOST_NAMES)}: {why}", stacklevel=3)
